@@ -1,0 +1,124 @@
+"""What can go wrong, as one tree.
+
+    FactmemError
+    ├── UnboundSubjectError      a per-entity subject without its entity (ValueError)
+    ├── StoredFactError          a stored value no longer fits its concept's type
+    ├── StorageError             the disk refused; the cause is attached
+    │   ├── CorruptJournalError  a file is damaged; nothing is read past the damage
+    │   └── StoreBusyError       another process held the store's lock too long
+    ├── DecryptionError
+    │   ├── KeyRequiredError     an encrypted store, and no key was given
+    │   ├── WrongKeyError        no key slot opens with the key given
+    │   └── TamperedError        a file does not verify under the right key
+    ├── ExtractionError          the model's answer could not be used
+    ├── ChatModelError           the model's endpoint refused or could not be reached
+    ├── MemoryAccessError        a write outside a view (PermissionError)
+    └── MissingExtraError        an optional package is not installed (ImportError)
+
+A caller's mistake is a `ValueError` or a `TypeError`. No message holds a fact's value, a key or a
+prompt.
+"""
+
+__all__ = [
+    "ChatModelError",
+    "CorruptJournalError",
+    "DecryptionError",
+    "ExtractionError",
+    "FactmemError",
+    "KeyRequiredError",
+    "MemoryAccessError",
+    "MissingExtraError",
+    "StorageError",
+    "StoreBusyError",
+    "StoredFactError",
+    "TamperedError",
+    "UnboundSubjectError",
+    "WrongKeyError",
+]
+
+
+class FactmemError(Exception):
+    """Root of every error that factmem raises on its own account."""
+
+
+class UnboundSubjectError(FactmemError, ValueError):
+    """A per-entity subject was used without naming its entity."""
+
+
+class StoredFactError(FactmemError):
+    """A stored value does not fit the type its concept is asked for with.
+
+    The value stays stored as it is. Load it with the type it was saved with, or without one
+    through `load_all`.
+    """
+
+
+class StorageError(FactmemError):
+    """The disk or the operating system refused; `__cause__` says how.
+
+    Whatever was being saved is not acknowledged; everything acknowledged before is still there.
+    """
+
+
+class CorruptJournalError(StorageError):
+    """A store's file is damaged: an acknowledged record cannot be read.
+
+    Nothing is written over the damage. `LocalFileMemoryProvider.salvage` keeps a copy of the file
+    and goes on with what can still be read.
+    """
+
+    def __init__(self, message: str, *, salvageable: int | None = None) -> None:
+        super().__init__(message)
+        self.salvageable = salvageable
+        """How many records of the file can still be read; None when that is unknown."""
+
+
+class StoreBusyError(StorageError):
+    """Another process or thread held the store's lock past the deadline. Nothing was written."""
+
+
+class DecryptionError(FactmemError):
+    """Encrypted files cannot be read. The files stay as they are."""
+
+
+class KeyRequiredError(DecryptionError):
+    """The store is encrypted and no key was given."""
+
+
+class WrongKeyError(DecryptionError):
+    """None of the store's key slots opens with the key that was given."""
+
+
+class TamperedError(DecryptionError):
+    """A file does not verify although the key is right: it was changed, swapped or rolled back."""
+
+
+class ExtractionError(FactmemError):
+    """A model's answer could not be used, not even after it was asked once more.
+
+    Nothing was stored. `raw` is the model's last answer; the message does not quote it.
+    """
+
+    def __init__(self, message: str, *, raw: str = "") -> None:
+        super().__init__(message)
+        self.raw = raw
+
+
+class ChatModelError(FactmemError):
+    """A chat model's endpoint refused, failed or could not be reached; `__cause__` says how.
+
+    Nothing was stored, and the message history is as it was.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """The HTTP status, where there was an answer."""
+
+
+class MemoryAccessError(FactmemError, PermissionError):
+    """A write outside the places that a view allows. Nothing was written."""
+
+
+class MissingExtraError(FactmemError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""

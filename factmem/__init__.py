@@ -1,0 +1,1 @@
+"""A typed fact store for AI agents."""

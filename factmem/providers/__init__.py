@@ -1,0 +1,1 @@
+"""Where facts are kept: the stores that factmem brings."""

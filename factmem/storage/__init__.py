@@ -1,0 +1,1 @@
+"""How journals of records are kept in local files."""

@@ -1,0 +1,180 @@
+"""What a ledger is made of: entries, as plain JSON, and how facts become and come out of them.
+
+An entry is one save call (`facts`: one or more of them) or one forgetting (`forget`: the items it
+removes, by keyword, fact id and position, never by value). Each carries the time at which it was
+recorded. Times are text in UTC, always with six digits and a Z, so that they sort as text.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal, NotRequired, TypeAlias
+
+import orjson
+import pydantic_core
+from pydantic import JsonValue
+from typing_extensions import TypedDict
+
+from factmem.errors import FactmemError
+from factmem.models import AnyFact, FactSource, FactType, SingleFact, SourceKind
+
+__all__ = [
+    "Entry",
+    "ForgottenItem",
+    "SourceEntry",
+    "StoredFact",
+    "decoded",
+    "encoded",
+    "moment",
+    "source_of",
+    "stamp",
+    "stamped",
+    "stored",
+]
+
+
+class SourceEntry(TypedDict):
+    """A `FactSource`; what is None is left out."""
+
+    kind: str
+    conversation: NotRequired[str]
+    message: NotRequired[int]
+    quote: NotRequired[str]
+    model: NotRequired[str]
+
+
+class StoredFact(TypedDict):
+    """One saved fact. `value` is there for SINGLE, `values` for MULTIPLE.
+
+    A fact of which some values were purged names the `positions` that the others had; one without
+    any value left keeps only the keyword's description and type.
+    """
+
+    id: str
+    keyword: str
+    description: str
+    type: Literal["SINGLE", "MULTIPLE"]
+    timestamp: str
+    value: NotRequired[JsonValue]
+    values: NotRequired[list[JsonValue]]
+    positions: NotRequired[list[int]]
+    importance: NotRequired[float]
+    expires_at: NotRequired[str]
+    source: NotRequired[SourceEntry]
+
+
+ForgottenItem: TypeAlias = tuple[str, str, int]
+"""An item by its keyword, the id of the fact it was saved in, and its position among its values."""
+
+
+class Entry(TypedDict):
+    """One line of a ledger: a save, a forgetting, or a kind of a later version that is ignored."""
+
+    at: str
+    facts: NotRequired[list[StoredFact]]
+    forget: NotRequired[Sequence[ForgottenItem]]
+
+
+def stamp(when: datetime) -> str:
+    """Return an aware datetime as the text that entries hold."""
+    return when.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+
+
+def moment(text: str) -> datetime:
+    """Return the datetime of a stamp."""
+    return datetime.fromisoformat(text)
+
+
+def stored(fact: AnyFact) -> StoredFact:
+    """Return a fact as an entry holds it.
+
+    Raises:
+        ValueError: A value would not come back equal from its JSON.
+    """
+    concept = fact.concept
+    entry: StoredFact = {
+        "id": fact.id,
+        "keyword": concept.keyword,
+        "description": concept.description,
+        "type": "SINGLE" if concept.fact_type is FactType.SINGLE else "MULTIPLE",
+        "timestamp": stamp(fact.timestamp),
+    }
+    if isinstance(fact, SingleFact):
+        entry["value"] = concept.codec.dump(fact.value, concept.keyword)
+    else:
+        entry["values"] = [concept.codec.dump(value, concept.keyword) for value in fact.values]
+    if fact.importance != 0.5:
+        entry["importance"] = fact.importance
+    if fact.expires_at is not None:
+        entry["expires_at"] = stamp(fact.expires_at)
+    if fact.source is not None:
+        entry["source"] = _source_entry(fact.source)
+    return entry
+
+
+def _source_entry(source: FactSource) -> SourceEntry:
+    entry: SourceEntry = {"kind": source.kind.value}
+    if source.conversation is not None:
+        entry["conversation"] = source.conversation
+    if source.message is not None:
+        entry["message"] = source.message
+    if source.quote is not None:
+        entry["quote"] = source.quote
+    if source.model is not None:
+        entry["model"] = source.model
+    return entry
+
+
+def source_of(entry: SourceEntry | None) -> FactSource | None:
+    """Return the source that an entry holds."""
+    if entry is None:
+        return None
+    return FactSource(
+        SourceKind(entry["kind"]),
+        entry.get("conversation"),
+        entry.get("message"),
+        entry.get("quote"),
+        entry.get("model"),
+    )
+
+
+_WIDE = b'{"wide":true,'
+
+
+def encoded(facts: Iterable[StoredFact] = (), forget: Iterable[ForgottenItem] = ()) -> bytes:
+    """Return an entry without its time as one line of JSON; `stamped` puts the time in.
+
+    Integers beyond 64 bits are legal JSON that fast readers round: such an entry begins with
+    `"wide":true`, which tells `decoded` to take the exact reader.
+    """
+    entry: dict[str, Any] = {}
+    if facts := list(facts):
+        entry["facts"] = facts
+    if forget := list(forget):
+        entry["forget"] = forget
+    try:
+        return orjson.dumps(entry)
+    except TypeError:
+        return pydantic_core.to_json({"wide": True, **entry})
+
+
+def stamped(body: bytes, at: str) -> bytes:
+    """Return an encoded entry with the time at which it is recorded."""
+    if body.startswith(_WIDE):
+        return b'%b"at":"%b",%b' % (_WIDE, at.encode(), body[len(_WIDE) :])
+    return b'{"at":"%b",%b' % (at.encode(), body[1:])
+
+
+def decoded(line: bytes) -> Entry:
+    """Return the entry of one line.
+
+    Raises:
+        FactmemError: The line is no entry, although its record was whole.
+    """
+    try:
+        if line.startswith(_WIDE):
+            wide: Entry = pydantic_core.from_json(line)
+            return wide
+        entry: Entry = orjson.loads(line)
+    except ValueError:
+        raise FactmemError("A record is whole but holds no entry: no version wrote it") from None
+    return entry

@@ -1,0 +1,326 @@
+"""What is current in a place: one rule, pure, without I/O.
+
+A place is a ledger, an ordered log of entries. Folding it gives, for each keyword, its current
+items:
+
+- a SINGLE save leaves one item: the current one, confirmed, if the value is the same, else a new
+  one that replaces all;
+- a MULTIPLE save adds the values that are not there and confirms those that are;
+- a confirmed item stays in its save, takes the importance and expiry of the new one, and gains its
+  source;
+- a forgetting removes the items that it names; an item past its `expires_at` is gone.
+
+"Newest" is the order of the ledger, never a clock: entries count as recorded no earlier than the
+one before them, so a clock that was set back changes nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import JsonValue
+
+from factmem.entries import (
+    Entry,
+    ForgottenItem,
+    SourceEntry,
+    StoredFact,
+    moment,
+    source_of,
+)
+from factmem.errors import StoredFactError
+from factmem.models import (
+    AnyFact,
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    stored_concept,
+)
+from factmem.values import Canonical, canonical
+
+__all__ = ["Condition", "Item", "Ledger"]
+
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+_NO_SOURCE: tuple[None] = (None,)
+
+
+class Item:
+    """One current value of a keyword, and the save that it came from."""
+
+    __slots__ = (
+        "confirmed_at",
+        "expires_at",
+        "fact_id",
+        "importance",
+        "position",
+        "sources",
+        "timestamp",
+        "value",
+    )
+
+    def __init__(self, value: JsonValue, fact: StoredFact, position: int, at: str) -> None:
+        self.value = value
+        self.fact_id = fact["id"]
+        self.position = position
+        self.timestamp = fact["timestamp"]
+        self.importance = fact.get("importance", 0.5)
+        self.expires_at = fact.get("expires_at")
+        self.confirmed_at = at
+        source = fact.get("source")
+        self.sources: tuple[SourceEntry | None, ...] = _NO_SOURCE if source is None else (source,)
+
+    def confirm(self, fact: StoredFact, at: str) -> None:
+        """Take what a later save of the same value says; the item stays in its own save."""
+        self.importance = fact.get("importance", 0.5)
+        self.expires_at = fact.get("expires_at")
+        self.confirmed_at = at
+        if (source := fact.get("source")) not in self.sources:
+            self.sources = (*self.sources, source)
+
+    def is_alive(self, now: str) -> bool:
+        """Whether it has not expired at `now`."""
+        return self.expires_at is None or self.expires_at > now
+
+
+class _Topic:
+    """The items of one keyword, by the canonical form of their values, oldest first."""
+
+    __slots__ = ("description", "fact_type", "items")
+
+    def __init__(self) -> None:
+        self.items: dict[Canonical, Item] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Which items a forgetting concerns: those that meet all that is given."""
+
+    keyword: str | None = None
+    key: Canonical | None = None
+    fact_id: str | None = None
+    source: FactSource | None = None
+    older_than: str | None = None
+
+    def is_met_by(self, keyword: str, key: Canonical, item: Item) -> bool:
+        """Whether an item meets all conditions; by source, when it has no source but that one."""
+        return (
+            (self.keyword is None or keyword == self.keyword)
+            and (self.key is None or key == self.key)
+            and (self.fact_id is None or item.fact_id == self.fact_id)
+            and (self.older_than is None or item.confirmed_at < self.older_than)
+            and (self.source is None or self._is_only_source(item))
+        )
+
+    def _is_only_source(self, item: Item) -> bool:
+        sources = [source_of(source) for source in item.sources]
+        return self.source is not None and all(
+            source is not None and self.source.covers(source) for source in sources
+        )
+
+
+def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
+    """Give the values of a stored fact, each with its position."""
+    if "value" in fact:
+        yield 0, fact["value"]
+    elif "positions" in fact:
+        yield from zip(fact["positions"], fact["values"], strict=True)
+    else:
+        yield from enumerate(fact["values"])
+
+
+class Ledger:
+    """What is current in one place, folded from its entries in their order.
+
+    Not safe for threads: whoever shares it holds a lock. `now` is a stamp.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = (), *, until: str | None = None) -> None:
+        self.recorded_at = ""
+        """When the last entry was recorded; empty before the first."""
+        self._topics: dict[str, _Topic] = {}
+        for entry in entries:
+            if until is not None and max(entry["at"], self.recorded_at) > until:
+                break
+            self.apply(entry)
+
+    def apply(self, entry: Entry) -> None:
+        """Take in the next entry."""
+        self.recorded_at = max(self.recorded_at, entry["at"])
+        for fact in entry.get("facts", ()):
+            self._save(fact, self.recorded_at)
+        if forgotten := entry.get("forget"):
+            self._forget(forgotten, self.recorded_at)
+
+    def _save(self, fact: StoredFact, at: str) -> None:
+        topic = self._topics.get(fact["keyword"])
+        if topic is None:
+            topic = self._topics[fact["keyword"]] = _Topic()
+        topic.description = fact["description"]
+        topic.fact_type = fact["type"]
+        if fact["type"] == "SINGLE":
+            if "value" in fact:
+                self._replace(topic, fact, at)
+        else:
+            self._add(topic, fact, at)
+
+    def _replace(self, topic: _Topic, fact: StoredFact, at: str) -> None:
+        value = fact["value"]
+        key = canonical(value)
+        last = next(reversed(topic.items.items()), None)
+        if last is not None and last[0] == key and last[1].is_alive(at):
+            kept = last[1]
+            kept.confirm(fact, at)
+        else:
+            kept = Item(value, fact, 0, at)
+        self._touched(kept, fact, 0)
+        for item in topic.items.values():
+            if item is not kept:
+                self._dropped(item, at)
+        topic.items = {key: kept}
+
+    def _add(self, topic: _Topic, fact: StoredFact, at: str) -> None:
+        for position, value in values_of(fact):
+            key = canonical(value)
+            item = topic.items.get(key)
+            if item is not None and item.is_alive(at):
+                item.confirm(fact, at)
+            else:
+                if item is not None:
+                    del topic.items[key]
+                    self._dropped(item, at)
+                item = topic.items[key] = Item(value, fact, position, at)
+            self._touched(item, fact, position)
+
+    def _forget(self, forgotten: Iterable[ForgottenItem], at: str) -> None:
+        gone: dict[str, set[tuple[str, int]]] = {}
+        for keyword, fact_id, position in forgotten:
+            gone.setdefault(keyword, set()).add((fact_id, position))
+        for keyword, ids in gone.items():
+            topic = self._topics.get(keyword)
+            if topic is None:
+                continue
+            kept: dict[Canonical, Item] = {}
+            for key, item in topic.items.items():
+                if (item.fact_id, item.position) in ids:
+                    self._dropped(item, at)
+                else:
+                    kept[key] = item
+            topic.items = kept
+
+    def _touched(self, item: Item, fact: StoredFact, position: int) -> None:
+        """Notice that a saved value became or confirmed an item; for those who trace."""
+
+    def _dropped(self, item: Item, at: str) -> None:
+        """Notice that an item was replaced, forgotten or found expired; for those who trace."""
+
+    def matching(self, condition: Condition, now: str) -> list[ForgottenItem]:
+        """Return the current items that meet a condition."""
+        topics = self._topics
+        if condition.keyword is not None:
+            topic = topics.get(condition.keyword)
+            topics = {} if topic is None else {condition.keyword: topic}
+        return [
+            (keyword, item.fact_id, item.position)
+            for keyword, topic in topics.items()
+            for key, item in topic.items.items()
+            if item.is_alive(now) and condition.is_met_by(keyword, key, item)
+        ]
+
+    def load(self, concept: Concept[Any, L], now: str) -> list[L]:
+        """Return the current items of a concept's keyword as the concept asks.
+
+        Raises:
+            StoredFactError: A value does not fit the concept's type.
+        """
+        topic = self._topics.get(concept.keyword)
+        if topic is None:
+            return []
+        items = [item for item in topic.items.values() if item.is_alive(now)]
+        facts: list[Any] = _presented(concept, items)
+        return facts
+
+    def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:
+        """Return all that is current, each keyword in the type it was last saved with.
+
+        Values are plain JSON, but for the keywords that `concepts` name: those come as `load`
+        gives them.
+        """
+        named = {concept.keyword: concept for concept in concepts}
+        facts: list[AnyFact] = []
+        for keyword, topic in self._topics.items():
+            items = [item for item in topic.items.values() if item.is_alive(now)]
+            if items:
+                concept = named.get(keyword) or _stored_concept(keyword, topic, items)
+                facts += _presented(concept, items)
+        return facts
+
+    def __len__(self) -> int:
+        """How many items are held, expired ones included."""
+        return sum(len(topic.items) for topic in self._topics.values())
+
+
+def _stored_concept(keyword: str, topic: _Topic, items: list[Item]) -> Concept[Any, Any]:
+    """Return a concept for values of which no type is known: text, or any JSON."""
+    is_all_text = all(type(item.value) is str for item in items)
+    fact_type = FactType.SINGLE if topic.fact_type == "SINGLE" else FactType.MULTIPLE
+    return stored_concept(keyword, topic.description, fact_type, str if is_all_text else JsonValue)
+
+
+def _presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
+    if not items:
+        return []
+    if concept.fact_type is FactType.SINGLE:
+        item = items[-1]
+        fact: AnyFact = SingleFact.__new__(SingleFact)
+        object.__setattr__(fact, "value", _value(concept, item))
+        _fill(fact, concept, items[-1:])
+        return [fact]
+    saves: dict[str, list[Item]] = {}
+    for item in items:
+        saves.setdefault(item.fact_id, []).append(item)
+    facts: list[AnyFact] = []
+    for save in saves.values():
+        fact = MultipleFacts.__new__(MultipleFacts)
+        object.__setattr__(fact, "values", tuple(_value(concept, item) for item in save))
+        _fill(fact, concept, save)
+        facts.append(fact)
+    return facts
+
+
+def _fill(fact: AnyFact, concept: Concept[Any, Any], items: list[Item]) -> None:
+    """Set the fields of a loaded fact; they were checked when it was saved.
+
+    Of items that were confirmed apart, a fact shows the greatest importance, the earliest expiry
+    and the latest confirmation.
+    """
+    put = object.__setattr__
+    first = items[0]
+    importance, expires_at, confirmed_at = first.importance, first.expires_at, first.confirmed_at
+    for item in items[1:]:
+        importance = max(importance, item.importance)
+        confirmed_at = max(confirmed_at, item.confirmed_at)
+        if item.expires_at is not None:
+            expires_at = item.expires_at if expires_at is None else min(expires_at, item.expires_at)
+    put(fact, "concept", concept)
+    put(fact, "timestamp", moment(first.timestamp))
+    put(fact, "importance", importance)
+    put(fact, "source", source_of(first.sources[0]))
+    put(fact, "expires_at", None if expires_at is None else moment(expires_at))
+    put(fact, "id", first.fact_id)
+    put(fact, "confirmed_at", moment(confirmed_at))
+
+
+def _value(concept: Concept[Any, Any], item: Item) -> Any:
+    value = item.value
+    if type(value) is str and concept.value_type is str:
+        return value
+    try:
+        return concept.codec.load(value)
+    except ValueError as exc:
+        raise StoredFactError(
+            f"A stored value of {concept.keyword!r} {exc}; it stays stored as it is. Load it with "
+            f"the value_type it was saved with, or with load_all, which gives plain JSON"
+        ) from None

@@ -1,0 +1,498 @@
+"""What factmem remembers: facts about concepts, concerning subjects, visible in scopes.
+
+Every type here is an immutable value: compare it, hash it, share it between tasks and threads.
+Names (keywords, subjects, entities, scopes) are normalised to NFC and are case-sensitive; an empty
+one, one of more than 200 characters or one with control characters is a `ValueError`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import FrozenInstanceError, dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from secrets import token_hex
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, overload
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema
+from typing_extensions import TypeForm, TypeVar
+
+from factmem.errors import UnboundSubjectError
+from factmem.names import checked_name, checked_text
+from factmem.schemas import concept_schema
+from factmem.values import ValueCodec, codec_of
+
+__all__ = [
+    "AnyFact",
+    "Concept",
+    "Fact",
+    "FactSource",
+    "FactType",
+    "MemoryScope",
+    "MemoryScopeType",
+    "MemorySubject",
+    "MultipleFacts",
+    "Place",
+    "SingleFact",
+    "SourceKind",
+    "utc",
+]
+
+
+class FactType(StrEnum):
+    """How many values a concept holds at one time."""
+
+    SINGLE = "SINGLE"
+    MULTIPLE = "MULTIPLE"
+
+
+T = TypeVar("T", default=str)
+F = TypeVar("F", bound="SingleFact[Any] | MultipleFacts[Any]", default="SingleFact[T]")
+V = TypeVar("V")
+
+
+class Concept(Generic[T, F]):
+    """What facts can be about: "the user's preferred IDE theme".
+
+    The keyword identifies it in storage; the description is what a model reads. The second type
+    parameter is the kind of fact that loading it gives: `Concept("age", "...", value_type=int)`
+    is a `Concept[int]`, and loading it a `list[SingleFact[int]]`.
+
+    Args:
+        keyword: Its name, unique within an application: "ide-theme".
+        description: One sentence for people and models.
+        fact_type: Whether one value holds at a time, or many.
+        value_type: Anything pydantic understands: `int`, `date`, a `Literal`, a union, an
+            `Annotated`, a `BaseModel`.
+
+    Raises:
+        ValueError: The keyword is no valid name.
+    """
+
+    __slots__ = ("_codec", "description", "fact_type", "keyword", "value_type")
+    keyword: str
+    description: str
+    fact_type: FactType
+    value_type: TypeForm[T]
+    _codec: ValueCodec
+
+    @overload
+    def __init__(
+        self: "Concept[str, SingleFact[str]]",
+        keyword: str,
+        description: str,
+        fact_type: Literal[FactType.SINGLE] = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Concept[str, MultipleFacts[str]]",
+        keyword: str,
+        description: str,
+        fact_type: Literal[FactType.MULTIPLE],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Concept[V, SingleFact[V]]",
+        keyword: str,
+        description: str,
+        fact_type: Literal[FactType.SINGLE] = ...,
+        *,
+        value_type: TypeForm[V],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Concept[V, MultipleFacts[V]]",
+        keyword: str,
+        description: str,
+        fact_type: Literal[FactType.MULTIPLE],
+        *,
+        value_type: TypeForm[V],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Concept[Any, SingleFact[Any] | MultipleFacts[Any]]",
+        keyword: str,
+        description: str,
+        fact_type: FactType,
+        *,
+        value_type: object = ...,
+    ) -> None: ...
+    def __init__(
+        self,
+        keyword: str,
+        description: str,
+        fact_type: FactType = FactType.SINGLE,
+        *,
+        value_type: object = str,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "keyword", checked_name(keyword, "keyword"))
+        put(self, "description", checked_text(description, "description"))
+        put(self, "fact_type", FactType(fact_type))
+        put(self, "value_type", value_type)
+
+    @property
+    def codec(self) -> ValueCodec:
+        """How its values become JSON and come back; built at first use."""
+        try:
+            return self._codec
+        except AttributeError:
+            object.__setattr__(self, "_codec", codec_of(self.value_type))
+            return self._codec
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Concept):
+            return NotImplemented
+        return self._state() == other._state()
+
+    def __hash__(self) -> int:
+        return hash((self.keyword, self.fact_type))
+
+    def __repr__(self) -> str:
+        keyword, description, fact_type, value_type = self._state()
+        return f"Concept({keyword!r}, {description!r}, {fact_type}, value_type={value_type!r})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be deleted")
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return stored_concept, self._state()
+
+    def _state(self) -> tuple[str, str, FactType, object]:
+        return self.keyword, self.description, self.fact_type, self.value_type
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return concept_schema(cls, source, handler)
+
+
+def stored_concept(
+    keyword: str, description: str, fact_type: FactType, value_type: object
+) -> Concept[Any, Any]:
+    """Return a concept from what a store holds of it; the names were checked when it was saved."""
+    concept: Concept[Any, Any] = Concept.__new__(Concept)
+    put = object.__setattr__
+    put(concept, "keyword", keyword)
+    put(concept, "description", description)
+    put(concept, "fact_type", fact_type)
+    put(concept, "value_type", value_type)
+    return concept
+
+
+class SourceKind(StrEnum):
+    """Who or what said it."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    DOCUMENT = "document"
+    CODE = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class FactSource:
+    """Where a fact comes from: what `why()` shows and what forgetting by source goes by."""
+
+    kind: SourceKind
+    conversation: str | None = None
+    """The application's name for the conversation or document."""
+    message: int | None = None
+    """The index of the message in its conversation, from 0."""
+    quote: str | None = None
+    """The words that say so."""
+    model: str | None = None
+    """The model that extracted the fact."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", SourceKind(self.kind))
+        if self.message is not None and (type(self.message) is not int or self.message < 0):
+            raise ValueError("A source's message is an index from 0 on")
+        for name in ("conversation", "quote", "model"):
+            if (text := getattr(self, name)) is not None:
+                checked_text(text, name)
+
+    def covers(self, other: "FactSource") -> bool:
+        """Whether `other` agrees with everything that this source states."""
+        return all(getattr(self, name) in (None, getattr(other, name)) for name in self.__slots__)
+
+
+def utc(moment: datetime, what: str) -> datetime:
+    """Return an aware datetime in UTC.
+
+    Raises:
+        ValueError: It is naive.
+    """
+    if not isinstance(moment, datetime):
+        raise TypeError(f"A {what} is a datetime, not {type(moment).__name__}")
+    if moment.tzinfo is UTC:
+        return moment
+    if moment.utcoffset() is None:
+        raise ValueError(f"A {what} is naive: give it a time zone, as in datetime.now(UTC)")
+    return moment.astimezone(UTC)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _new_id() -> str:
+    return token_hex(16)
+
+
+@dataclass(frozen=True, slots=True)
+class _FactFields:
+    """What both kinds of fact carry beside their values."""
+
+    timestamp: datetime = field(default_factory=_now, kw_only=True)
+    """When it was said, by the caller's clock; aware, kept in UTC to the microsecond."""
+    importance: float = field(default=0.5, kw_only=True)
+    """From 0 to 1: what is kept when a budget is short."""
+    source: FactSource | None = field(default=None, kw_only=True)
+    expires_at: datetime | None = field(default=None, kw_only=True)
+    """From then on it is gone."""
+    id: str = field(default_factory=_new_id, kw_only=True)
+    """Names the save that the fact comes from; random unless given."""
+    confirmed_at: datetime | None = field(default=None, kw_only=True, compare=False)
+    """When the store last recorded it; None on a fact that was not loaded."""
+
+    def _check_fields(self) -> None:
+        put = object.__setattr__
+        put(self, "timestamp", utc(self.timestamp, "timestamp"))
+        if self.expires_at is not None:
+            put(self, "expires_at", utc(self.expires_at, "expires_at"))
+        if isinstance(self.importance, bool) or not 0 <= self.importance <= 1:
+            raise ValueError("A fact's importance is a number from 0 to 1")
+        put(self, "importance", float(self.importance))
+        put(self, "id", checked_name(self.id, "id"))
+
+
+@dataclass(frozen=True, slots=True)
+class SingleFact(_FactFields, Generic[T]):
+    """One value of a concept that holds one.
+
+    Raises:
+        ValueError: The value is not of the concept's type, the concept holds many values, or a
+            field is out of its range; a naive datetime is one of these.
+    """
+
+    concept: Concept[T, Any]
+    value: T
+
+    def __post_init__(self) -> None:
+        if self.concept.fact_type is not FactType.SINGLE:
+            raise ValueError(
+                f"The concept {self.concept.keyword!r} holds many values: use MultipleFacts"
+            )
+        value = self.concept.codec.check(self.value, self.concept.keyword)
+        object.__setattr__(self, "value", value)
+        self._check_fields()
+
+    @property
+    def values(self) -> tuple[T, ...]:
+        """Its one value as a tuple, so that both kinds of fact can be walked alike."""
+        return (self.value,)
+
+
+@dataclass(frozen=True, slots=True)
+class MultipleFacts(_FactFields, Generic[T]):
+    """Values of a concept that holds many, saved together; at least one.
+
+    Any iterable of values but a text is taken. Raises as `SingleFact` does.
+    """
+
+    concept: Concept[T, Any]
+    values: tuple[T, ...]
+
+    def __post_init__(self) -> None:
+        if self.concept.fact_type is not FactType.MULTIPLE:
+            raise ValueError(
+                f"The concept {self.concept.keyword!r} holds one value: use SingleFact"
+            )
+        given: Iterable[object] = self.values
+        if isinstance(given, str | bytes):
+            raise TypeError(
+                f"The values for {self.concept.keyword!r} are one text: give a list of values"
+            )
+        codec, keyword = self.concept.codec, self.concept.keyword
+        values = tuple(codec.check(value, keyword) for value in given)
+        if not values:
+            raise ValueError(f"The fact about {keyword!r} needs at least one value")
+        object.__setattr__(self, "values", values)
+        self._check_fields()
+
+
+Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
+AnyFact: TypeAlias = SingleFact[Any] | MultipleFacts[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySubject:
+    """Whom or what a fact concerns.
+
+    A lower priority level is more specific and wins. A subject with `per_entity=True` stands for
+    many: bind it with `of("alice")` before facts can be saved or loaded about it.
+
+    Name and entity identify it in storage; description and priority are for the application.
+    """
+
+    EVERYTHING: ClassVar["MemorySubject"]
+    """What concerns no one in particular; every other subject is more specific."""
+
+    name: str
+    prompt_description: str
+    """What a model is told about the subject."""
+    priority_level: int
+    per_entity: bool = field(default=False, kw_only=True)
+    entity: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "name", checked_name(self.name, "subject name"))
+        checked_text(self.prompt_description, "prompt_description")
+        if type(self.priority_level) is not int:
+            raise TypeError("A subject's priority_level is a whole number")
+        if self.entity is not None:
+            if not self.per_entity:
+                raise ValueError(
+                    f"The subject {self.name!r} has no entities: create it with per_entity=True"
+                )
+            put(self, "entity", checked_name(self.entity, "entity"))
+
+    def of(self, entity: str) -> "MemorySubject":
+        """Return this subject bound to one entity, such as a user's id.
+
+        Raises:
+            ValueError: The subject is not per entity, or the entity is no valid name.
+        """
+        return MemorySubject(
+            self.name,
+            self.prompt_description,
+            self.priority_level,
+            per_entity=self.per_entity,
+            entity=entity,
+        )
+
+    def check_bound(self) -> None:
+        """Raise `UnboundSubjectError` if the subject needs an entity and has none."""
+        if self.per_entity and self.entity is None:
+            raise UnboundSubjectError(
+                f"The subject {self.name!r} is per entity: say which one, as in "
+                f"{self.name}.of(entity), before facts are saved or loaded"
+            )
+
+
+class MemoryScopeType(StrEnum):
+    """How widely facts are visible, the narrowest first."""
+
+    AGENT = "agent"
+    FEATURE = "feature"
+    PRODUCT = "product"
+    ORGANIZATION = "organization"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryScope:
+    """Where facts are visible: one agent, one feature, one product, or across products.
+
+    Names are global within a store: two agents of one name share their facts.
+    """
+
+    type: MemoryScopeType
+    name: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", MemoryScopeType(self.type))
+        object.__setattr__(self, "name", checked_name(self.name, "scope name"))
+
+    @classmethod
+    def Agent(cls, name: str) -> "MemoryScope":  # noqa: N802 - reads as the type it stands for
+        """Return the scope of one agent."""
+        return cls(MemoryScopeType.AGENT, name)
+
+    @classmethod
+    def Feature(cls, id: str) -> "MemoryScope":  # noqa: N802, A002 - Koog's name for it
+        """Return the scope of one feature of an agent or application."""
+        return cls(MemoryScopeType.FEATURE, id)
+
+    @classmethod
+    def Product(cls, name: str) -> "MemoryScope":  # noqa: N802
+        """Return the scope of one product."""
+        return cls(MemoryScopeType.PRODUCT, name)
+
+    @classmethod
+    def CrossProduct(cls, organization: str = "default") -> "MemoryScope":  # noqa: N802
+        """Return the scope of all products of one organisation."""
+        return cls(MemoryScopeType.ORGANIZATION, organization)
+
+    @classmethod
+    def parse(cls, text: str) -> "MemoryScope":
+        """Return the scope that `str()` of it gave: "product/my-app".
+
+        Raises:
+            ValueError: The text is no scope.
+        """
+        kind, slash, name = text.partition("/")
+        if not slash or kind not in MemoryScopeType.__members__.values():
+            kinds = ", ".join(MemoryScopeType)
+            raise ValueError(f"A scope is written as type/name, with a type of {kinds}")
+        return cls(MemoryScopeType(kind), name)
+
+    def __str__(self) -> str:
+        return f"{self.type}/{self.name}"
+
+
+Identity: TypeAlias = tuple[str, str, str, str | None]
+"""What makes two places the same: scope type, scope name, subject name, entity."""
+
+
+def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
+    """Return the identity of a place.
+
+    Raises:
+        UnboundSubjectError: The subject is per entity and names none.
+    """
+    if subject.per_entity and subject.entity is None:
+        subject.check_bound()
+    return (scope.type.value, scope.name, subject.name, subject.entity)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where facts live: a scope and a bound subject. The unit of isolation.
+
+    Raises:
+        UnboundSubjectError: The subject is per entity and names none.
+    """
+
+    scope: MemoryScope
+    subject: MemorySubject
+
+    def __post_init__(self) -> None:
+        self.subject.check_bound()
+
+    @property
+    def identity(self) -> Identity:
+        """What makes two places the same; description and priority are no part of it."""
+        return identity_of(self.subject, self.scope)
+
+    @classmethod
+    def of_identity(cls, identity: Identity) -> "Place":
+        """Return a place by its identity; the subject has no description."""
+        kind, scope, subject, entity = identity
+        per_entity = entity is not None
+        return cls(
+            MemoryScope(MemoryScopeType(kind), scope),
+            MemorySubject(subject, "", LOWEST_PRIORITY, per_entity=per_entity, entity=entity),
+        )
+
+    def __str__(self) -> str:
+        entity = "" if self.subject.entity is None else f"({self.subject.entity})"
+        return f"{self.scope} {self.subject.name}{entity}"
+
+
+LOWEST_PRIORITY = 2**31 - 1
+MemorySubject.EVERYTHING = MemorySubject(
+    "everything", "Everything that concerns no one in particular", LOWEST_PRIORITY
+)

@@ -90,6 +90,9 @@ class _Topic:
 
     __slots__ = ("description", "fact_type", "items")
 
+    description: str
+    fact_type: str
+
     def __init__(self) -> None:
         self.items: dict[Canonical, Item] = {}
 
@@ -125,9 +128,9 @@ def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
     """Give the values of a stored fact, each with its position."""
     if "value" in fact:
         yield 0, fact["value"]
-    elif "positions" in fact:
+    elif "positions" in fact and "values" in fact:
         yield from zip(fact["positions"], fact["values"], strict=True)
-    else:
+    elif "values" in fact:
         yield from enumerate(fact["values"])
 
 
@@ -161,13 +164,12 @@ class Ledger:
         topic.description = fact["description"]
         topic.fact_type = fact["type"]
         if fact["type"] == "SINGLE":
-            if "value" in fact:
-                self._replace(topic, fact, at)
+            for _, value in values_of(fact):
+                self._replace(topic, fact, value, at)
         else:
             self._add(topic, fact, at)
 
-    def _replace(self, topic: _Topic, fact: StoredFact, at: str) -> None:
-        value = fact["value"]
+    def _replace(self, topic: _Topic, fact: StoredFact, value: JsonValue, at: str) -> None:
         key = canonical(value)
         last = next(reversed(topic.items.items()), None)
         if last is not None and last[0] == key and last[1].is_alive(at):

@@ -1,0 +1,275 @@
+"""What a place to keep facts must be able to do.
+
+`AgentMemoryProvider` is the small protocol for a backend of one's own; `FactStore` is the whole of
+it, as factmem's own providers have it. Both are structural: implement the methods, inherit from
+nothing, then run the suites in `factmem.testing` against the class. What they assert is the
+contract; the texts here introduce it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+
+from factmem.entries import Entry
+from factmem.models import (
+    AnyFact,
+    Concept,
+    FactSource,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    Place,
+    SingleFact,
+)
+
+__all__ = [
+    "AgentMemoryProvider",
+    "ErasureReceipt",
+    "FactStore",
+    "HistoryAction",
+    "HistoryEntry",
+    "PlaceInfo",
+    "TimeProvider",
+]
+
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+TimeProvider: TypeAlias = Callable[[], datetime]
+"""Tells the time, as an aware datetime: what a store records entries by and judges expiry by."""
+
+
+class HistoryAction(StrEnum):
+    """What happened to a concept."""
+
+    SAVED = "saved"
+    """At least one value was new."""
+    CONFIRMED = "confirmed"
+    """All values were current already."""
+    FORGOTTEN = "forgotten"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One thing that happened to a concept in one place."""
+
+    action: HistoryAction
+    recorded_at: datetime
+    fact: AnyFact | None = None
+    """What was saved or confirmed; None for a forgetting."""
+    forgotten: tuple[str, ...] = ()
+    """The ids of the facts of which values were forgotten; their values are not repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceInfo:
+    """A place that holds something, and how much.
+
+    `erase(info.subject, info.scope)` and `load_all(info.subject, info.scope)` take it as it is. A
+    store keeps no descriptions of subjects, so this one's is empty and its priority the lowest.
+    """
+
+    scope: MemoryScope
+    subject: MemorySubject
+    count: int
+    """How many values are current."""
+    bytes: int
+    """What it takes on disk or in memory, history included."""
+    oldest: datetime | None
+    """When the oldest current value was last confirmed; None where nothing is current."""
+    newest: datetime | None
+
+    @property
+    def place(self) -> Place:
+        """The place itself."""
+        return Place(self.scope, self.subject)
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureReceipt:
+    """What `erase` did, to be kept by those who must show it. It holds no value."""
+
+    scope: MemoryScope
+    subject: MemorySubject
+    erased_at: datetime
+    count: int
+    """How many values were current when they were erased; 0 where the place did not exist."""
+    bytes: int
+    """How many bytes of storage were removed."""
+    key_destroyed: bool
+    """Whether the key of the place's file was destroyed with it (encrypted stores)."""
+
+
+@runtime_checkable
+class AgentMemoryProvider(Protocol):
+    """A place that keeps facts: the four methods a backend must have.
+
+    The scope is always explicit. An unbound per-entity subject raises `UnboundSubjectError`
+    before anything is read or written. Any number of tasks may call an instance at once.
+    """
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        """Keep `fact` as the newest of its concept.
+
+        A SINGLE fact replaces what its concept held in this place, a MULTIPLE one adds the values
+        that are not there yet; a value that is current already is confirmed, not doubled. Once
+        this returns the fact is as durable as the provider promises. If it raises, the fact is not
+        acknowledged and is kept whole or not at all; a save that is cancelled before its write
+        has begun is not kept, later it is.
+
+        Raises:
+            ValueError: A value would not come back equal from its JSON. Nothing was kept.
+            StorageError: The store refused. Nothing was acknowledged.
+        """
+        ...
+
+    async def load(
+        self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope
+    ) -> list[L]:
+        """Return what is current about a concept; empty when nothing is.
+
+        A SINGLE concept gives at most one `SingleFact`, a MULTIPLE one a `MultipleFacts` per save
+        that still holds values, oldest first.
+
+        Raises:
+            StoredFactError: A stored value does not fit the concept's `value_type`.
+        """
+        ...
+
+    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
+        """Return what is current about every concept, each in the type it was last saved with."""
+        ...
+
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        """Return the current facts that a few words describe.
+
+        A fact matches when its concept's description holds the phrase, or when every word of it
+        is in the keyword, the description or the values; case and width (NFKC) are ignored.
+        """
+        ...
+
+
+@runtime_checkable
+class FactStore(AgentMemoryProvider, Protocol):
+    """A provider with history, forgetting and listing: what factmem's own providers are."""
+
+    async def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None:
+        """Keep several facts in one place at once, all or none, in one durable write.
+
+        No reader, no crash and no failure ever shows a part of them. Facts for several places are
+        several calls. No facts, nothing happens. Raises as `save` does.
+        """
+        ...
+
+    async def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+    ) -> list[L]:
+        """Return what is, or at `as_of` was, current about a concept.
+
+        Raises:
+            StoredFactError: A stored value does not fit the concept's `value_type`.
+            ValueError: `as_of` is naive.
+        """
+        ...
+
+    async def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+    ) -> list[AnyFact]:
+        """Return what is, or at `as_of` was, current about every concept.
+
+        A store does not know value types: values are plain JSON, but for the concepts named in
+        `concepts`, which come as `load` gives them.
+
+        Raises:
+            StoredFactError: A stored value does not fit the type of a concept in `concepts`.
+        """
+        ...
+
+    async def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> list[HistoryEntry]:
+        """Return every save, confirmation and forgetting of a concept, oldest first.
+
+        Raises:
+            StoredFactError: A value of the history does not fit the concept's `value_type`.
+        """
+        ...
+
+    async def forget(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concept: Concept[Any, Any] | None = None,
+        value: object = ...,
+        fact_id: str | None = None,
+        source: FactSource | None = None,
+        older_than: datetime | timedelta | None = None,
+        purge: bool = False,
+    ) -> int:
+        """Forget the current values that meet all conditions given, and return how many they are.
+
+        They are out of every read at once, and do not come back by themselves. History still
+        shows that something was forgotten, and what was saved before.
+
+        Args:
+            subject: Whom or what the facts are about.
+            scope: Where they are visible.
+            concept: Values of this concept's keyword.
+            value: This value of `concept`.
+            fact_id: What was saved as this fact.
+            source: What has no other source than those that `source` covers: each of its fields
+                that is not None must agree.
+            older_than: What was last confirmed before this moment, or longer ago than this.
+            purge: Also rewrite the storage without the values, in history too.
+
+        Raises:
+            ValueError: No condition was given (`erase` empties a place), `value` came without
+                `concept`, or `older_than` is naive.
+        """
+        ...
+
+    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
+        """Remove a place with its whole history, physically, and say what was removed."""
+        ...
+
+    async def places(self) -> list[PlaceInfo]:
+        """Return all places that hold anything, ordered by identity; reads every one of them."""
+        ...
+
+    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+        """Return the ledger of a place as plain JSON, oldest first: what `replay` takes."""
+        ...
+
+    async def replay(
+        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """Append entries recorded elsewhere, with their own times, and return how many were new.
+
+        An entry is new unless all of its facts, by id, are in the place already; so the same
+        bundle can be imported twice. All or none of them are kept.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what was accepted and let go of everything. Later calls raise `ValueError`."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exc_info: object) -> None: ...

@@ -1,0 +1,165 @@
+"""What a storage must be able to do: named journals of opaque records, in a folder.
+
+A `Storage` describes how journals are kept; opened on a folder it gives the folder's `Journals`. A
+record is the text of one JSON object on one line, opaque otherwise; a journal is an ordered,
+append-only log of them. A name is a tuple of texts, any texts: no name is ever a path.
+
+Everything here blocks, and is called from worker threads, many at once; only
+`Journals.is_current` is called from an event loop, and is to take microseconds.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeAlias
+
+__all__ = [
+    "Appended",
+    "ErasedJournal",
+    "JournalName",
+    "JournalWriter",
+    "Journals",
+    "Position",
+    "Reading",
+    "Record",
+    "SalvagedJournal",
+    "Storage",
+]
+
+JournalName: TypeAlias = tuple[str | None, ...]
+"""What a journal is called. `("a",)` and `("a", None)` are different names."""
+
+
+class Record(NamedTuple):
+    """One record: its number, which never changes and is never used again, and its text."""
+
+    number: int
+    data: bytes
+
+
+class Position(Protocol):
+    """How far a journal was read: given out by a storage, handed back to it, compared by `is`."""
+
+    @property
+    def last(self) -> int:
+        """The number of the last record before this position; 0 before the first."""
+        ...
+
+
+class Reading(NamedTuple):
+    """What was read: about a megabyte at most, so that no journal is ever in memory whole."""
+
+    records: list[Record]
+    position: Position | None
+    """Where to go on; None when there is no such journal."""
+    is_from_start: bool
+    """Whether the records are the journal's first, whatever position was asked for: the journal
+    was rewritten since, and what was read before is void."""
+    is_end: bool
+    """Whether nothing more was there."""
+
+
+class Appended(NamedTuple):
+    """Where the records of an append begin and end; `before` is None for the journal's first."""
+
+    before: Position | None
+    after: Position
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedJournal:
+    """What an erasure removed."""
+
+    bytes: int
+    key_destroyed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SalvagedJournal:
+    """What a salvage kept and lost."""
+
+    kept: int
+    """How many records could be read and are in the journal."""
+    missing: int
+    """How many records were acknowledged and are lost, as far as is known."""
+    copy: str
+    """The path of the copy of the damaged file."""
+
+
+class JournalWriter(Protocol):
+    """The journals of one folder while their lock is held."""
+
+    def read(self, name: JournalName, after: Position | None) -> Reading:
+        """See `Journals.read`."""
+        ...
+
+    def append(self, name: JournalName, records: Sequence[bytes]) -> Appended:
+        """Append records, at least one; when it returns they survive a power cut.
+
+        Raises:
+            ValueError: A record is not the text of a JSON object on one line.
+            StorageError: Nothing is acknowledged; each record is there whole or not at all.
+            CorruptJournalError: The journal is damaged; nothing was written.
+        """
+        ...
+
+    def rewrite(self, name: JournalName, records: Iterable[Record]) -> Position:
+        """Replace the journal's records by these, atomically, keeping their numbers.
+
+        Numbers must ascend and be among those of the journal. Raises as `append` does.
+        """
+        ...
+
+    def erase(self, name: JournalName) -> ErasedJournal:
+        """Remove a journal physically; nothing is removed where there is none."""
+        ...
+
+    def salvage(self, name: JournalName) -> SalvagedJournal:
+        """Keep a copy of a damaged journal's file and go on with the records that can be read."""
+        ...
+
+
+class Journals(Protocol):
+    """The named journals of one folder. Nothing is created before the first append."""
+
+    def read(self, name: JournalName, after: Position | None = None) -> Reading:
+        """Return the records after a position, without taking a lock.
+
+        Raises:
+            CorruptJournalError: An acknowledged record cannot be read.
+            DecryptionError: The key is missing or wrong, or a file does not verify.
+            StorageError: The operating system refused.
+        """
+        ...
+
+    def is_current(self, name: JournalName, position: Position | None) -> bool:
+        """Whether a reading that ended at `position` still is all there is.
+
+        Fast enough for an event loop. False when in doubt; it raises nothing.
+        """
+        ...
+
+    def names(self) -> list[JournalName]:
+        """Return the names of all journals, sorted."""
+        ...
+
+    def exclusive(self) -> AbstractContextManager[JournalWriter]:
+        """Hold the folder's lock, against threads and processes, and write.
+
+        Raises:
+            StoreBusyError: Somebody else held it past the storage's deadline.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of everything that is held; called once, when nothing else is under way."""
+        ...
+
+
+class Storage(Protocol):
+    """How journals are kept. Stateless: one object may serve many folders."""
+
+    def open(self, folder: Path) -> Journals:
+        """Return the journals of a folder, without touching the disk."""
+        ...

@@ -1,0 +1,63 @@
+# The commands of the house. Each installs what it needs into .venv at its first run; later runs are
+# fast, until pyproject.toml changes. Another Python (3.11 or newer): make PYTHON=python3.12 test
+
+PYTHON ?= python3
+VENV ?= .venv
+STORM = -m tests.storm
+BENCH = -m benchmarks
+
+python = $(VENV)/bin/python
+on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
+
+.PHONY: demo test check bench storm clean
+.NOTPARALLEL:
+
+demo: $(VENV)/.installed
+	$(python) examples/demo.py
+
+test: $(VENV)/.installed-test
+	$(python) -m pytest -n 2
+
+check: $(VENV)/.installed-check
+	$(python) -m ruff check .
+	$(python) -m ruff format --check .
+	$(python) -m mypy
+	$(on_path) pyright
+	$(on_path) pyright --ignoreexternal --verifytypes factmem
+
+# Speed, side by side with other stores; tens of minutes of crashes and kills. Neither is a test.
+bench: $(VENV)/.installed-bench
+	$(python) $(BENCH)
+
+storm: $(VENV)/.installed-test
+	$(python) $(STORM)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip reads dependency groups since 25.1, and a new environment brings an older one.
+$(VENV)/.pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "factmem needs Python 3.11 or newer, and '$(PYTHON)' is not that." >&2; \
+		echo "Name one that is: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(python) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
+	$(python) -m pip install --quiet --upgrade "pip>=25.1"
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.pip pyproject.toml
+	$(python) -m pip install --quiet -e .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.pip pyproject.toml
+	$(python) -m pip install --quiet -e . --group test
+	@touch $@ $(VENV)/.installed
+
+# mypy reads the tests, so it needs what they import.
+$(VENV)/.installed-check: $(VENV)/.installed-test
+	$(python) -m pip install --quiet -e . --group test --group check
+	@touch $@
+
+$(VENV)/.installed-bench: $(VENV)/.installed-test
+	$(python) -m pip install --quiet -e . --group bench
+	@touch $@

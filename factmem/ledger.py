@@ -62,13 +62,13 @@ class Item:
     )
 
     def __init__(self, value: JsonValue, fact: StoredFact, position: int, at: str) -> None:
-        self.value = value
-        self.fact_id = fact["id"]
-        self.position = position
-        self.timestamp = fact["timestamp"]
-        self.importance = fact.get("importance", 0.5)
-        self.expires_at = fact.get("expires_at")
-        self.confirmed_at = at
+        self.value: JsonValue = value
+        self.fact_id: str = fact["id"]
+        self.position: int = position
+        self.timestamp: str = fact["timestamp"]
+        self.importance: float = fact.get("importance", 0.5)
+        self.expires_at: str | None = fact.get("expires_at")
+        self.confirmed_at: str = at
         source = fact.get("source")
         self.sources: tuple[SourceEntry | None, ...] = _NO_SOURCE if source is None else (source,)
 
@@ -141,7 +141,7 @@ class Ledger:
     """
 
     def __init__(self, entries: Iterable[Entry] = (), *, until: str | None = None) -> None:
-        self.recorded_at = ""
+        self.recorded_at: str = ""
         """When the last entry was recorded; empty before the first."""
         self._topics: dict[str, _Topic] = {}
         for entry in entries:

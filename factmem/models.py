@@ -324,7 +324,10 @@ class MultipleFacts(_FactFields, Generic[T]):
 
 
 Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
+"""A fact of either kind, with values of one type."""
+
 AnyFact: TypeAlias = SingleFact[Any] | MultipleFacts[Any]
+"""A fact of either kind, with values of any type."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class ValueCodec:
     __slots__ = ("_adapter", "_name", "is_plain_text")
 
     def __init__(self, value_type: object) -> None:
-        self.is_plain_text = value_type is str
+        self.is_plain_text: bool = value_type is str
         self._name = _type_name(value_type)
         form: Any = value_type
         self._adapter: TypeAdapter[Any] = TypeAdapter(form)

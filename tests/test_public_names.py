@@ -1,0 +1,114 @@
+"""What a module calls public is there, in order, and says what it is."""
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import factmem
+
+PACKAGE = Path(factmem.__file__).parent
+
+
+def _public_modules() -> Iterator[str]:
+    for file in sorted(PACKAGE.rglob("*.py")):
+        parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+        if not any(part.startswith("_") and part != "__init__" for part in parts):
+            yield ".".join(part for part in parts if part != "__init__")
+
+
+MODULES = list(_public_modules())
+
+
+def _tree(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(importlib.import_module(module)))
+
+
+def _defines_anything(tree: ast.Module) -> bool:
+    return any(not isinstance(node, ast.Expr) for node in tree.body)
+
+
+def _reading_order(name: str) -> tuple[int, str]:
+    """Constants, then classes, then functions, as the linter sorts them."""
+    if re.fullmatch(r"[A-Z][A-Z0-9_]*", name) and len(name) > 1:
+        return 0, name
+    return (1 if name[0].isupper() else 2), name
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_all_is_true_and_sorted(module: str) -> None:
+    """`from module import *` works, and the list is one that a person can read."""
+    if not _defines_anything(_tree(module)):
+        return
+    names: list[str] = importlib.import_module(module).__all__
+
+    missing = [n for n in names if not hasattr(importlib.import_module(module), n)]
+
+    assert missing == []
+    assert names == sorted(set(names), key=_reading_order)
+
+
+def _undocumented(tree: ast.Module, names: set[str]) -> Iterator[str]:
+    """The public names that a module defines and says nothing about, methods included."""
+    for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if node.name in names:
+                if not _is_overload(node) and not ast.get_docstring(node):
+                    yield node.name
+            case ast.ClassDef() if node.name in names:
+                yield from _undocumented_in(node)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                if name in names and name != "__all__" and not _is_text(after):
+                    yield name
+            case _:
+                pass
+
+
+def _undocumented_in(node: ast.ClassDef) -> Iterator[str]:
+    if not ast.get_docstring(node):
+        yield node.name
+    for member in node.body:
+        if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
+            is_public = not member.name.startswith("_")
+            if is_public and not _is_overload(member) and not ast.get_docstring(member):
+                yield f"{node.name}.{member.name}"
+
+
+def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(ast.unparse(decorator).endswith("overload") for decorator in node.decorator_list)
+
+
+def _is_text(node: ast.stmt | None) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_says_what_it_is(module: str) -> None:
+    """Classes, methods, functions, constants and aliases have a docstring where they stand."""
+    tree = _tree(module)
+    names = set(getattr(importlib.import_module(module), "__all__", ()))
+
+    assert ast.get_docstring(tree), f"{module} has no docstring"
+    assert list(_undocumented(tree, names)) == []
+
+
+def test_silence_is_noticed() -> None:
+    """The check itself sees a class, a method, a function and a constant without words."""
+    tree = ast.parse("class A:\n    def b(self): ...\ndef c(): ...\nD = 1\nE = 2\n'Told.'\n")
+
+    assert list(_undocumented(tree, {"A", "c", "D", "E"})) == ["A", "A.b", "c", "D"]
+
+
+def test_the_front_door_shows_every_error() -> None:
+    """Whoever catches an error of factmem finds it in `factmem`."""
+    errors = set(importlib.import_module("factmem.errors").__all__)
+
+    assert errors <= set(factmem.__all__)

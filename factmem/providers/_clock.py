@@ -1,0 +1,39 @@
+"""What time it is for a store: never earlier than it was."""
+
+from datetime import UTC, datetime
+from threading import Lock
+
+from factmem.entries import stamp
+from factmem.models import utc
+from factmem.provider import TimeProvider
+
+__all__ = ["StoreClock", "system_clock"]
+
+
+def system_clock() -> datetime:
+    """Tell the time of this machine."""
+    return datetime.now(UTC)
+
+
+class StoreClock:
+    """A clock that does not go back, over one that may.
+
+    What has expired once stays expired: a reading is at least the one before it, and at least the
+    time of the last entry of the place that it is for. Safe for threads.
+    """
+
+    def __init__(self, clock: TimeProvider = system_clock) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._latest = ""
+
+    def now(self, recorded_at: str = "") -> str:
+        """Return the time as a stamp, in a place whose last entry was recorded at `recorded_at`.
+
+        Raises:
+            ValueError: The clock gave a naive datetime.
+        """
+        told = stamp(utc(self._clock(), "time told by the clock"))
+        with self._lock:
+            self._latest = max(told, self._latest)
+            return max(self._latest, recorded_at)

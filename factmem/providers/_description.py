@@ -1,0 +1,71 @@
+"""Finding facts by a few words."""
+
+from collections.abc import Iterable, Iterator
+from unicodedata import normalize
+
+import pydantic_core
+from pydantic import JsonValue
+
+from factmem.models import AnyFact
+
+__all__ = ["described", "phrase_of"]
+
+
+def phrase_of(description: str) -> str:
+    """Return what is asked for with case, width and white space folded.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It holds no word.
+    """
+    if not isinstance(description, str):
+        raise TypeError(f"A description is a text, not {type(description).__name__}")
+    if phrase := _folded(description):
+        return phrase
+    raise ValueError("Describe the facts by at least one word; load_all gives all of them")
+
+
+def described(facts: Iterable[AnyFact], phrase: str) -> list[AnyFact]:
+    """Return the facts with plain JSON values that a folded phrase describes.
+
+    A fact matches when its description holds the phrase, or when each of the words is somewhere in
+    its keyword, description and values. Words are found as parts of longer ones too: Chinese and
+    Korean do not put spaces where a search for whole words would need them.
+    """
+    words = phrase.split()
+    return [
+        fact
+        for fact in facts
+        if phrase in _folded(fact.concept.description)
+        or _holds(words, _folded("\n".join(_texts_of(fact))))
+    ]
+
+
+def _holds(words: list[str], text: str) -> bool:
+    return all(word in text for word in words)
+
+
+def _folded(text: str) -> str:
+    """Fold case and width; casefolding can undo the normal form, so it is made twice."""
+    return " ".join(normalize("NFKC", normalize("NFKC", text).casefold()).split())
+
+
+def _texts_of(fact: AnyFact) -> Iterator[str]:
+    yield fact.concept.keyword
+    yield fact.concept.description
+    for value in fact.values:
+        yield from _texts(value)
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield key
+            yield from _texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+    else:
+        yield pydantic_core.to_json(value).decode()

@@ -1,0 +1,77 @@
+"""Every example runs as a user would run it: a process of its own, an empty directory, no network.
+
+Warnings are errors, in the processes that an example starts as well.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.py"))
+
+GUARD = """
+import sys
+
+def refuse(event, args):
+    if event == "socket.getaddrinfo" or (
+        event == "socket.connect"
+        and isinstance(args[1], tuple)
+        and args[1][0] not in ("127.0.0.1", "::1")
+    ):
+        raise RuntimeError("an example reached for the network")
+
+sys.addaudithook(refuse)
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A user's environment, without keys and endpoints, in which every Python refuses to dial."""
+    guard = tmp_path / "guard"
+    guard.mkdir()
+    (guard / "sitecustomize.py").write_text(GUARD)
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return kept | {
+        "PYTHONPATH": str(guard),
+        "PYTHONWARNINGS": "error",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUTF8": "1",
+    }
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.name)
+def test_example_runs(example: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+    """It ends well, has something to show, and has nothing to complain about."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(example)],
+        cwd=empty,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.strip()
+
+
+def test_the_guard_refuses(environment: dict[str, str]) -> None:
+    """The examples would be caught: the guard is in force in a process like theirs."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import socket; socket.create_connection(('example.org', 80))"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "reached for the network" in done.stderr

@@ -1,0 +1,82 @@
+"""What a user installs: built from the source tree as it is, then looked at from outside."""
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email.parser import Parser
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel and the source archive with the project's own build backend."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> zipfile.ZipFile:
+    [file] = built.glob("*.whl")
+    return zipfile.ZipFile(file)
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    """Every module and the typing marker; no test, no example, no file of the house."""
+    package = {
+        str(file.relative_to(ROOT))
+        for file in (ROOT / "factmem").rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+
+    packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+    assert packed == package
+    assert "factmem/py.typed" in packed
+
+
+def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
+    """Name, version, Python and licence as the project states them."""
+    [name] = [name for name in wheel.namelist() if name.endswith("METADATA")]
+    metadata = Parser().parsestr(wheel.read(name).decode())
+
+    assert metadata["Name"] == PROJECT["name"] == "factmem"
+    assert metadata["Version"] == PROJECT["version"] == version("factmem")
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_payload() == (ROOT / "README.md").read_text()
+
+
+def test_the_source_archive_can_be_tested(built: Path) -> None:
+    """Whoever builds from source finds tests, examples, docs and the commands."""
+    [file] = built.glob("*.tar.gz")
+    with tarfile.open(file) as archive:
+        tops = {name.split("/")[1] for name in archive.getnames()}
+
+    wanted = {"factmem", "tests", "examples", "docs", "README.md", "CHANGELOG.md", "Makefile"}
+    assert wanted <= tops
+    assert not tops & {".venv", ".git", "dist", "build"}
+
+
+def test_the_changelog_knows_this_version() -> None:
+    """A release without a word about it is no release."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## \[?([^\]\s]+)", text, flags=re.MULTILINE)
+
+    assert "Unreleased" in versions or PROJECT["version"] in versions
+    assert "### On-disk format" in text
+

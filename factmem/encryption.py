@@ -112,7 +112,7 @@ class Key:
     __slots__ = ("_cost", "_derived", "_passphrase", "_secret")
 
     def __init__(self, secret: bytes) -> None:
-        if not isinstance(secret, bytes) or len(secret) != KEY_BYTES:
+        if type(secret) is not bytes or len(secret) != KEY_BYTES:
             raise ValueError(
                 f"A key is {KEY_BYTES} bytes: use Key.generate(), or Key.from_base64 for a text"
             )
@@ -464,7 +464,7 @@ def hkdf(key: bytes, salt: bytes, info: bytes, length: int) -> bytes:
 
 
 def argon2id(
-    passphrase: bytes, salt: bytes, passes: int, kib: int, lanes: int, length: int = KEY_BYTES
+    passphrase: bytes, salt: bytes, passes: int, kib: int, lanes: int, *, length: int = KEY_BYTES
 ) -> bytes:
     """Return `length` bytes derived by Argon2id (RFC 9106)."""
     from cryptography.hazmat.primitives.kdf.argon2 import Argon2id

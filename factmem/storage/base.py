@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
+from factmem.encryption import Encryption
+
 __all__ = [
     "Appended",
     "ErasedJournal",
     "JournalName",
     "JournalWriter",
     "Journals",
+    "KeySlots",
     "Position",
     "Reading",
     "Record",
@@ -120,8 +123,60 @@ class JournalWriter(Protocol):
         ...
 
 
+class KeySlots(Protocol):
+    """The keys that open an encrypted store. All methods block; changes are durable."""
+
+    def ids(self) -> list[str]:
+        """Return the ids of the key slots; an id tells nothing about its key."""
+        ...
+
+    def add(self, encryption: Encryption) -> None:
+        """Let another key open the store."""
+        ...
+
+    def remove(self, encryption: Encryption) -> None:
+        """Close the store to a key.
+
+        Whoever had that key and a copy of `factmem.json` still can read the files as they are:
+        rotate to shut them out.
+
+        Raises:
+            WrongKeyError: It does not open the store.
+            ValueError: It is the only one.
+        """
+        ...
+
+    def rotate(self, encryption: Encryption, *, rewrite: bool = True) -> None:
+        """Give the store a new key, and with `rewrite` new data keys for every journal.
+
+        All other keys are closed out at once; with `rewrite=False` only the one in use is. Keep
+        the new key before you call, and the old one until it returns. After a crash, or on an
+        error, call it again.
+        """
+        ...
+
+
 class Journals(Protocol):
     """The named journals of one folder. Nothing is created before the first append."""
+
+    @property
+    def keys(self) -> KeySlots | None:
+        """The keys of an encrypted folder; None where nothing is encrypted."""
+        ...
+
+    def anchor(self) -> str:
+        """Return how far every journal has come, to be kept elsewhere."""
+        ...
+
+    def verify(self, anchor: str) -> None:
+        """Raise unless every journal has come at least as far as an anchor says.
+
+        Raises:
+            TamperedError: A journal, or the folder, was put back to an older copy.
+            CorruptJournalError: The same, where nothing is encrypted.
+            ValueError: The text is no anchor.
+        """
+        ...
 
     def read(self, name: JournalName, after: Position | None = None) -> Reading:
         """Return the records after a position, without taking a lock.

@@ -1,0 +1,119 @@
+"""Anchors: how far each journal had come, to be kept elsewhere, against rollback.
+
+Nothing in a folder can tell that the whole of it was put back to an older copy. As numbers never
+go back, an anchor stays true for ever: a journal that has come less far was rolled back.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from factmem.errors import TamperedError
+from factmem.storage._codec import Codec, compact
+from factmem.storage._journal import Damage, Place
+
+if TYPE_CHECKING:
+    from factmem.storage._folder import JournalFolder
+
+__all__ = ["Anchor", "parsed", "taken", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A store's id, and for each journal file its first line's digest, last number and tag."""
+
+    store: str
+    journals: Mapping[str, tuple[str, int, str]]
+
+
+def taken(folder: "JournalFolder") -> str:
+    """Return how far every journal has come; under the lock."""
+    codec = folder.codec()
+    if codec is None:
+        return _dumped(None, {})
+    journals: dict[str, Any] = {}
+    for file in folder.journal_files(codec):
+        place = _end(folder, codec, file)
+        journals[file] = [_digest(place), place.last, place.tag.hex()]
+    return _dumped(folder.manifest["store"], journals)
+
+
+def verify(folder: "JournalFolder", anchor: Anchor) -> None:
+    """Raise unless every journal has come as far as the anchor says; under the lock."""
+    codec = folder.codec()
+    if codec is None or folder.manifest["store"] != anchor.store:
+        raise TamperedError(
+            f"{folder.files.path('')!r} is not the store that the anchor was taken from"
+        )
+    known = set(folder.journal_files(codec))
+    for file, expected in anchor.journals.items():
+        with folder.errors_of(file):
+            if file not in known:
+                raise Damage(
+                    "it is gone, and the anchor knows it (take a new anchor after an erasure)",
+                    is_forged=True,
+                )
+            _verify_journal(folder, codec, file, expected)
+
+
+def _verify_journal(
+    folder: "JournalFolder", codec: Codec, file: str, expected: tuple[str, int, str]
+) -> None:
+    digest, last, tag = expected
+    place = _end(folder, codec, file)
+    if place.last < last:
+        raise Damage(f"it ends at record {place.last} and had come to {last}", is_forged=True)
+    if _digest(place) != digest or last < place.following:
+        return  # rewritten since: numbers are all that stays
+    lines = (folder.journal(file)).split(b"\n")[1:]
+    if not any(_is_record(place, line, last, tag) for line in lines):
+        raise Damage(f"record {last} is not the one that it was", is_forged=True)
+
+
+def _is_record(place: Place, line: bytes, number: int, tag: str) -> bool:
+    try:
+        record = place.sealer.unseal(line)
+    except ValueError:
+        return False
+    return record.number == number and record.tag.hex() == tag
+
+
+def _end(folder: "JournalFolder", codec: Codec, file: str) -> Place:
+    with folder.errors_of(file):
+        place = folder.end_of(codec, file)
+        if damage := place.damage():
+            raise damage
+        return place
+
+
+def _digest(place: Place) -> str:
+    return sha256(place.header).hexdigest()[:32]
+
+
+def _dumped(store: str | None, journals: dict[str, Any]) -> str:
+    text = compact({"anchor": 1, "store": store, "journals": journals})
+    return base64.urlsafe_b64encode(text).decode()
+
+
+def parsed(text: str) -> Anchor | None:
+    """Return what the text of an anchor says; None if it was taken before there was a store.
+
+    Raises:
+        ValueError: It is no anchor.
+    """
+    try:
+        fields = orjson.loads(base64.urlsafe_b64decode(text.encode()))
+        if fields["anchor"] != 1:
+            raise ValueError("another version")
+        journals = {
+            str(file): (str(digest), int(last), str(tag))
+            for file, (digest, last, tag) in fields["journals"].items()
+        }
+        store = fields["store"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError("The anchor cannot be read: pass the text that anchor() gave") from None
+    return None if store is None else Anchor(str(store), journals)

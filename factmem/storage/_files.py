@@ -1,0 +1,232 @@
+"""The one door to the disk: every file call of a local store goes through here.
+
+Names are relative to the store's folder and are factmem's own: `factmem.json`, `lock`,
+`journals/...`. No descriptor outlives the call that opened it, and nothing is buffered, so a fork
+finds nothing half-done. Errors of the operating system pass as they are; the callers name them.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from factmem.storage import _lock
+
+__all__ = ["Files", "LocalFiles"]
+
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+_WRITE = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+"""macOS: fsync alone leaves the data in the drive's cache."""
+
+
+class Files(Protocol):
+    """The file calls that a store is made of; the crash tests bring a disk of their own."""
+
+    def path(self, name: str) -> str:
+        """Return the full path of a name, for messages."""
+        ...
+
+    def make_folders(self) -> None:
+        """Create the store's folder and the one for journals, durably, where they are missing."""
+        ...
+
+    def network_file_system(self) -> str | None:
+        """Return the kind of network file system that the folder is on; None for a local one."""
+        ...
+
+    def lock(self, timeout: float) -> AbstractContextManager[None]:
+        """Hold the store's lock."""
+        ...
+
+    def open(self, name: str, *, write: bool = False) -> int:
+        """Open a file that exists, for reading, or also for appending."""
+        ...
+
+    def create(self, name: str) -> int:
+        """Open a new file for appending; a leftover of that name is removed first."""
+        ...
+
+    def close(self, fd: int) -> None:
+        """Close a file."""
+        ...
+
+    def size(self, fd: int) -> int:
+        """Return how many bytes a file has."""
+        ...
+
+    def read(self, fd: int, count: int, offset: int) -> bytes:
+        """Return up to `count` bytes from `offset` on."""
+        ...
+
+    def append(self, fd: int, data: bytes) -> None:
+        """Write all of `data` at the end."""
+        ...
+
+    def destroy(self, name: str, count: int) -> None:
+        """Write zeros over the first `count` bytes of a file, durably."""
+        ...
+
+    def sync(self, fd: int) -> None:
+        """Make a file's content survive a power cut."""
+        ...
+
+    def sync_folder(self, name: str) -> None:
+        """Make the names in a folder survive a power cut; "" is the store's own folder."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, atomically, in place of the one that had it."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file; one that is not there is no error."""
+        ...
+
+    def names(self) -> list[str]:
+        """Return the names in the folder of journals; empty where there is none."""
+        ...
+
+    def content(self, name: str) -> bytes | None:
+        """Return the whole of a small file; None where there is none."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file; quick enough for an event loop."""
+        ...
+
+    def is_unchanged(self, name: str, header: bytes, size: int) -> bool:
+        """Whether a file still begins with `header` and has `size` bytes.
+
+        Quick enough for an event loop: about two microseconds. The first line is compared, and
+        not the inode number, since the number is given to the next file at once.
+        """
+        ...
+
+
+class LocalFiles:
+    """A folder of the local file system, opened to its owner only."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = os.path.abspath(folder)
+
+    def path(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+    def make_folders(self) -> None:
+        folder = self.path("journals")
+        if os.path.isdir(folder):
+            return
+        try:
+            os.makedirs(self._folder, 0o700, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ValueError(
+                f"{self._folder!r} is a file: give the path of a folder to keep facts in"
+            ) from None
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        self.sync_folder("")
+        self._sync_path(os.path.dirname(self._folder))
+
+    def network_file_system(self) -> str | None:
+        return _lock.network_file_system(self._folder)
+
+    def lock(self, timeout: float) -> AbstractContextManager[None]:
+        return _lock.held(self.path("lock"), timeout)
+
+    def open(self, name: str, *, write: bool = False) -> int:
+        return os.open(self.path(name), _WRITE if write else _READ)
+
+    def create(self, name: str) -> int:
+        path = self.path(name)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        return os.open(path, _WRITE | os.O_CREAT | os.O_EXCL, 0o600)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def size(self, fd: int) -> int:
+        return os.fstat(fd).st_size
+
+    def read(self, fd: int, count: int, offset: int) -> bytes:
+        return os.pread(fd, count, offset)
+
+    def append(self, fd: int, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:  # a disk that fills up writes in part
+            rest = rest[os.write(fd, rest) :]
+
+    def destroy(self, name: str, count: int) -> None:
+        fd = os.open(self.path(name), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            os.pwrite(fd, bytes(count), 0)
+            self.sync(fd)
+        finally:
+            os.close(fd)
+
+    def sync(self, fd: int) -> None:
+        if _FULL_SYNC is not None:
+            fcntl.fcntl(fd, _FULL_SYNC)
+        else:
+            os.fsync(fd)
+
+    def sync_folder(self, name: str) -> None:
+        self._sync_path(self.path(name))
+
+    @staticmethod
+    def _sync_path(path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(self.path(old), self.path(new))
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path(name))
+
+    def names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self.path("journals")))
+        except FileNotFoundError:
+            return []
+
+    def content(self, name: str) -> bytes | None:
+        try:
+            fd = os.open(self.path(name), _READ)
+        except FileNotFoundError:
+            return None
+        try:
+            return b"".join(_chunks(fd))
+        finally:
+            os.close(fd)
+
+    def exists(self, name: str) -> bool:
+        try:
+            os.stat(self.path(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_unchanged(self, name: str, header: bytes, size: int) -> bool:
+        try:
+            fd = os.open(self.path(name), _READ)
+        except OSError:
+            return False
+        try:
+            return os.pread(fd, len(header), 0) == header and not os.pread(fd, 1, size)
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+
+
+def _chunks(fd: int) -> Iterator[bytes]:
+    while chunk := os.read(fd, 1 << 16):
+        yield chunk

@@ -1,0 +1,410 @@
+"""The journals of one folder as one process sees them: opening, reading, locking.
+
+Writing stands in `_writer.py`. What is remembered of a file counts only while the file's first
+line is the same, and what a reader concludes about damage only under the lock.
+"""
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from factmem.errors import CorruptJournalError, DecryptionError, StorageError, StoreBusyError
+from factmem.storage import _anchor
+from factmem.storage._codec import Codec, compact, new_id
+from factmem.storage._files import Files
+from factmem.storage._journal import (
+    CHUNK,
+    Damage,
+    Place,
+    advanced,
+    at_start,
+    name_of,
+    read_header,
+)
+from factmem.storage._writer import FolderWriter
+from factmem.storage.base import (
+    JournalName,
+    KeySlots,
+    Position,
+    Reading,
+    Record,
+)
+
+__all__ = ["MANIFEST", "JournalFolder", "Mode", "journal_path"]
+
+MANIFEST = "factmem.json"
+_MOST_PLACES = 4096
+"""How many journals' places are remembered; a forgotten one is read again from its start."""
+
+
+class Mode(Protocol):
+    """What `factmem.json` says about how a store is written, and what that takes."""
+
+    name: str
+
+    def new_manifest(self, store: str) -> dict[str, Any]:
+        """Return what a new store's manifest holds beside format, store id and mode."""
+        ...
+
+    def codec(self, manifest: dict[str, Any]) -> Codec:
+        """Return the codec of a store; raise what keeps it from being read."""
+        ...
+
+    def refusal(self, path: str) -> Exception:
+        """Return the error for a store of another mode."""
+        ...
+
+    def told(self, damage: Damage, path: str) -> Exception:
+        """Return the error for a damaged journal."""
+        ...
+
+
+def journal_path(file: str) -> str:
+    """Return where a journal's file stands, relative to the store."""
+    return f"journals/{file}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    raw: bytes
+    manifest: dict[str, Any]
+    codec: Codec
+
+
+class JournalFolder:
+    """The journals of one folder; see `factmem.storage.base.Journals` for the contract."""
+
+    def __init__(
+        self, files: Files, mode: Mode, *, busy_timeout: float, allow_network: bool = False
+    ) -> None:
+        self.files = files
+        self.mode = mode
+        self.keys: KeySlots | None = None
+        self._busy_timeout = busy_timeout
+        self._is_place_checked = allow_network
+        self.forget_all()
+        _folders.add(self)
+
+    def forget_all(self) -> None:
+        """Forget everything seen so far, and all locks: for a forked child, and for closing."""
+        self._mutex = threading.Lock()
+        self._opened: _Opened | None = None
+        self._places: dict[str, Place] = {}
+        self._places_mutex = threading.Lock()
+        self.synced: dict[str, bytes] = {}
+        self.suspects: set[str] = set()
+
+    close = forget_all
+
+    # Opening
+
+    def codec(self) -> Codec | None:
+        """Return the codec that the manifest asks for now; None where there is no store."""
+        raw = self.files.content(MANIFEST)
+        opened = self._opened
+        if opened is not None and raw == opened.raw:
+            return opened.codec
+        if raw is None:
+            self._check_is_new()
+            self._opened = None
+            return None
+        manifest = self._parsed(raw)
+        opened = _Opened(raw, manifest, self.mode.codec(manifest))
+        with self._places_mutex:
+            self._places.clear()
+            self._opened = opened
+        return opened.codec
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest as it was last read."""
+        if self._opened is None:
+            raise StorageError("The store does not exist yet: save a fact first")
+        return self._opened.manifest
+
+    def _check_is_new(self) -> None:
+        if any(".jsonl" in name or ".fmj" in name for name in self.files.names()):
+            raise CorruptJournalError(
+                f"The store has journals but no {self.files.path(MANIFEST)!r}: restore that file "
+                f"from a backup. Nothing was created over them"
+            )
+
+    def _parsed(self, raw: bytes) -> dict[str, Any]:
+        path = self.files.path(MANIFEST)
+        try:
+            manifest: dict[str, Any] = orjson.loads(raw)
+            version, mode = manifest["factmem"], manifest["mode"]
+            if len(bytes.fromhex(manifest["store"])) != 16:
+                raise ValueError("no store id")
+        except (ValueError, KeyError, TypeError):
+            raise CorruptJournalError(
+                f"{path!r} is damaged: restore it from a backup. Nothing was changed"
+            ) from None
+        if version != 1:
+            raise StorageError(f"{path!r} is of a newer version of factmem: upgrade to read it")
+        if mode != self.mode.name:
+            raise self.mode.refusal(path)
+        return manifest
+
+    def create(self) -> Codec:
+        """Make the store; under the lock, and only where there is none."""
+        store = new_id()
+        self.write_manifest({"store": store, **self.mode.new_manifest(store)})
+        codec = self.codec()
+        if codec is None:
+            raise StorageError(f"{self.files.path(MANIFEST)!r} vanished while it was made")
+        return codec
+
+    def write_manifest(self, manifest: dict[str, Any]) -> None:
+        """Replace `factmem.json` atomically and durably; under the lock."""
+        text = compact({"factmem": 1, "mode": self.mode.name, **manifest}) + b"\n"
+        fd = self.files.create(f"{MANIFEST}.tmp")
+        try:
+            self.files.append(fd, text)
+            self.files.sync(fd)
+        finally:
+            self.files.close(fd)
+        self.files.rename(f"{MANIFEST}.tmp", MANIFEST)
+        self.files.sync_folder("")
+
+    # Reading
+
+    def read(self, name: JournalName, after: Position | None = None) -> Reading:
+        """See `Journals.read`."""
+        try:
+            return self.read_now(name, after)
+        except (CorruptJournalError, DecryptionError):
+            # A writer may be at work: what is wrong counts only if it is so under the lock.
+            if not self.files.exists("lock"):
+                raise
+            with self.exclusive() as writer:
+                return writer.read(name, after)
+
+    def read_now(self, name: JournalName, after: Position | None) -> Reading:
+        """Read on from `after`, and say what is wrong as it seems now."""
+        file: str | None = None
+        with self.errors_of(None):
+            codec = self.codec()
+            if codec is not None:
+                file = codec.file_name(name)
+        if codec is None or file is None:
+            return Reading([], None, is_from_start=True, is_end=True)
+        with self.errors_of(file):
+            try:
+                fd = self.files.open(journal_path(file))
+            except FileNotFoundError:
+                return Reading([], None, is_from_start=True, is_end=True)
+            try:
+                return self._read(codec, file, fd, after)
+            finally:
+                self.files.close(fd)
+
+    def _read(self, codec: Codec, file: str, fd: int, after: Position | None) -> Reading:
+        known = after if isinstance(after, Place) and after.file == file else None
+        start = self.place(codec, file, fd, known)
+        place, records, is_end = self.chunk(codec, fd, start)
+        if is_end:
+            if damage := place.damage():
+                raise damage
+            with self._places_mutex:
+                self._places.setdefault(file, place)
+        return Reading(records, place, is_from_start=start is not known, is_end=is_end)
+
+    def place(self, codec: Codec, file: str, fd: int, known: Place | None) -> Place:
+        """Return `known` if the file still is the one it was read from, else the file's start."""
+        if known is not None and self.files.read(fd, len(known.header), 0) == known.header:
+            if self.files.size(fd) < known.offset:
+                raise Damage(f"line {known.line}: the file was cut there", is_forged=True)
+            return known
+        return at_start(file, *read_header(self.files, codec, file, fd))
+
+    def chunk(self, codec: Codec, fd: int, place: Place) -> tuple[Place, list[Record], bool]:
+        """Read about a megabyte; say whether that is all there is."""
+        count = CHUNK
+        data = self.files.read(fd, count, place.offset)
+        while len(data) == count and b"\n" not in data:
+            count *= 4
+            data = self.files.read(fd, count, place.offset)
+        is_end = len(data) < count
+        place, records = advanced(place, data, codec, is_end=is_end)
+        return place, records, is_end
+
+    def caught_up(self, codec: Codec, file: str, fd: int) -> Place:
+        """Return the place at the end of the file; under the lock."""
+        place, is_end = self.place(codec, file, fd, self._places.get(file)), False
+        while not is_end:
+            place, _, is_end = self.chunk(codec, fd, place)
+        return place
+
+    def end_of(self, codec: Codec, file: str) -> Place:
+        """Return the place at the end of a journal's file; under the lock."""
+        fd = self.files.open(journal_path(file))
+        try:
+            return self.caught_up(codec, file, fd)
+        finally:
+            self.files.close(fd)
+
+    def journal(self, file: str) -> bytes:
+        """Return the whole of a journal's file."""
+        return self.files.content(journal_path(file)) or b""
+
+    def records(self, codec: Codec, file: str, fd: int) -> Iterator[Record]:
+        """Give all records of a file that can be read, damaged or not; under the lock."""
+        place, is_end = self.place(codec, file, fd, None), False
+        while not is_end:
+            place, records, is_end = self.chunk(codec, fd, place)
+            yield from records
+
+    def remember(self, place: Place) -> None:
+        """Start from this place when the file is next appended to; under the lock."""
+        with self._places_mutex:
+            self._places.pop(place.file, None)
+            self._places[place.file] = place
+            if len(self._places) > _MOST_PLACES:
+                self._places.pop(next(iter(self._places)))
+
+    def distrust(self, file: str) -> None:
+        """Go on in a fresh file at the next append, as an error left this one in doubt."""
+        with self._places_mutex:
+            self._places.pop(file, None)
+        self.synced.pop(file, None)
+        self.suspects.add(file)
+
+    def is_current(self, name: JournalName, position: Position | None) -> bool:
+        """See `Journals.is_current`."""
+        if isinstance(position, Place):
+            path = journal_path(position.file)
+            return self.files.is_unchanged(path, position.header, position.size)
+        opened = self._opened
+        if opened is None:
+            return not self.files.exists(MANIFEST) and not self.files.exists("journals")
+        return not self.files.exists(journal_path(opened.codec.file_name(name)))
+
+    def names(self) -> list[JournalName]:
+        """See `Journals.names`."""
+        with self.errors_of(None):
+            codec = self.codec()
+        if codec is None:
+            return []
+        found = [self.name_in(codec, file) for file in self.journal_files(codec)]
+        return sorted((name for name in found if name is not None), key=compact)
+
+    def journal_files(self, codec: Codec) -> list[str]:
+        """Return the files of all journals, without leftovers and copies."""
+        return [file for file in self.files.names() if file.endswith(codec.suffix)]
+
+    def first_line(self, file: str) -> bytes:
+        """Return a journal's first line, verified or not."""
+        with self.errors_of(file):
+            fd = self.files.open(journal_path(file))
+            try:
+                return self.files.read(fd, CHUNK, 0).partition(b"\n")[0]
+            finally:
+                self.files.close(fd)
+
+    def name_in(self, codec: Codec, file: str) -> JournalName | None:
+        """Return the name of a file's journal; None if it is gone."""
+        with self.errors_of(file):
+            try:
+                fd = self.files.open(journal_path(file))
+            except FileNotFoundError:  # erased since it was listed
+                return None
+            try:
+                line, header = read_header(self.files, codec, file, fd)
+                if not codec.hides_names:
+                    return codec.name_in(line)
+                first, _, _ = self.files.read(fd, CHUNK, len(line)).partition(b"\n")
+                name = name_of(header.sealer.unseal(first).data)
+            except ValueError:
+                raise Damage("line 2: the record of its name cannot be read") from None
+            finally:
+                self.files.close(fd)
+            if codec.file_name(name) != file:
+                raise Damage("line 2: it is the file of another place", is_forged=True)
+            return name
+
+    def anchor(self) -> str:
+        """See `Journals.anchor`."""
+        if self.codec() is None:
+            return _anchor.taken(self)
+        with self.exclusive():
+            return _anchor.taken(self)
+
+    def verify(self, anchor: str) -> None:
+        """See `Journals.verify`."""
+        expected = _anchor.parsed(anchor)
+        if expected is not None:
+            with self.exclusive():
+                _anchor.verify(self, expected)
+
+    # Locking
+
+    @contextmanager
+    def exclusive(self) -> Iterator[FolderWriter]:
+        """See `Journals.exclusive`."""
+        mutex = self._mutex
+        if not mutex.acquire(timeout=self._busy_timeout):
+            raise StoreBusyError(
+                f"Another thread held the store {self.files.path('')!r} for "
+                f"{self._busy_timeout:g} s. Nothing was written; try again, or allow more time "
+                f"with busy_timeout"
+            )
+        try:
+            with self.errors_of(None):
+                self._check_place()
+                self.files.make_folders()
+                lock = self.files.lock(self._busy_timeout)
+                lock.__enter__()
+            try:
+                with self.errors_of(None):
+                    codec = self.codec()
+                yield FolderWriter(self, codec)
+            finally:
+                lock.__exit__(None, None, None)
+        finally:
+            mutex.release()
+
+    def _check_place(self) -> None:
+        if not self._is_place_checked:
+            if (kind := self.files.network_file_system()) is not None:
+                raise StorageError(
+                    f"{self.files.path('')!r} is on a network file system ({kind}), where locks "
+                    f"and appends are not to be trusted: use a local folder, or pass "
+                    f"allow_network_folder=True and keep to one process"
+                )
+            self._is_place_checked = True
+
+    # Errors
+
+    @contextmanager
+    def errors_of(self, file: str | None) -> Iterator[None]:
+        """Raise what goes wrong with a journal's file, or with the store, in the public terms."""
+        path = self.files.path("" if file is None else journal_path(file))
+        try:
+            yield
+        except Damage as damage:
+            raise self.mode.told(damage, path) from None
+        except OSError as exc:
+            what = os.strerror(exc.errno) if exc.errno else type(exc).__name__
+            raise StorageError(
+                f"The operating system refused at {exc.filename or path!r}: {what}. What was "
+                f"being saved is not acknowledged; what was saved before is still there"
+            ) from exc
+
+
+_folders: "weakref.WeakSet[JournalFolder]" = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    """Give forked children new mutexes, since an inherited one may be held by no thread of theirs."""
+    for folder in list(_folders):
+        folder.forget_all()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,173 @@
+"""The keys of an encrypted store: opening it, and adding, removing and rotating keys."""
+
+from dataclasses import replace
+from typing import Any
+
+from factmem.encryption import Encryption, KeySlot
+from factmem.errors import KeyRequiredError, TamperedError, WrongKeyError
+from factmem.storage._codec import Codec
+from factmem.storage._folder import JournalFolder
+from factmem.storage._journal import Damage
+from factmem.storage._sealed import KeyRing, SealedCodec
+from factmem.storage.simple import corrupt
+
+__all__ = ["SealedMode", "StoreKeys"]
+
+
+class SealedMode:
+    """The mode of an encrypted store."""
+
+    name = "aes-256-gcm"
+
+    def __init__(self, encryption: Encryption) -> None:
+        self.encryption = encryption
+
+    def new_manifest(self, store: str) -> dict[str, Any]:
+        """See `Mode.new_manifest`."""
+        return {"slots": [self.encryption.wrap(KeyRing.new().dump(), store)]}
+
+    def ring(self, manifest: dict[str, Any]) -> tuple[KeyRing, str]:
+        """Return the key ring, and the id of the slot that it was in."""
+        unwrapped = self.encryption.unwrap(manifest.get("slots", []), manifest["store"])
+        return KeyRing.load(unwrapped.ring), unwrapped.kid
+
+    def codec(self, manifest: dict[str, Any]) -> Codec:
+        """See `Mode.codec`."""
+        return SealedCodec(manifest["store"], self.ring(manifest)[0])
+
+    def refusal(self, path: str) -> Exception:
+        """See `Mode.refusal`."""
+        return TamperedError(
+            f"The store of {path!r} is not encrypted, and EncryptedStorage was asked for: either "
+            f"somebody put it there, or it was made with SimpleStorage. Open it with that, or "
+            f"move its facts to an encrypted store by export_facts and import_facts"
+        )
+
+    def told(self, damage: Damage, path: str) -> Exception:
+        """See `Mode.told`."""
+        if not damage.is_forged:
+            return corrupt(damage, path)
+        return TamperedError(
+            f"The journal {path!r} does not verify, {damage}: it was changed, swapped or put back "
+            f"to an older copy. Nothing was changed; restore it from a backup, or go on with what "
+            f"can be read by salvage()"
+        )
+
+
+class StoreKeys:
+    """Changes the keys of one store; see `factmem.storage.base.KeySlots` for the contract."""
+
+    def __init__(self, folder: JournalFolder, mode: SealedMode) -> None:
+        self._folder = folder
+        self._mode = mode
+
+    def ids(self) -> list[str]:
+        """See `KeySlots.ids`."""
+        self._folder.codec()
+        return [slot["kid"] for slot in self._slots()]
+
+    def add(self, encryption: Encryption) -> None:
+        """See `KeySlots.add`."""
+        with self._folder.exclusive():
+            ring, _ = self._opened()
+            slot = encryption.wrap(ring.dump(), self._store())
+            others = [each for each in self._slots() if each["kid"] != slot["kid"]]
+            self._write([*others, slot])
+
+    def remove(self, encryption: Encryption) -> None:
+        """See `KeySlots.remove`."""
+        with self._folder.exclusive():
+            self._opened()
+            kid = encryption.unwrap(self._slots(), self._store()).kid
+            others = [each for each in self._slots() if each["kid"] != kid]
+            if not others:
+                raise ValueError("The last key of a store cannot be removed: add another one first")
+            self._write(others)
+
+    def rotate(self, encryption: Encryption, *, rewrite: bool = True) -> None:
+        """See `KeySlots.rotate`."""
+        with self._folder.exclusive():
+            ring, kid = self._opened_by(encryption)
+            if not rewrite:
+                others = [each for each in self._slots() if each["kid"] != kid]
+                self._rewrap(encryption, ring, others)
+                return
+            is_unfinished = bool(self._outdated(ring))
+            was_begun = kid in self._ids_of(encryption)
+        if is_unfinished:
+            self._reseal_all()
+        if not (is_unfinished and was_begun):
+            with self._folder.exclusive():
+                ring, _ = self._opened()
+                self._rewrap(encryption, ring.with_new_generation(), [])
+            self._reseal_all()
+        self._forget_old_generations()
+
+    def _opened(self) -> tuple[KeyRing, str]:
+        if self._folder.codec() is None:
+            raise KeyRequiredError("The store does not exist yet: save a fact first")
+        return self._mode.ring(self._folder.manifest)
+
+    def _opened_by(self, encryption: Encryption) -> tuple[KeyRing, str]:
+        """Return the ring, also where only the new key opens it: a rotation was cut short."""
+        try:
+            return self._opened()
+        except WrongKeyError:
+            before, self._mode.encryption = self._mode.encryption, encryption
+            try:
+                return self._opened()
+            except BaseException:
+                self._mode.encryption = before
+                raise
+
+    def _ids_of(self, encryption: Encryption) -> set[str]:
+        try:
+            return {encryption.unwrap(self._slots(), self._store()).kid}
+        except WrongKeyError:
+            return set()
+
+    def _store(self) -> str:
+        store: str = self._folder.manifest["store"]
+        return store
+
+    def _slots(self) -> list[KeySlot]:
+        slots: list[KeySlot] = self._folder.manifest["slots"]
+        return slots
+
+    def _write(self, slots: list[KeySlot]) -> None:
+        with self._folder.errors_of(None):
+            self._folder.write_manifest({**self._folder.manifest, "slots": slots})
+
+    def _rewrap(self, encryption: Encryption, ring: KeyRing, others: list[KeySlot]) -> None:
+        self._write([encryption.wrap(ring.dump(), self._store()), *others])
+        self._mode.encryption = encryption
+        self._folder.codec()
+
+    def _outdated(self, ring: KeyRing) -> list[str]:
+        """Return the journals that are sealed with an older data key."""
+        codec = SealedCodec(self._store(), ring)
+        return [
+            file
+            for file in self._folder.journal_files(codec)
+            if codec.generation_in(self._folder.first_line(file)) != ring.generation
+        ]
+
+    def _reseal_all(self) -> None:
+        """Rewrite what is sealed with older data keys, one journal at a time."""
+        with self._folder.exclusive():
+            ring, _ = self._opened()
+            outdated = self._outdated(ring)
+        for file in outdated:
+            with self._folder.exclusive() as writer:
+                ring, _ = self._opened()
+                if file in self._outdated(ring):
+                    writer.reseal(file)
+
+    def _forget_old_generations(self) -> None:
+        with self._folder.exclusive():
+            ring, kid = self._opened()
+            if len(ring.generations) == 1 or self._outdated(ring):
+                return
+            ring = replace(ring, generations={ring.generation: ring.generations[ring.generation]})
+            others = [each for each in self._slots() if each["kid"] != kid]
+            self._rewrap(self._mode.encryption, ring, others)

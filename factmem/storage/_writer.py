@@ -1,0 +1,342 @@
+"""Writing a folder's journals: append and rewrite, under the lock.
+
+What keeps the promise: a record is acknowledged after fsync and after it was read back; each says
+how far the journal was durable before it; a file is only appended to or replaced whole; after any
+error a journal goes on in a fresh file, since a failed fsync leaves a file in doubt for good.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from factmem.errors import StorageError
+from factmem.storage._codec import Codec, LineSealer
+from factmem.storage._journal import CHUNK, Damage, Place, name_record
+from factmem.storage.base import (
+    Appended,
+    ErasedJournal,
+    JournalName,
+    Position,
+    Reading,
+    Record,
+    SalvagedJournal,
+)
+
+if TYPE_CHECKING:
+    from factmem.storage._folder import JournalFolder
+
+__all__ = ["FolderWriter"]
+
+_TORN_END = b"!\n"
+"""Ends a line that a crash left without its end. A bare line end would bring a record to life that
+was never acknowledged; with the mark the line verifies in no codec."""
+
+
+def _path(file: str) -> str:
+    return f"journals/{file}"
+
+
+class FolderWriter:
+    """The journals of a folder whose lock is held; see `base.JournalWriter` for the contract."""
+
+    def __init__(self, folder: "JournalFolder", codec: Codec | None) -> None:
+        self._folder = folder
+        self._files = folder.files
+        self._codec = codec
+
+    def read(self, name: JournalName, after: Position | None) -> Reading:
+        """See `JournalWriter.read`."""
+        return self._folder.read_now(name, after)
+
+    def append(self, name: JournalName, records: Sequence[bytes]) -> Appended:
+        """See `JournalWriter.append`."""
+        for record in records:
+            check_record(record)
+        if self._codec is None:
+            with self._folder.errors_of(None):
+                self._codec = self._folder.create()
+        codec = self._codec
+        file = codec.file_name(name)
+        with self._folder.errors_of(file):
+            try:
+                return self._append(codec, name, file, records)
+            except Damage:
+                raise
+            except BaseException:
+                self._folder.distrust(file)
+                raise
+
+    def _append(
+        self, codec: Codec, name: JournalName, file: str, records: Sequence[bytes]
+    ) -> Appended:
+        try:
+            fd = self._files.open(_path(file), write=True)
+        except FileNotFoundError:
+            return Appended(
+                None, self._replace(codec, name, file, last=0, keep=[], records=records)
+            )
+        try:
+            before = self._folder.caught_up(codec, file, fd)
+            if damage := before.damage():
+                raise damage
+            if before.gaps or file in self._folder.suspects:
+                keep = list(self._folder.records(codec, file, fd))
+                after = self._replace(
+                    codec, name, file, last=before.last, keep=keep, records=records
+                )
+            else:
+                after = self._extend(file, fd, before, records)
+        finally:
+            self._files.close(fd)
+        return Appended(before, after)
+
+    def _extend(self, file: str, fd: int, before: Place, records: Sequence[bytes]) -> Place:
+        """Write after what is there, make it durable, and believe what the file then says."""
+        lines, tag = _lines(before.sealer, before.last + 1, before.durable, before.tag, records)
+        data = b"\n".join(lines) + b"\n"
+        if before.size > before.offset:
+            data = _TORN_END + data
+        self._files.append(fd, data)
+        self._files.sync(fd)
+        if self._folder.synced.get(file) != before.header:
+            # Whoever put this file in place may have died before its name was durable.
+            self._files.sync_folder("journals")
+            self._folder.synced[file] = before.header
+        if self._files.read(fd, len(data) + 1, before.size) != data:
+            raise StorageError(
+                f"What was appended to {self._files.path(_path(file))!r} does not read back: "
+                f"another program writes to it, or the lock is not honoured there"
+            )
+        size, last = before.size + len(data), before.last + len(records)
+        after = replace(
+            before,
+            offset=size,
+            size=size,
+            line=before.line + data.count(b"\n"),
+            last=last,
+            tag=tag,
+            durable=last,
+        )
+        self._folder.remember(after)
+        return after
+
+    def _replace(
+        self,
+        codec: Codec,
+        name: JournalName,
+        file: str,
+        *,
+        last: int,
+        keep: Sequence[Record],
+        records: Sequence[bytes],
+    ) -> Place:
+        """Write a new incarnation beside the file and put it in its place."""
+        if codec.hides_names:
+            keep = [Record(0, name_record(name)), *keep]
+        line = codec.new_header(name, file, len(keep), last + 1)
+        sealer = codec.open_header(file, line).sealer
+        temporary = f"{_path(file)}.tmp"
+        fd = self._files.create(temporary)
+        try:
+            for chunk in _chunks(_all_lines(line, sealer, keep, last, records)):
+                self._files.append(fd, chunk)
+            self._files.sync(fd)
+        finally:
+            self._files.close(fd)
+        self._files.rename(temporary, _path(file))
+        self._files.sync_folder("journals")
+        return self._reloaded(codec, file, line + b"\n", last + len(records))
+
+    def _reloaded(self, codec: Codec, file: str, header: bytes, last: int) -> Place:
+        """Read a file that was just put in place: what is known rests on what it says."""
+        fd = self._files.open(_path(file))
+        try:
+            place = self._folder.caught_up(codec, file, fd)
+        finally:
+            self._files.close(fd)
+        if place.header != header or place.last != last or place.damage():
+            raise StorageError(
+                f"What was written to {self._files.path(_path(file))!r} does not read back"
+            )
+        place = replace(place, durable=last)
+        self._folder.suspects.discard(file)
+        self._folder.synced[file] = header
+        self._folder.remember(place)
+        return place
+
+    def rewrite(self, name: JournalName, records: Iterable[Record]) -> Position:
+        """See `JournalWriter.rewrite`."""
+        codec, file = self._existing(name)
+        with self._folder.errors_of(file):
+            try:
+                fd = self._files.open(_path(file))
+                try:
+                    before = self._folder.caught_up(codec, file, fd)
+                finally:
+                    self._files.close(fd)
+                if damage := before.damage():
+                    raise damage
+                keep = _checked(records, before.last)
+                return self._replace(codec, name, file, last=before.last, keep=keep, records=[])
+            except (Damage, ValueError):
+                raise
+            except BaseException:
+                self._folder.distrust(file)
+                raise
+
+    def reseal(self, file: str) -> None:
+        """Rewrite a journal's file as it is, with the newest keys."""
+        codec = self._folder.codec()
+        with self._folder.errors_of(file):
+            fd = self._files.open(_path(file))
+            try:
+                place = self._folder.caught_up(codec, file, fd) if codec else None
+                if codec is None or place is None:
+                    raise ValueError("There is no store")
+                if damage := place.damage():
+                    raise damage
+                keep = list(self._folder.records(codec, file, fd))
+            finally:
+                self._files.close(fd)
+            name = self._folder.name_in(codec, file)
+            if name is not None:
+                self._replace(codec, name, file, last=place.last, keep=keep, records=[])
+
+    def _existing(self, name: JournalName) -> tuple[Codec, str]:
+        if self._codec is None or not self._files.exists(_path(self._codec.file_name(name))):
+            raise ValueError("There is no such journal: append to it first")
+        return self._codec, self._codec.file_name(name)
+
+    def erase(self, name: JournalName) -> ErasedJournal:
+        """See `JournalWriter.erase`.
+
+        An encrypted file's key is derived from random bytes that stand in its first line only:
+        they are overwritten before the file is removed.
+        """
+        if self._codec is None:
+            return ErasedJournal(0, key_destroyed=False)
+        file = self._codec.file_name(name)
+        with self._folder.errors_of(file):
+            count, is_destroyed = 0, False
+            for each in self._files.names():
+                if each != file and not each.startswith(f"{file}."):
+                    continue
+                count += self._remove(file, each)
+                is_destroyed = self._codec.hides_names
+            if count:
+                self._files.sync_folder("journals")
+            self._folder.distrust(file)
+            self._folder.suspects.discard(file)
+            return ErasedJournal(count, key_destroyed=is_destroyed)
+
+    def _remove(self, file: str, each: str) -> int:
+        """Remove a journal's file or a copy of it, and return how many bytes that freed."""
+        path, doomed = _path(each), f"{_path(file)}.tmp"
+        fd = self._files.open(path)
+        try:
+            size = self._files.size(fd)
+        finally:
+            self._files.close(fd)
+        if self._codec is not None and self._codec.hides_names:
+            if path != doomed:
+                # No journal may ever stand under its own name with a broken first line.
+                self._files.rename(path, doomed)
+                self._files.sync_folder("journals")
+            self._files.destroy(doomed, min(size, CHUNK))
+            path = doomed
+        self._files.remove(path)
+        return size
+
+    def salvage(self, name: JournalName) -> SalvagedJournal:
+        """See `JournalWriter.salvage`."""
+        codec, file = self._existing(name)
+        with self._folder.errors_of(file):
+            copy = f"{_path(file)}.damaged-{token_hex(4)}"
+            self._copy(_path(file), copy)
+            kept, place = self._salvageable(codec, file)
+            missing = 0 if place is None else place.missing()
+            last = 0 if place is None else max(place.last, place.durable)
+            self._replace(codec, name, file, last=last, keep=kept, records=[])
+            return SalvagedJournal(len(kept), missing, self._files.path(copy))
+
+    def _salvageable(self, codec: Codec, file: str) -> tuple[list[Record], Place | None]:
+        fd = self._files.open(_path(file))
+        try:
+            self._folder.distrust(file)
+            try:
+                place = self._folder.caught_up(codec, file, fd)
+            except Damage:  # not even the first line can be read
+                return [], None
+            return list(self._folder.records(codec, file, fd)), place
+        finally:
+            self._files.close(fd)
+
+    def _copy(self, source: str, target: str) -> None:
+        read, write = self._files.open(source), self._files.create(target)
+        try:
+            offset = 0
+            while chunk := self._files.read(read, CHUNK, offset):
+                self._files.append(write, chunk)
+                offset += len(chunk)
+            self._files.sync(write)
+        finally:
+            self._files.close(read)
+            self._files.close(write)
+        self._files.sync_folder("journals")
+
+
+def check_record(record: bytes) -> None:
+    """Raise `ValueError` unless a record looks like a JSON object on one line."""
+    if not (record.startswith(b"{") and record.endswith(b"}")) or len(record) < 3:
+        raise ValueError("A record is the text of a JSON object with at least one member")
+    if b"\n" in record:
+        raise ValueError("A record stands on one line")
+
+
+def _checked(records: Iterable[Record], last: int) -> list[Record]:
+    checked = list(records)
+    numbers = [record.number for record in checked]
+    if numbers != sorted(set(numbers)) or (numbers and not 0 < numbers[0] <= numbers[-1] <= last):
+        raise ValueError("A rewrite keeps records of the journal, with their numbers ascending")
+    for record in checked:
+        check_record(record.data)
+    return checked
+
+
+def _lines(
+    sealer: LineSealer, number: int, durable: int, tag: bytes, records: Iterable[bytes]
+) -> tuple[list[bytes], bytes]:
+    lines: list[bytes] = []
+    for each, record in enumerate(records, number):
+        line, tag = sealer.seal(each, durable, tag, record)
+        lines.append(line)
+    return lines, tag
+
+
+def _all_lines(
+    header: bytes,
+    sealer: LineSealer,
+    keep: Iterable[Record],
+    last: int,
+    records: Iterable[bytes],
+) -> Iterator[bytes]:
+    yield header
+    tag = sealer.start
+    for record in keep:
+        line, tag = sealer.seal(record.number, 0, tag, record.data)
+        yield line
+    yield from _lines(sealer, last + 1, last, tag, records)[0]
+
+
+def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
+    chunk: list[bytes] = []
+    size = 0
+    for line in lines:
+        chunk.append(line)
+        size += len(line) + 1
+        if size >= CHUNK:
+            yield b"\n".join(chunk) + b"\n"
+            chunk, size = [], 0
+    if chunk:
+        yield b"\n".join(chunk) + b"\n"

@@ -1,0 +1,41 @@
+"""Journals sealed with AES-256-GCM: unreadable without the key, and tampering is found."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from factmem.encryption import Encryption
+from factmem.storage._files import LocalFiles
+from factmem.storage._folder import JournalFolder
+from factmem.storage._keys import SealedMode, StoreKeys
+from factmem.storage.base import Journals
+
+__all__ = ["EncryptedStorage"]
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptedStorage:
+    """Keeps journals sealed; file names show nothing either.
+
+    Args:
+        encryption: Wraps the store's key ring: `Aes256GCMEncryptor(key)`.
+        busy_timeout: How many seconds a write waits for the store's lock before it raises
+            `StoreBusyError`.
+        allow_network_folder: Take a folder on a network file system all the same, where locks
+            between machines may not hold.
+    """
+
+    encryption: Encryption
+    busy_timeout: float = 30.0
+    allow_network_folder: bool = False
+
+    def open(self, folder: Path) -> Journals:
+        """Return the journals of a folder, without touching the disk."""
+        mode = SealedMode(self.encryption)
+        journals = JournalFolder(
+            LocalFiles(str(folder)),
+            mode,
+            busy_timeout=self.busy_timeout,
+            allow_network=self.allow_network_folder,
+        )
+        journals.keys = StoreKeys(journals, mode)
+        return journals

@@ -1,0 +1,73 @@
+"""Journals as JSON Lines that anyone can read: greppable, checked against accidents."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from factmem.errors import CorruptJournalError, KeyRequiredError
+from factmem.storage._codec import Codec, PlainCodec
+from factmem.storage._files import LocalFiles
+from factmem.storage._folder import JournalFolder
+from factmem.storage._journal import Damage
+from factmem.storage.base import Journals
+
+__all__ = ["SimpleStorage"]
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleStorage:
+    """Keeps journals in the clear.
+
+    Damage by accident is found by checksums; whoever can write the files can forge them.
+
+    Args:
+        busy_timeout: How many seconds a write waits for the store's lock before it raises
+            `StoreBusyError`.
+        allow_network_folder: Take a folder on a network file system all the same, where locks
+            between machines may not hold.
+    """
+
+    busy_timeout: float = 30.0
+    allow_network_folder: bool = False
+
+    def open(self, folder: Path) -> Journals:
+        """Return the journals of a folder, without touching the disk."""
+        return JournalFolder(
+            LocalFiles(str(folder)),
+            PlainMode(),
+            busy_timeout=self.busy_timeout,
+            allow_network=self.allow_network_folder,
+        )
+
+
+class PlainMode:
+    """The mode of a store in the clear."""
+
+    name = "plain"
+
+    def new_manifest(self, store: str) -> dict[str, Any]:
+        """See `Mode.new_manifest`."""
+        return {}
+
+    def codec(self, manifest: dict[str, Any]) -> Codec:
+        """See `Mode.codec`."""
+        return PlainCodec()
+
+    def refusal(self, path: str) -> Exception:
+        """See `Mode.refusal`."""
+        return KeyRequiredError(
+            f"The store of {path!r} is encrypted: open it with "
+            f"storage=EncryptedStorage(Aes256GCMEncryptor(key))"
+        )
+
+    def told(self, damage: Damage, path: str) -> Exception:
+        """See `Mode.told`."""
+        return corrupt(damage, path)
+
+
+def corrupt(damage: Damage, path: str) -> CorruptJournalError:
+    """Return the error for a damaged journal."""
+    return CorruptJournalError(
+        f"The journal {path!r} is damaged, {damage}. Nothing was changed: restore it from a "
+        f"backup, or go on with what can be read by salvage()"
+    )

@@ -24,6 +24,7 @@ __all__ = [
     "StoredFact",
     "decoded",
     "encoded",
+    "encoded_entry",
     "moment",
     "source_of",
     "stamp",
@@ -151,6 +152,15 @@ def encoded(facts: Iterable[StoredFact] = (), forget: Iterable[ForgottenItem] = 
         entry["facts"] = facts
     if forget := list(forget):
         entry["forget"] = forget
+    return _dumped(entry)
+
+
+def encoded_entry(entry: Entry) -> bytes:
+    """Return a whole entry without its time as `encoded` does, with what later versions added."""
+    return _dumped({name: part for name, part in entry.items() if name != "at"})
+
+
+def _dumped(entry: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(entry)
     except TypeError:
@@ -161,7 +171,8 @@ def stamped(body: bytes, at: str) -> bytes:
     """Return an encoded entry with the time at which it is recorded."""
     if body.startswith(_WIDE):
         return b'%b"at":"%b",%b' % (_WIDE, at.encode(), body[len(_WIDE) :])
-    return b'{"at":"%b",%b' % (at.encode(), body[1:])
+    comma = b"" if body == b"{}" else b","
+    return b'{"at":"%b"%b%b' % (at.encode(), comma, body[1:])
 
 
 def decoded(line: bytes) -> Entry:
@@ -172,9 +183,14 @@ def decoded(line: bytes) -> Entry:
     """
     try:
         if line.startswith(_WIDE):
-            wide: Entry = pydantic_core.from_json(line)
-            return wide
-        entry: Entry = orjson.loads(line)
+            wide: dict[str, Any] = pydantic_core.from_json(line)
+            del wide["wide"]
+            entry: Any = wide
+        else:
+            entry = orjson.loads(line)
     except ValueError:
-        raise FactmemError("A record is whole but holds no entry: no version wrote it") from None
-    return entry
+        entry = None
+    if not isinstance(entry, dict) or "at" not in entry:
+        raise FactmemError("A record is whole but holds no entry: no version wrote it")
+    found: Entry = entry  # type: ignore[assignment]
+    return found

@@ -3,8 +3,8 @@
 A place is a ledger, an ordered log of entries. Folding it gives, for each keyword, its current
 items:
 
-- a SINGLE save leaves one item: the current one, confirmed, if the value is the same, else a new
-  one that replaces all;
+- a SINGLE save leaves one item: that of the same value, confirmed, if it is current, else a new
+  one; all others are replaced. One whose value was purged replaces all and leaves none;
 - a MULTIPLE save adds the values that are not there and confirms those that are;
 - a confirmed item stays in its save, takes the importance and expiry of the new one, and gains its
   source;
@@ -12,6 +12,9 @@ items:
 
 "Newest" is the order of the ledger, never a clock: entries count as recorded no earlier than the
 one before them, so a clock that was set back changes nothing.
+
+What is current follows from the saves of the current items alone, besides those that replaced
+something: history can be taken out of a ledger without changing what is read from it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -55,13 +58,17 @@ class Item:
         "expires_at",
         "fact_id",
         "importance",
+        "number",
         "position",
         "sources",
         "timestamp",
         "value",
     )
 
-    def __init__(self, value: JsonValue, fact: StoredFact, position: int, at: str) -> None:
+    def __init__(
+        self, number: int, value: JsonValue, fact: StoredFact, position: int, at: str
+    ) -> None:
+        self.number: int = number
         self.value: JsonValue = value
         self.fact_id: str = fact["id"]
         self.position: int = position
@@ -95,6 +102,17 @@ class _Topic:
 
     def __init__(self) -> None:
         self.items: dict[Canonical, Item] = {}
+
+    def free_position(self, fact_id: str, free: int) -> int:
+        """Return the first position that no item of a fact has, given what MULTIPLE saves took.
+
+        A SINGLE save takes position 0 without being counted, and its item is always the first.
+        """
+        if self.items:
+            first = next(iter(self.items.values()))
+            if first.fact_id == fact_id:
+                return max(free, first.position + 1)
+        return free
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +162,8 @@ class Ledger:
         self.recorded_at: str = ""
         """When the last entry was recorded; empty before the first."""
         self._topics: dict[str, _Topic] = {}
+        self._number = 0
+        self._free: dict[str, int] = {}
         for entry in entries:
             if until is not None and max(entry["at"], self.recorded_at) > until:
                 break
@@ -151,7 +171,8 @@ class Ledger:
 
     def apply(self, entry: Entry) -> None:
         """Take in the next entry."""
-        self.recorded_at = max(self.recorded_at, entry["at"])
+        at = entry["at"]
+        self.recorded_at = max(self.recorded_at, at)
         for fact in entry.get("facts", ()):
             self._save(fact, self.recorded_at)
         if forgotten := entry.get("forget"):
@@ -164,37 +185,49 @@ class Ledger:
         topic.description = fact["description"]
         topic.fact_type = fact["type"]
         if fact["type"] == "SINGLE":
-            for _, value in values_of(fact):
-                self._replace(topic, fact, value, at)
+            self._replace(topic, fact, at)
         else:
             self._add(topic, fact, at)
 
-    def _replace(self, topic: _Topic, fact: StoredFact, value: JsonValue, at: str) -> None:
-        key = canonical(value)
-        last = next(reversed(topic.items.items()), None)
-        if last is not None and last[0] == key and last[1].is_alive(at):
-            kept = last[1]
-            kept.confirm(fact, at)
-        else:
-            kept = Item(value, fact, 0, at)
-        self._touched(kept, fact, 0)
-        for item in topic.items.values():
-            if item is not kept:
-                self._dropped(item, at)
-        topic.items = {key: kept}
+    def _replace(self, topic: _Topic, fact: StoredFact, at: str) -> None:
+        replaced, topic.items = topic.items, {}
+        if "value" in fact:
+            value = fact["value"]
+            key = canonical(value)
+            item = replaced.get(key)
+            if item is not None and item.is_alive(at):
+                del replaced[key]
+                item.confirm(fact, at)
+            else:
+                self._number += 1
+                item = Item(self._number, value, fact, 0, at)
+            topic.items[key] = item
+            self._touched(item, fact, 0)
+        for gone in replaced.values():
+            self._dropped(gone, at)
 
     def _add(self, topic: _Topic, fact: StoredFact, at: str) -> None:
-        for position, value in values_of(fact):
+        values = fact.get("values")
+        if not values:
+            return
+        fact_id, items, position = fact["id"], topic.items, 0
+        positions = fact.get("positions") or range(len(values))
+        shift = topic.free_position(fact_id, self._free.get(fact_id, 0)) - positions[0]
+        for position, value in zip(positions, values, strict=True):
+            if shift > 0:
+                position += shift  # noqa: PLW2901 - the id came before: these positions are taken
             key = canonical(value)
-            item = topic.items.get(key)
+            item = items.get(key)
             if item is not None and item.is_alive(at):
                 item.confirm(fact, at)
             else:
                 if item is not None:
-                    del topic.items[key]
+                    del items[key]
                     self._dropped(item, at)
-                item = topic.items[key] = Item(value, fact, position, at)
+                self._number += 1
+                item = items[key] = Item(self._number, value, fact, position, at)
             self._touched(item, fact, position)
+        self._free[fact_id] = position + 1
 
     def _forget(self, forgotten: Iterable[ForgottenItem], at: str) -> None:
         gone: dict[str, set[tuple[str, int]]] = {}
@@ -213,7 +246,10 @@ class Ledger:
             topic.items = kept
 
     def _touched(self, item: Item, fact: StoredFact, position: int) -> None:
-        """Notice that a saved value became or confirmed an item; for those who trace."""
+        """Notice that a saved value became or confirmed an item; for those who trace.
+
+        Called for each value of a fact in their order, with the position that the value takes.
+        """
 
     def _dropped(self, item: Item, at: str) -> None:
         """Notice that an item was replaced, forgotten or found expired; for those who trace."""
@@ -247,21 +283,38 @@ class Ledger:
     def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:
         """Return all that is current, each keyword in the type it was last saved with.
 
-        Values are plain JSON, but for the keywords that `concepts` name: those come as `load`
-        gives them.
+        Keywords come in the order of their oldest current values. Values are plain JSON, but for
+        the keywords that `concepts` name: those come as `load` gives them.
         """
         named = {concept.keyword: concept for concept in concepts}
-        facts: list[AnyFact] = []
+        current: list[tuple[int, str, _Topic, list[Item]]] = []
         for keyword, topic in self._topics.items():
             items = [item for item in topic.items.values() if item.is_alive(now)]
             if items:
-                concept = named.get(keyword) or _stored_concept(keyword, topic, items)
-                facts += _presented(concept, items)
+                current.append((items[0].number, keyword, topic, items))
+        current.sort(key=_number)
+        facts: list[AnyFact] = []
+        for _, keyword, topic, items in current:
+            concept = named.get(keyword) or _stored_concept(keyword, topic, items)
+            facts += _presented(concept, items)
         return facts
+
+    def confirmations(self, now: str) -> list[str]:
+        """Return when each current value was last confirmed, as stamps in no order."""
+        return [
+            item.confirmed_at
+            for topic in self._topics.values()
+            for item in topic.items.values()
+            if item.is_alive(now)
+        ]
 
     def __len__(self) -> int:
         """How many items are held, expired ones included."""
         return sum(len(topic.items) for topic in self._topics.values())
+
+
+def _number(current: tuple[int, str, _Topic, list[Item]]) -> int:
+    return current[0]
 
 
 def _stored_concept(keyword: str, topic: _Topic, items: list[Item]) -> Concept[Any, Any]:

@@ -1,0 +1,141 @@
+"""Save real preferences in one process, find them in another, plain and encrypted.
+
+python examples/demo.py
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+import anyio
+from pydantic import BaseModel
+
+from factmem import (
+    Aes256GCMEncryptor,
+    Concept,
+    EncryptedStorage,
+    FactType,
+    Key,
+    LocalFileMemoryProvider,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    SingleFact,
+)
+
+
+class Workspace(BaseModel):
+    """How someone's editor is set up."""
+
+    theme: Literal["dark", "light"]
+    font_size: int
+    plugins: list[str]
+
+
+LANGUAGE = Concept("preferred-language", "The programming language the user likes best")
+DRINK = Concept("좋아하는-음료", "사용자가 좋아하는 음료")
+SNACKS = Concept("snacks", "What the user eats while working", FactType.MULTIPLE)
+WORKSPACE = Concept("workspace", "How the user's editor is set up", value_type=Workspace)
+
+USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)
+ALICE = USER.of("alice")
+APP = MemoryScope.Product("my-app")
+
+EDITOR = Workspace(theme="dark", font_size=14, plugins=["IdeaVim", "한국어 언어팩"])
+
+
+def opened(folder: Path, kind: str) -> LocalFileMemoryProvider:
+    """Return the store of one kind; the key of the encrypted one comes from the environment."""
+    if kind == "plain":
+        return LocalFileMemoryProvider(folder / kind)
+    encryptor = Aes256GCMEncryptor(Key.from_env("FACTMEM_KEY"))
+    return LocalFileMemoryProvider(folder / kind, storage=EncryptedStorage(encryptor))
+
+
+async def monday(folder: Path, kind: str) -> None:
+    """Learn about Alice; when a save returns, it would survive a power cut."""
+    async with opened(folder, kind) as store:
+        await store.save(SingleFact(LANGUAGE, "Java"), ALICE, APP)
+        await store.save(SingleFact(LANGUAGE, "Kotlin 💚"), ALICE, APP)
+        learnt = [
+            SingleFact(DRINK, "따뜻한 유자차 🍵"),
+            MultipleFacts(SNACKS, ("김밥 한 줄", "trail mix 🥜")),
+            SingleFact(WORKSPACE, EDITOR),
+        ]
+        await store.save_many(learnt, ALICE, APP)
+    print(f"  {kind}: saved {2 + len(learnt)} facts about Alice")
+
+
+async def friday(folder: Path, kind: str) -> None:
+    """Know about Alice what another process learnt, each value in its own type."""
+    async with opened(folder, kind) as store:
+        [language] = await store.load(LANGUAGE, ALICE, APP)
+        [drink] = await store.load(DRINK, ALICE, APP)
+        [snacks] = await store.load(SNACKS, ALICE, APP)
+        [workspace] = await store.load(WORKSPACE, ALICE, APP)
+        print(f"  {kind}:")
+        print(f"    language   {language.value}   (the newest of two saves)")
+        print(f"    음료       {drink.value}")
+        print(f"    snacks     {', '.join(snacks.values)}")
+        print(f"    workspace  {workspace.value!r}")
+        assert workspace.value == EDITOR
+
+        saves = await store.history(LANGUAGE, ALICE, APP)
+        told = [entry.fact.values[0] for entry in saves if entry.fact is not None]
+        print(f"    history    {' -> '.join(told)}")
+
+        gone = await store.forget(ALICE, APP, concept=SNACKS, value="trail mix 🥜", purge=True)
+        [left] = await store.load(SNACKS, ALICE, APP)
+        print(f"    forgotten  {gone} value; snacks now: {', '.join(left.values)}")
+        assert not await store.load_all(USER.of("bob"), APP), "Bob sees nothing of Alice's"
+
+
+def shown(folder: Path, kind: str) -> bytes:
+    """Print what lies on disk, and return all of it."""
+    everything = b""
+    print(f"  {kind}/")
+    for file in sorted((folder / kind).rglob("*")):
+        if not file.is_file():
+            continue
+        data = file.read_bytes()
+        everything += file.name.encode() + data
+        print(f"    {file.relative_to(folder / kind)}  ({len(data)} bytes)")
+        if file.parent.name == "journals":
+            print(f"      {data.splitlines()[1].decode()[:88]}...")
+    return everything
+
+
+def main() -> None:
+    """Be the first process, start the second, and look at the files they leave."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["FACTMEM_KEY"] = Key.generate().to_base64()
+
+        print(f"Monday, process {os.getpid()}", flush=True)
+        for kind in ("plain", "encrypted"):
+            anyio.run(monday, folder, kind)
+        sys.stdout.flush()
+
+        again = [sys.executable, __file__, str(folder)]
+        subprocess.run(again, check=True)  # noqa: S603 - it starts itself
+
+        print("What lies on disk")
+        plain, encrypted = (shown(folder, kind) for kind in ("plain", "encrypted"))
+        for text in ("Kotlin 💚", "유자차", "alice", "preferred-language"):
+            assert text.encode() in plain
+            assert text.encode() not in encrypted
+        assert b"trail mix" not in plain
+        print("  The plain files can be read and searched; of the encrypted ones, not even the")
+        print("  names tell anything. The purged value is in neither.")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        main()
+    else:
+        print(f"Friday, process {os.getpid()}")
+        for each in ("plain", "encrypted"):
+            anyio.run(friday, Path(sys.argv[1]), each)

@@ -1,0 +1,60 @@
+"""Keep facts so that the disk tells nothing without the key."""
+
+from pathlib import Path
+
+import anyio
+
+from factmem import (
+    Aes256GCMEncryptor,
+    Concept,
+    EncryptedStorage,
+    Key,
+    KeyRequiredError,
+    LocalFileMemoryProvider,
+    MemoryScope,
+    MemorySubject,
+    SingleFact,
+    WrongKeyError,
+)
+
+ALLERGY = Concept("allergy", "What the user must not eat")
+ALICE = MemorySubject("user", "The person the agent talks to", 1, per_entity=True).of("alice")
+APP = MemoryScope.Product("my-app")
+
+
+def encrypted(key: Key) -> LocalFileMemoryProvider:
+    """Return the store under a key. In earnest: Key.from_env, from_file or from_keyring."""
+    return LocalFileMemoryProvider("memory", storage=EncryptedStorage(Aes256GCMEncryptor(key)))
+
+
+async def main() -> None:
+    """Save under a key; then try without it, and with another one."""
+    key = Key.generate()
+    async with encrypted(key) as store:
+        await store.save(SingleFact(ALLERGY, "peanuts"), ALICE, APP)
+
+    async with encrypted(key) as store:
+        [fact] = await store.load(ALLERGY, ALICE, APP)
+        print(f"with the key: {fact.value}")
+
+    try:
+        async with encrypted(Key.generate()) as store:
+            await store.load(ALLERGY, ALICE, APP)
+    except WrongKeyError as error:
+        print(f"with another key: {error}")
+
+    try:
+        async with LocalFileMemoryProvider("memory") as store:
+            await store.load(ALLERGY, ALICE, APP)
+    except KeyRequiredError as error:
+        print(f"without a key: {error}")
+
+
+def is_on_disk(word: bytes) -> bool:
+    """Look for a word in all files of the store, as a thief would."""
+    return any(word in file.read_bytes() for file in Path("memory").rglob("*") if file.is_file())
+
+
+if __name__ == "__main__":
+    anyio.run(main)
+    print(f"the value can be found on disk: {is_on_disk(b'peanuts')}")

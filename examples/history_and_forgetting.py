@@ -1,0 +1,55 @@
+"""See what was known when, forget a value, and erase a person."""
+
+from datetime import UTC, datetime, timedelta
+
+import anyio
+
+from factmem import (
+    Concept,
+    FactSource,
+    FactType,
+    LocalFileMemoryProvider,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
+
+CITY = Concept("city", "Where the user lives")
+LANGUAGES = Concept("languages", "Programming languages the user knows", FactType.MULTIPLE)
+ALICE = MemorySubject("user", "The person the agent talks to", 1, per_entity=True).of("alice")
+APP = MemoryScope.Product("my-app")
+CHAT = FactSource(SourceKind.USER, conversation="chat-17", message=2, quote="I moved to Busan")
+
+
+async def main() -> None:
+    """The newest value is current; all others are history until they are purged."""
+    async with LocalFileMemoryProvider("memory") as store:
+        await store.save(SingleFact(CITY, "Seoul"), ALICE, APP)
+        before = datetime.now(UTC)
+        await store.save(SingleFact(CITY, "Busan", source=CHAT), ALICE, APP)
+        await store.save(MultipleFacts(LANGUAGES, ("Kotlin", "Java", "Python")), ALICE, APP)
+
+        [now] = await store.load(CITY, ALICE, APP)
+        [then] = await store.load(CITY, ALICE, APP, as_of=before)
+        print(f"now {now.value}, before {then.value}")
+
+        await store.forget(ALICE, APP, concept=LANGUAGES, value="Java")
+        [known] = await store.load(LANGUAGES, ALICE, APP)
+        print(f"languages: {', '.join(known.values)}")
+
+        gone = await store.forget(ALICE, APP, source=FactSource(SourceKind.USER, "chat-17"))
+        print(f"forgotten with its conversation: {gone}")
+        for entry in await store.history(CITY, ALICE, APP):
+            print(f"  {entry.action}: {entry.fact.values[0] if entry.fact else 'a value'}")
+
+        old = await store.forget(ALICE, APP, older_than=timedelta(days=365), purge=True)
+        print(f"older than a year, and now off the disk: {old}")
+
+        receipt = await store.erase(ALICE, APP)
+        print(f"erased: {receipt.count} current values, places left: {len(await store.places())}")
+
+
+if __name__ == "__main__":
+    anyio.run(main)

@@ -277,7 +277,7 @@ class Ledger:
         if topic is None:
             return []
         items = [item for item in topic.items.values() if item.is_alive(now)]
-        facts: list[Any] = _presented(concept, items)
+        facts: list[Any] = presented(concept, items)
         return facts
 
     def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:
@@ -296,7 +296,7 @@ class Ledger:
         facts: list[AnyFact] = []
         for _, keyword, topic, items in current:
             concept = named.get(keyword) or _stored_concept(keyword, topic, items)
-            facts += _presented(concept, items)
+            facts += presented(concept, items)
         return facts
 
     def confirmations(self, now: str) -> list[str]:
@@ -324,7 +324,8 @@ def _stored_concept(keyword: str, topic: _Topic, items: list[Item]) -> Concept[A
     return stored_concept(keyword, topic.description, fact_type, str if is_all_text else JsonValue)
 
 
-def _presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
+def presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
+    """Return items of one keyword as the facts that a concept asks for, the oldest first."""
     if not items:
         return []
     if concept.fact_type is FactType.SINGLE:

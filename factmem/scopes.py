@@ -1,0 +1,59 @@
+"""Which scope each type of scope means for one agent."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from factmem.models import MemoryScope, MemoryScopeType
+
+__all__ = ["MemoryScopesProfile", "ScopeChoice"]
+
+ScopeChoice: TypeAlias = MemoryScope | MemoryScopeType
+"""A scope, or a type of scope that a profile turns into one."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryScopesProfile:
+    """The names of an agent's scopes; a type without a name is a scope that the agent lacks.
+
+    Raises:
+        ValueError: A name is no valid name.
+    """
+
+    agent: str | None = None
+    feature: str | None = None
+    product: str | None = None
+    organization: str | None = None
+
+    def __post_init__(self) -> None:
+        self.scopes()
+
+    def scope(self, choice: ScopeChoice) -> MemoryScope | None:
+        """Return the scope that a type means here, or None where it has no name.
+
+        A `MemoryScope` is returned as it is.
+        """
+        if isinstance(choice, MemoryScope):
+            return choice
+        name: str | None = getattr(self, MemoryScopeType(choice).value)
+        return None if name is None else MemoryScope(choice, name)
+
+    def scopes(self, choices: Iterable[ScopeChoice] | None = None) -> list[MemoryScope]:
+        """Return the scopes that are meant, without the types that have no name; None means all."""
+        chosen = MemoryScopeType if choices is None else choices
+        found = (self.scope(choice) for choice in chosen)
+        return [scope for scope in found if scope is not None]
+
+    def writable(self, choice: ScopeChoice) -> MemoryScope:
+        """Return the scope that a type means here, to save facts in.
+
+        Raises:
+            ValueError: The type has no name.
+        """
+        scope = self.scope(choice)
+        if scope is None:
+            raise ValueError(
+                f"Nothing can be saved in the scope {str(choice)!r}: it has no name here. Give it "
+                f"one, as in MemoryScopesProfile({choice}=...)"
+            )
+        return scope

@@ -1,0 +1,602 @@
+"""Bundles: what goes in comes out, anywhere; what is damaged is told and touches nothing."""
+
+import io
+import os
+import stat
+import traceback
+import tracemalloc
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anyio
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from factmem.bundle import ExportReport, export_facts, import_facts
+from factmem.entries import Entry
+from factmem.errors import StorageError
+from factmem.models import (
+    Concept,
+    FactSource,
+    FactType,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    Place,
+    SingleFact,
+    SourceKind,
+)
+from factmem.providers.in_memory import InMemoryProvider
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SECRET = "PIN 1234"
+
+THEME = Concept("ide-theme", "User's preferred IDE theme")
+AGE = Concept("age", "The user's age in seconds", value_type=int)
+LANGUAGES = Concept("언어", "Languages that the user knows", FactType.MULTIPLE)
+SETTINGS = Concept("settings", "Anything", value_type=dict[str, Any])
+
+USER = MemorySubject("user", "The user", 1, per_entity=True)
+ALICE, BOB = USER.of("alice"), USER.of("밥 🍚")
+MACHINE = MemorySubject("machine", "The computer", 2)
+PRODUCT = MemoryScope.Product("my-app")
+AGENT = MemoryScope.Agent("a/b")
+
+
+class Ticking:
+    """A clock that goes on by one second a call."""
+
+    def __init__(self) -> None:
+        self._calls = count()
+
+    def __call__(self) -> datetime:
+        return START + timedelta(seconds=next(self._calls))
+
+
+def noon() -> datetime:
+    return START
+
+
+async def full_store() -> InMemoryProvider:
+    """A store that holds something of every kind, in four places."""
+    store = InMemoryProvider(clock=Ticking())
+    source = FactSource(SourceKind.USER, "chat-1", 3, f"my {SECRET}", "a-model")
+    await store.save(
+        SingleFact(THEME, "light", timestamp=START - timedelta(days=3)), ALICE, PRODUCT
+    )
+    await store.save(SingleFact(THEME, SECRET, importance=0.9, source=source), ALICE, PRODUCT)
+    await store.save(SingleFact(THEME, SECRET, importance=0.2), ALICE, PRODUCT)
+    languages = MultipleFacts(LANGUAGES, ("코틀린", "Python 🐍", "C"))
+    await store.save_many([languages, SingleFact(AGE, 2**70)], ALICE, PRODUCT)
+    await store.forget(ALICE, PRODUCT, concept=LANGUAGES, value="C")
+    await store.save(SingleFact(AGE, -5), BOB, PRODUCT)
+    gone = SingleFact(THEME, "brief", expires_at=START + timedelta(seconds=1))
+    await store.save(gone, MACHINE, AGENT)
+    deep = {"b": [1.5, None, {"ü": True}], "a": {}}
+    await store.save(SingleFact(SETTINGS, deep), MACHINE, MemoryScope.CrossProduct("acme"))
+    return store
+
+
+PLACES = [
+    Place(AGENT, MACHINE),
+    Place(MemoryScope.CrossProduct("acme"), MACHINE),
+    Place(PRODUCT, ALICE),
+    Place(PRODUCT, BOB),
+]
+
+
+async def bundle_of(store: InMemoryProvider, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    await export_facts(store, buffer, clock=noon, **options)
+    return buffer.getvalue()
+
+
+async def restored(bundle: bytes) -> InMemoryProvider:
+    store = InMemoryProvider(clock=Ticking())
+    await import_facts(io.BytesIO(bundle), store)
+    return store
+
+
+def identities(places: Sequence[Place]) -> list[tuple[str, str, str, str | None]]:
+    return [place.identity for place in places]
+
+
+async def test_a_bundle_comes_back_equal(tmp_path: Path) -> None:
+    """Backup and restore: nothing is lost, doubled or changed on the way."""
+    store, other = await full_store(), InMemoryProvider(clock=Ticking())
+    path = tmp_path / "backup.jsonl"
+
+    exported = await export_facts(store, path, clock=noon)
+    imported = await import_facts(path, other)
+
+    assert path.read_bytes() == await bundle_of(other)
+    assert identities(exported.places) == identities(imported.places) == identities(PLACES)
+    assert exported.entries == imported.entries == imported.new == 8
+    assert exported.bytes == path.stat().st_size
+
+
+async def test_what_is_read_is_the_same() -> None:
+    """Values with their types, ids, times, sources, confirmations, expiry and history."""
+    store = await full_store()
+    other = await restored(await bundle_of(store))
+
+    for place in PLACES:
+        where = place.subject, place.scope
+        ours, theirs = await store.load_all(*where), await other.load_all(*where)
+        assert ours == theirs
+        assert [fact.confirmed_at for fact in ours] == [fact.confirmed_at for fact in theirs]
+        assert await store.entries(*where) == await other.entries(*where)
+    assert (await other.load(AGE, ALICE, PRODUCT))[0].value == 2**70
+    assert (await other.load(LANGUAGES, ALICE, PRODUCT))[0].values == ("코틀린", "Python 🐍")
+    assert await other.history(THEME, ALICE, PRODUCT) == await store.history(THEME, ALICE, PRODUCT)
+    assert await other.load(THEME, MACHINE, AGENT) == []
+
+
+async def test_importing_twice_changes_nothing() -> None:
+    """A restore that was repeated out of caution."""
+    bundle = await bundle_of(await full_store())
+    store = await restored(bundle)
+
+    again = await import_facts(io.BytesIO(bundle), store)
+
+    assert again.new == 0
+    assert again.entries == 8
+    assert await bundle_of(store) == bundle
+
+
+async def test_an_empty_store_makes_a_bundle_too() -> None:
+    """Two lines, and a whole bundle."""
+    bundle = await bundle_of(InMemoryProvider())
+
+    assert bundle.count(b"\n") == 2
+    assert await bundle_of(await restored(bundle)) == bundle
+
+
+_VALUES: st.SearchStrategy[JsonValue] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.text(max_size=5)
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)  # fmt: skip
+_TEXT = Concept("k", "...", FactType.MULTIPLE, value_type=JsonValue)  # type: ignore[arg-type]
+_STEPS = st.tuples(
+    st.sampled_from(PLACES), st.lists(_VALUES, min_size=1, max_size=3), st.booleans(), st.booleans()
+)
+
+
+@given(steps=st.lists(_STEPS, max_size=8))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_any_bundle_comes_back_equal(
+    steps: list[tuple[Place, list[JsonValue], bool, bool]],
+) -> None:
+    """Whatever JSON the values are, whatever was forgotten in between."""
+    store = InMemoryProvider(clock=Ticking())
+    for place, values, is_single, forgets in steps:
+        if is_single:
+            concept: Concept[Any, Any] = Concept("s", "...", value_type=JsonValue)  # type: ignore[arg-type]
+            await store.save(SingleFact(concept, values[0]), place.subject, place.scope)
+        else:
+            await store.save(MultipleFacts(_TEXT, tuple(values)), place.subject, place.scope)
+        if forgets:
+            await store.forget(place.subject, place.scope, concept=_TEXT, value=values[0])
+    bundle = await bundle_of(store)
+
+    other = await restored(bundle)
+
+    assert await bundle_of(other) == bundle
+    assert (await import_facts(io.BytesIO(bundle), other)).new == 0
+    assert await bundle_of(other) == bundle
+
+
+class TestPlaces:
+    async def test_only_those_are_exported(self) -> None:
+        """The data of one user, for that user; a place that holds nothing is no error."""
+        store = await full_store()
+        nobody = Place(PRODUCT, USER.of("nobody"))
+
+        bundle = await bundle_of(store, places=[PLACES[2], nobody, PLACES[2]])
+
+        assert identities((await import_facts(io.BytesIO(bundle), store)).places) == [
+            PLACES[2].identity
+        ]
+        assert b"my-app" in bundle
+        assert b"acme" not in bundle
+
+    async def test_only_those_are_imported(self) -> None:
+        """One place out of a backup of all."""
+        bundle = await bundle_of(await full_store())
+        store = InMemoryProvider()
+
+        report = await import_facts(io.BytesIO(bundle), store, places=[PLACES[3]])
+
+        assert identities(report.places) == [PLACES[3].identity]
+        assert (report.entries, report.new) == (1, 1)
+        assert [info.place.identity for info in await store.places()] == [PLACES[3].identity]
+
+
+class TestWithoutHistory:
+    async def test_what_is_current_stays_and_the_rest_is_gone(self) -> None:
+        """What was replaced, forgotten or has expired does not leave the house."""
+        store = await full_store()
+        bundle = await bundle_of(store, history=False)
+        whole = await bundle_of(store)
+
+        other = await restored(bundle)
+
+        for place in PLACES:
+            where = place.subject, place.scope
+            assert await other.load_all(*where) == await store.load_all(*where)
+        assert b'"light"' in whole
+        assert b'"C"' in whole
+        assert b'"light"' not in bundle
+        assert b'"C"' not in bundle
+
+    async def test_it_comes_back_equal(self) -> None:
+        """What is current is the same after the next export, too."""
+        bundle = await bundle_of(await full_store(), history=False)
+
+        other = await restored(bundle)
+
+        assert await bundle_of(other, history=False) == bundle
+
+
+class TestFiles:
+    async def test_only_the_owner_can_read_it(self, tmp_path: Path) -> None:
+        """A bundle is not encrypted."""
+        path = tmp_path / "backup.jsonl"
+        path.write_text("old")
+        path.chmod(0o644)
+
+        await export_facts(await full_store(), str(path))
+
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert os.listdir(tmp_path) == ["backup.jsonl"]
+
+    async def test_a_failed_export_leaves_the_old_file(self, tmp_path: Path) -> None:
+        """The backup of yesterday survives the accident of today."""
+        path = tmp_path / "backup.jsonl"
+        path.write_text("yesterday")
+
+        class Failing(InMemoryProvider):
+            async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+                raise StorageError("The disk refused")
+
+        store = Failing()
+        await store.save(SingleFact(THEME, "dark"), ALICE, PRODUCT)
+        with pytest.raises(StorageError, match="refused"):
+            await export_facts(store, path)
+
+        assert path.read_text() == "yesterday"
+        assert os.listdir(tmp_path) == ["backup.jsonl"]
+
+    async def test_a_cancelled_export_leaves_the_old_file(self, tmp_path: Path) -> None:
+        """Cancelled after some places were written."""
+        path = tmp_path / "backup.jsonl"
+        path.write_text("yesterday")
+
+        class Cancelling(InMemoryProvider):
+            async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+                if subject.entity == "bob":
+                    cancelling.cancel()
+                return await super().entries(subject, scope)
+
+        store = Cancelling()
+        for entity in ("alice", "bob"):
+            await store.save(SingleFact(THEME, "dark"), USER.of(entity), PRODUCT)
+        with anyio.CancelScope() as cancelling:
+            await export_facts(store, path)
+
+        assert cancelling.cancelled_caught
+        assert path.read_text() == "yesterday"
+        assert os.listdir(tmp_path) == ["backup.jsonl"]
+
+    async def test_a_file_object_is_used_from_where_it_stands(self, tmp_path: Path) -> None:
+        """A caller may put a bundle behind something else; the file stays his to close."""
+        with (tmp_path / "both").open("w+b") as file:
+            file.write(b"before")
+            report = await export_facts(await full_store(), file)
+            file.seek(len(b"before"))
+            imported = await import_facts(file, InMemoryProvider())
+            assert not file.closed
+
+        assert imported.entries == 8
+        assert (tmp_path / "both").stat().st_size == report.bytes + len(b"before")
+
+    async def test_a_file_that_takes_a_little_at_a_time(self) -> None:
+        """Raw files write less than they are given."""
+
+        class Small(io.BytesIO):
+            def write(self, data: Any) -> int:
+                return super().write(bytes(data)[:7])
+
+        small = Small()
+
+        await export_facts(await full_store(), small, clock=noon)
+
+        assert small.getvalue() == await bundle_of(await restored(small.getvalue()))
+
+    async def test_wrong_kinds_of_files(self, tmp_path: Path) -> None:
+        """Each mistake has its own answer."""
+
+        class Pipe(io.BytesIO):
+            def seekable(self) -> bool:
+                return False
+
+        store = InMemoryProvider()
+
+        with pytest.raises(TypeError, match="binary mode"):
+            await export_facts(store, io.StringIO())  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="binary mode"):
+            await import_facts(io.StringIO(), store)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="cannot seek"):
+            await import_facts(Pipe(), store)
+        with pytest.raises(IsADirectoryError, match="one file"):
+            await export_facts(store, tmp_path)
+        with pytest.raises(FileNotFoundError):
+            await import_facts(tmp_path / "none", store)
+        with pytest.raises(FileNotFoundError):
+            await export_facts(store, tmp_path / "none" / "bundle")
+        assert os.listdir(tmp_path) == []
+
+
+def lines_of(bundle: bytes) -> list[bytes]:
+    return bundle.splitlines(keepends=True)
+
+
+def sealed(lines: Sequence[bytes], *, places: int = 1, entries: int = 1) -> bytes:
+    """A bundle of these lines with the right end."""
+    body = b"".join(lines)
+    digest = sha256(body).hexdigest()
+    end = {"places": places, "entries": entries, "sha256": digest}
+    return body + orjson.dumps({"end": end}) + b"\n"
+
+
+HEADER = b'{"format":"factmem-bundle","version":1}\n'
+PLACE = b'{"place":["product","my-app","user","alice"],"entries":1}\n'
+FACT: dict[str, Any] = {
+    "id": "f1", "keyword": "k", "description": "", "type": "SINGLE",
+    "timestamp": "2026-03-01T12:00:00.000000Z", "value": SECRET,
+}  # fmt: skip
+ENTRY: dict[str, Any] = {"at": "2026-03-01T12:00:00.000000Z", "facts": [FACT]}
+
+
+async def refused(bundle: bytes) -> str:
+    """Import what must be refused; return the message, having seen that nothing came of it."""
+    store = InMemoryProvider()
+    with pytest.raises(ValueError, match=r"[Bb]undle") as caught:
+        await import_facts(io.BytesIO(bundle), store)
+    assert await store.places() == []
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    return str(caught.value)
+
+
+class TestDamage:
+    async def test_cut_at_every_line(self) -> None:
+        """The disk was full, or the copy was interrupted: all of it is refused."""
+        lines = lines_of(await bundle_of(await full_store()))
+
+        for kept in range(len(lines)):
+            message = await refused(b"".join(lines[:kept]))
+            assert f"line {kept + 1}, before its end mark" in message
+
+    async def test_cut_at_every_byte(self) -> None:
+        """Also in the middle of a line, and one byte before the end."""
+        bundle = sealed([HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"])
+        assert (await import_facts(io.BytesIO(bundle), InMemoryProvider())).new == 1
+
+        for size in range(len(bundle)):
+            assert "cut short" in await refused(bundle[:size])
+
+    async def test_every_byte_changed(self) -> None:
+        """One bit anywhere."""
+        bundle = sealed([HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"])
+
+        for at in range(len(bundle)):
+            damaged = bytearray(bundle)
+            damaged[at] ^= 1
+            await refused(bytes(damaged))
+
+    async def test_lines_lost_doubled_and_swapped(self) -> None:
+        """What an editor or a merge does."""
+        lines = lines_of(await bundle_of(await full_store()))
+
+        for at in range(len(lines)):
+            await refused(b"".join(lines[:at] + lines[at + 1 :]))
+            await refused(b"".join([*lines[: at + 1], *lines[at:]]))
+        for at in range(len(lines) - 1):
+            await refused(b"".join([*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]))
+
+    @pytest.mark.parametrize(
+        ("changed", "message"),
+        [
+            ({"at": "yesterday"}, "at is not"),
+            ({"at": 5}, "at is not"),
+            ({"facts": [{**FACT, "timestamp": "2026-03-01"}]}, "facts.0.timestamp"),
+            ({"facts": [{**FACT, "timestamp": "2026-02-30T12:00:00.000000Z"}]}, "timestamp"),
+            ({"facts": [{**FACT, "keyword": ""}]}, "keyword"),
+            ({"facts": [{**FACT, "keyword": "a\x07"}]}, "keyword"),
+            ({"facts": [{**FACT, "keyword": "e\u0301"}]}, "keyword"),
+            ({"facts": [{**FACT, "id": None}]}, "id"),
+            ({"facts": [{**FACT, "type": "BOTH"}]}, "type"),
+            ({"facts": [{**FACT, "type": "MULTIPLE"}]}, "facts.0 is not"),
+            ({"facts": [{**FACT, "values": [SECRET]}]}, "facts.0 is not"),
+            ({"facts": [{**FACT, "positions": [0]}]}, "facts.0 is not"),
+            ({"facts": [{**FACT, "importance": 2}]}, "importance"),
+            ({"facts": [{**FACT, "importance": True}]}, "importance"),
+            ({"facts": [{**FACT, "expires_at": SECRET}]}, "expires_at"),
+            ({"facts": [{**FACT, "source": {"kind": SECRET}}]}, "source.kind"),
+            ({"facts": [{**FACT, "source": {"kind": "user", "message": -1}}]}, "source.message"),
+            ({"facts": SECRET}, "facts"),
+            ({"forget": [["k", SECRET]]}, "forget"),
+            ({"forget": [["k", "f1", "0"]]}, "forget.0.2"),
+        ],
+    )
+    async def test_entries_that_no_store_wrote(self, changed: Any, message: str) -> None:
+        """A bundle with the right digest, written by a stranger."""
+        lines = [HEADER, PLACE, orjson.dumps({**ENTRY, **changed}) + b"\n"]
+
+        told = await refused(sealed(lines))
+
+        assert message in told
+        assert "Line 3" in told
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            b"SECRET\n", b"[]\n", b'"x"\n', b"{}\n", b'{"entries":1}\n', b"\xff\n", b"\n",
+            b'{"place":["product","a","user",null],"entries":-1}\n',
+            b'{"place":["product","a","user",null],"entries":true}\n',
+            b'{"place":["planet","a","user",null],"entries":0}\n',
+            b'{"place":["product","","user",null],"entries":0}\n',
+            b'{"place":["product","e\xcc\x81","user",null],"entries":0}\n',
+            b'{"place":["product","a","user"],"entries":0}\n',
+            b'{"place":["product","a","user",3],"entries":0}\n',
+            b'{"place":"product/a","entries":0}\n',
+            b'{"end":3}\n', b'{"end":{"places":0,"entries":0,"sha256":null}}\n',
+        ],
+    )  # fmt: skip
+    async def test_lines_that_are_no_place(self, line: bytes) -> None:
+        """The second line of a bundle of nonsense."""
+        assert "Line 2" in await refused(sealed([HEADER, line], entries=0))
+
+    async def test_numbers_that_are_none(self) -> None:
+        """What exact readers of wide integers would let pass."""
+        for value in (b"NaN", b"-Infinity", b'"\\ud800"', b"[" * 2000 + b"1" + b"]" * 2000):
+            fact = orjson.dumps(FACT).replace(orjson.dumps(SECRET), value)
+            line = b'{"wide":true,"at":"2026-03-01T12:00:00.000000Z","facts":[%b]}\n' % fact
+            assert "Line 3 of the bundle is not JSON" in await refused(
+                sealed([HEADER, PLACE, line])
+            )
+
+    async def test_wrong_counts(self) -> None:
+        """The lines are as they were, the end mark is of another bundle."""
+        lines = [HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"]
+
+        assert "counts other lines" in await refused(sealed(lines, entries=2))
+        assert "counts other lines" in await refused(sealed(lines, places=0))
+
+    async def test_something_after_the_end(self) -> None:
+        """Two bundles in one file are not one bundle."""
+        bundle = sealed([HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"])
+
+        assert "Line 5 of the bundle comes after the end mark" in await refused(bundle + bundle)
+
+    @pytest.mark.parametrize(
+        "header", [b"{}", b'{"format":"other","version":1}', b'{"format":"factmem-bundle"}',
+                   b'{"format":"factmem-bundle","version":"1"}',
+                   b'{"format":"factmem-bundle","version":0}'],
+    )  # fmt: skip
+    async def test_other_files(self, header: bytes) -> None:
+        """Any other JSON Lines file."""
+        assert "not the header of a factmem bundle" in await refused(sealed([header + b"\n"]))
+
+    async def test_a_later_version(self) -> None:
+        """Not damage: the reader is too old, and says so."""
+        told = await refused(sealed([b'{"format":"factmem-bundle","version":2,"x":[]}\n']))
+
+        assert "version 2" in told
+        assert "update factmem" in told
+
+    async def test_a_bundle_that_changes_under_the_import(self) -> None:
+        """Verified, and then another: what was imported before is said to be there."""
+
+        class Changing(io.BytesIO):
+            reads = 0
+
+            def readline(self, size: int | None = -1, /) -> bytes:
+                self.reads += 1
+                return b"{}\n" if self.reads == 10 else super().readline(size)
+
+        second = PLACE.replace(b"alice", b"bob")
+        line = orjson.dumps(ENTRY) + b"\n"
+        bundle = sealed([HEADER, PLACE, line, second, line], places=2, entries=2)
+        store = InMemoryProvider()
+
+        with pytest.raises(ValueError, match="changed while it was imported"):
+            await import_facts(Changing(bundle), store)
+
+        assert [info.subject.entity for info in await store.places()] == ["alice"]
+
+
+class TestStores:
+    async def test_a_store_that_fails_half_way(self) -> None:
+        """The places before are whole, and the next import brings the rest."""
+        bundle = await bundle_of(await full_store())
+
+        class Full(InMemoryProvider):
+            room = 2
+
+            async def replay(
+                self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
+            ) -> int:
+                self.room -= 1
+                if self.room < 0:
+                    raise StorageError("The disk is full")
+                return await super().replay(entries, subject, scope)
+
+        store = Full(clock=Ticking())
+        with pytest.raises(StorageError, match="full"):
+            await import_facts(io.BytesIO(bundle), store)
+        assert len(await store.places()) == 2
+        store.room = 4
+
+        report = await import_facts(io.BytesIO(bundle), store)
+
+        assert report.new == 6
+        assert await bundle_of(store) == bundle
+
+    async def test_fields_of_later_versions_pass(self) -> None:
+        """An entry may say more than this version knows."""
+        later = {**ENTRY, "kind": "note", "facts": [{**FACT, "mood": "fine"}]}
+        bundle = sealed([HEADER, PLACE, orjson.dumps(later) + b"\n"])
+        store = InMemoryProvider()
+
+        assert (await import_facts(io.BytesIO(bundle), store)).new == 1
+        assert (await store.load(Concept("k", ""), ALICE, PRODUCT))[0].value == SECRET
+
+    async def test_what_the_store_has_stays(self) -> None:
+        """The bundle's entries come after it."""
+        bundle = sealed([HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"])
+        store = InMemoryProvider()
+        concept = Concept("k", "...")
+        await store.save(SingleFact(concept, "here before"), ALICE, PRODUCT)
+
+        await import_facts(io.BytesIO(bundle), store)
+
+        assert [fact.value for fact in await store.load(concept, ALICE, PRODUCT)] == [SECRET]
+        assert len(await store.history(concept, ALICE, PRODUCT)) == 2
+
+    async def test_verifying_takes_one_line_at_a_time(self) -> None:
+        """A bundle larger than memory can be checked, and one place be taken out of it."""
+        store = InMemoryProvider()
+        for number in range(2000):
+            await store.save(SingleFact(THEME, f"{number} " + "x" * 1000), ALICE, PRODUCT)
+        bundle = io.BytesIO(await bundle_of(store))
+        size = len(bundle.getvalue())
+        await import_facts(bundle, InMemoryProvider(), places=[])
+        bundle.seek(0)
+
+        tracemalloc.start()
+        await import_facts(bundle, InMemoryProvider(), places=[])
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+        assert size > 2_000_000
+        assert peak < size / 10
+
+
+async def test_a_report_is_a_value() -> None:
+    """Compare it, keep it."""
+    store = await full_store()
+
+    first = await export_facts(store, io.BytesIO(), clock=noon)
+
+    assert isinstance(first, ExportReport)
+    assert first == await export_facts(store, io.BytesIO(), clock=noon)

@@ -1,0 +1,701 @@
+"""Koog's files: every fact comes over once, what cannot be read is told, nothing is touched."""
+
+import base64
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from factmem.encryption import Key
+from factmem.entries import Entry
+from factmem.errors import StorageError, UnboundSubjectError
+from factmem.koog import KoogReport, import_koog
+from factmem.models import (
+    LOWEST_PRIORITY,
+    AnyFact,
+    Concept,
+    FactSource,
+    FactType,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    SingleFact,
+    SourceKind,
+)
+from factmem.provider import HistoryAction
+from factmem.providers.in_memory import InMemoryProvider
+
+SAMPLES = Path(__file__).parent / "data" / "koog"
+KEY = bytes(range(32))
+KEY_TEXT = base64.b64encode(KEY).decode()
+MODEL = "ai.koog.agents.memory.model."
+SECRET = "PIN 1234"
+
+THEME = Concept("ide-theme", "User's preferred IDE theme")
+LANGUAGES = Concept("programming-languages", "Languages the user knows", FactType.MULTIPLE)
+USER = MemorySubject("user", "The user", 1)
+AGENT = MemoryScope.Agent("support")
+
+
+def at(ms: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+
+
+def concept(keyword: str = "ide-theme", kind: str = "SINGLE") -> dict[str, str]:
+    return {"keyword": keyword, "description": "What it is about", "factType": kind}
+
+
+def single(value: Any, ms: Any = 1748000000000, **other: Any) -> dict[str, Any]:
+    fact = {"type": MODEL + "SingleFact", "concept": concept(), "timestamp": ms, "value": value}
+    return {**fact, **other}
+
+
+def many(values: Any, ms: Any = 1748000000000, **other: Any) -> dict[str, Any]:
+    fact = {"type": MODEL + "MultipleFacts", "concept": concept(kind="MULTIPLE"), "timestamp": ms}
+    return {**fact, "values": values, **other}
+
+
+def koog_text(content: object, key: bytes | None = None) -> bytes:
+    """A file's bytes as Koog writes them: indented JSON, or its sealed base64."""
+    text = json.dumps(content, indent=4, ensure_ascii=False).encode()
+    if key is None:
+        return text
+    nonce = os.urandom(12)
+    return base64.b64encode(nonce + AESGCM(key).encrypt(nonce, text, None))
+
+
+def koog_file(
+    root: Path, content: object, where: str = "agent/support/subject/user", key: bytes | None = None
+) -> Path:
+    path = root / where
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else koog_text(content, key))
+    return path
+
+
+async def theme(store: InMemoryProvider, subject: MemorySubject = USER) -> list[str]:
+    return [fact.value for fact in await store.load(THEME, subject, AGENT)]
+
+
+def reasons(report: KoogReport) -> list[str]:
+    return [problem.reason for problem in report.problems]
+
+
+@pytest.fixture
+def store() -> InMemoryProvider:
+    return InMemoryProvider()
+
+
+class TestSamples:
+    """Folders in Koog's exact form, checked in."""
+
+    @pytest.mark.parametrize(
+        ("folder", "key"),
+        [("plain", None), ("encrypted", KEY_TEXT), ("encrypted", KEY), ("encrypted", Key(KEY))],
+        ids=["plain", "text", "bytes", "key"],
+    )
+    @pytest.mark.parametrize("inside", ["", "memory-storage"])
+    async def test_everything_comes_over(
+        self, store: InMemoryProvider, folder: str, key: Any, inside: str
+    ) -> None:
+        """All four scopes, three versions of Koog, Korean and emoji; one placeholder is told."""
+        report = await import_koog(SAMPLES / folder / inside, store, subjects=[USER], key=key)
+
+        assert [str(place) for place in report.places] == [
+            "agent/support-strategy user",
+            "feature/env-analyzer machine",
+            "product/my-ide project",
+            "product/my-ide user",
+            "organization/default everything",
+        ]
+        assert (report.new, report.known) == (11, 0)
+        [problem] = report.problems
+        assert problem.path == SAMPLES / folder / "memory-storage/product/my-ide/subject/user"
+        assert (problem.keyword, problem.index) == ("preferred-language", 1)
+        assert "found nothing" in problem.reason
+
+    async def test_values_and_times_are_koogs(self, store: InMemoryProvider) -> None:
+        """The last of a list is current, and each fact has the time at which it was said."""
+        await import_koog(SAMPLES / "plain", store, subjects=[USER])
+        agent = MemoryScope.Agent("support-strategy")
+
+        [dark] = await store.load(THEME, USER, agent)
+        first, second = await store.load(LANGUAGES, USER, agent)
+
+        assert (dark.value, dark.timestamp) == ("Dark Theme", at(1748000100123))
+        assert dark.confirmed_at == at(1748000200000)
+        assert (first.values, first.timestamp) == (("Kotlin", "Java"), at(1748000050000))
+        assert (second.values, second.timestamp) == (("Python 🐍",), at(1748000300000))
+
+    async def test_every_place_can_be_loaded(self, store: InMemoryProvider) -> None:
+        """What each file of the sample says now."""
+        await import_koog(SAMPLES / "encrypted", store, key=KEY_TEXT)
+
+        now = {
+            str(info.place): sorted(
+                fact.values for fact in await store.load_all(info.subject, info.scope)
+            )
+            for info in await store.places()
+        }
+
+        assert now == {
+            "agent/support-strategy user": [
+                ("Dark Theme",), ("Kotlin", "Java"), ("Python 🐍",)],
+            "feature/env-analyzer machine": [("Ubuntu 24.04",)],
+            "organization/default everything": [('Tabs are "four" spaces\n(no exceptions)',)],
+            "product/my-ide project": [
+                ("org.jetbrains.exposed:exposed-core:0.60.0",),
+                ("org.jetbrains.kotlin:kotlin-stdlib:1.8.0", "io.ktor:ktor-client:3.1.2"),
+            ],
+            "product/my-ide user": [("코틀린 ❤️",)],
+        }  # fmt: skip
+
+    async def test_one_can_look_back(self, store: InMemoryProvider) -> None:
+        """`as_of` goes into the time when Koog kept the facts."""
+        await import_koog(SAMPLES / "plain", store, subjects=[USER])
+        agent = MemoryScope.Agent("support-strategy")
+
+        then = await store.load(THEME, USER, agent, as_of=at(1748000100000))
+        before = await store.load(THEME, USER, agent, as_of=at(1747000000000))
+
+        assert [fact.value for fact in then] == ["Light"]
+        assert before == []
+
+    @pytest.mark.parametrize("folder", ["plain", "encrypted"])
+    async def test_nothing_of_koogs_is_changed(self, store: InMemoryProvider, folder: str) -> None:
+        """It is only read, so Koog may still use it."""
+        paths = sorted((SAMPLES / folder).rglob("*"))
+
+        def state() -> list[tuple[int, int, bytes]]:
+            return [
+                (each.stat().st_mtime_ns, each.stat().st_mode,
+                 each.read_bytes() if each.is_file() else b"")
+                for each in paths
+            ]  # fmt: skip
+
+        before = state()
+        await import_koog(SAMPLES / folder, store, key=KEY if folder == "encrypted" else None)
+
+        assert state() == before
+        assert sorted((SAMPLES / folder).rglob("*")) == paths
+
+    async def test_twice_is_once(self, store: InMemoryProvider) -> None:
+        """An import can be repeated, plain or encrypted: the facts are known by their ids."""
+        first = await import_koog(SAMPLES / "plain", store, subjects=[USER])
+        held = [await store.entries(p.subject, p.scope) for p in first.places]
+
+        again = await import_koog(SAMPLES / "encrypted", store, subjects=[USER], key=KEY)
+
+        assert (again.new, again.known) == (0, 11)
+        assert again.places == first.places
+        assert [await store.entries(p.subject, p.scope) for p in first.places] == held
+
+
+class TestOrder:
+    async def test_the_last_of_the_list_wins(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """Koog appends, so its order says what is newest, even where a clock went back."""
+        saves = [single("dark", 5000), single("light", 9000), single("solarized", 7000)]
+        koog_file(tmp_path, {"ide-theme": saves})
+
+        await import_koog(tmp_path, store)
+
+        assert await theme(store) == ["solarized"]
+        [fact] = await store.load(THEME, USER, AGENT)
+        assert fact.timestamp == at(7000)
+
+    async def test_the_same_value_again_is_a_confirmation(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """Koog had it twice; it is one value that was heard twice."""
+        koog_file(tmp_path, {"ide-theme": [single("dark", 5000), single("dark", 9000)]})
+
+        await import_koog(tmp_path, store)
+
+        [fact] = await store.load(THEME, USER, AGENT)
+        assert (fact.timestamp, fact.confirmed_at) == (at(5000), at(9000))
+        history = await store.history(THEME, USER, AGENT)
+        assert [each.action for each in history] == [HistoryAction.SAVED, HistoryAction.CONFIRMED]
+
+    async def test_a_timestamp_from_the_future_does_not_hide_what_follows(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """It counts as recorded now, so what is saved tomorrow is not older."""
+        future = int((datetime.now(UTC) + timedelta(days=5000)).timestamp() * 1000)
+        koog_file(tmp_path, {"ide-theme": [single("dark", future)]})
+
+        await import_koog(tmp_path, store)
+        await store.save(SingleFact(THEME, "light"), USER, AGENT)
+
+        [fact] = await store.load(
+            THEME, USER, AGENT, as_of=datetime.now(UTC) + timedelta(seconds=9)
+        )
+        assert fact.value == "light"
+        first = (await store.history(THEME, USER, AGENT))[0]
+        assert first.fact is not None
+        assert first.fact.timestamp == at(future)
+        assert first.recorded_at <= datetime.now(UTC)
+
+    async def test_what_koog_saved_since_comes_too(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """Both in use for a while: only the new facts are added, and they are the newest."""
+        koog_file(tmp_path, {"ide-theme": [single("dark", 1000)], "a": [single("x", 2000)]})
+        await import_koog(tmp_path, store)
+        await store.save(SingleFact(Concept("a", "..."), "said to the application"), USER, AGENT)
+        koog_file(
+            tmp_path,
+            {"ide-theme": [single("dark", 1000), single("light", 3000)], "a": [single("x", 2000)]},
+        )
+
+        report = await import_koog(tmp_path, store)
+
+        assert (report.new, report.known) == (1, 2)
+        assert await theme(store) == ["light"]
+        [fact] = await store.load(Concept("a", "..."), USER, AGENT)
+        assert fact.value == "said to the application"
+
+    async def test_each_version_of_koog(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """The package of a type's name moved thrice; fields that factmem lacks are left behind."""
+        names = [
+            "",
+            "ai.koog.agents.core.dsl.extension.",
+            "ai.grazie.code.agents.local.memory.model.",
+        ]
+        saves = [
+            single(f"v{number}", number, type=name + "SingleFact", summary=SECRET, keywords=["x"])
+            for number, name in enumerate(names)
+        ]
+        koog_file(tmp_path, {"ide-theme": saves})
+
+        report = await import_koog(tmp_path, store)
+
+        assert report.problems == ()
+        assert report.new == 3
+
+
+class TestKinds:
+    async def loaded(self, store: InMemoryProvider, root: Path, *saves: Any) -> list[AnyFact]:
+        koog_file(root, {"ide-theme": list(saves)})
+        assert reasons(await import_koog(root, store)) == []
+        return await store.load_all(USER, AGENT)
+
+    async def test_one_value_of_many(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """Koog let a SingleFact be about a MULTIPLE concept."""
+        [fact] = await self.loaded(store, tmp_path, single("a", concept=concept(kind="MULTIPLE")))
+
+        assert isinstance(fact, MultipleFacts)
+        assert fact.values == ("a",)
+
+    async def test_many_values_of_one(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """And MultipleFacts about a SINGLE one: no value is dropped."""
+        [fact] = await self.loaded(store, tmp_path, many(["a", "b"], concept=concept()))
+
+        assert isinstance(fact, MultipleFacts)
+        assert fact.values == ("a", "b")
+
+    async def test_many_that_are_one(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """A list of one value for a concept that holds one."""
+        [fact] = await self.loaded(store, tmp_path, many(["a"], concept=concept()))
+
+        assert isinstance(fact, SingleFact)
+        assert fact.concept.description == "What it is about"
+
+    async def test_text_of_any_kind(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """What JSON escapes, what it does not, and nothing at all."""
+        for text in ["", "a\nb\t\u2028", "\x00", '"{}\\', "한국어 🇰🇷", "x" * 100_000]:
+            facts = await self.loaded(store, tmp_path, single(text))
+            assert facts[-1].values == (text,)
+
+
+class TestPlaces:
+    async def test_subjects_by_their_names(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """Koog's file is about one user: the application says who that is."""
+        koog_file(tmp_path, {"ide-theme": [single("dark")]})
+        alice = MemorySubject("user", "The user", 1, per_entity=True).of("alice")
+
+        report = await import_koog(tmp_path, store, subjects=[alice])
+
+        assert report.places[0].subject == alice
+        assert await theme(store, alice) == ["dark"]
+        assert await theme(store) == []
+
+    async def test_subjects_under_other_names(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """A mapping renames; on some disks Koog's names come in the other normal form."""
+        koog_file(tmp_path, {"ide-theme": [single("dark")]}, "agent/support/subject/cafe\u0301")
+
+        await import_koog(tmp_path, store, subjects={"caf\u00e9": USER})
+
+        assert await theme(store) == ["dark"]
+
+    async def test_subjects_that_nobody_knows(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """They come over under their own name, and whatever is known better goes before them."""
+        koog_file(tmp_path, {"ide-theme": [single("dark")]}, "agent/support/subject/pet")
+        koog_file(tmp_path, {"ide-theme": [single("dark")]}, "agent/support/subject/everything")
+
+        report = await import_koog(tmp_path, store, subjects=[USER])
+
+        everything, pet = (place.subject for place in report.places)
+        assert everything == MemorySubject.EVERYTHING
+        assert pet == MemorySubject("pet", "", LOWEST_PRIORITY)
+
+    async def test_subjects_that_will_not_do(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """Told before anything is read."""
+        koog_file(tmp_path, {"ide-theme": [single("dark")]})
+        user = MemorySubject("user", "The user", 1, per_entity=True)
+
+        with pytest.raises(UnboundSubjectError, match="say which one"):
+            await import_koog(tmp_path, store, subjects=[user])
+        with pytest.raises(ValueError, match="Two subjects are given for Koog's 'user'"):
+            await import_koog(tmp_path, store, subjects=[user.of("alice"), user.of("bob")])
+        assert await store.places() == []
+
+    async def test_the_organization_gets_a_name(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """Koog's CrossProduct has none."""
+        koog_file(tmp_path, {"ide-theme": [single("dark")]}, "organization/subject/user")
+
+        report = await import_koog(tmp_path, store, organization="acme")
+
+        assert report.places[0].scope == MemoryScope.CrossProduct("acme")
+        with pytest.raises(ValueError, match="empty"):
+            await import_koog(tmp_path, store, organization="")
+
+    async def test_names_with_slashes(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """Koog put names into paths as they were."""
+        koog_file(tmp_path, {"a": [single("1")]}, "product/acme/ide/subject/user/alice")
+        koog_file(tmp_path, {"a": [single("2")]}, "organization/subject/team/subject/x")
+        koog_file(tmp_path, {"a": [single("3")]}, "agent/subject/subject/subject")
+
+        report = await import_koog(tmp_path, store)
+
+        assert report.problems == ()
+        assert [str(place) for place in report.places] == [
+            "agent/subject subject",
+            "product/acme/ide user/alice",
+            "organization/default team/subject/x",
+        ]
+
+    @pytest.mark.parametrize(
+        ("where", "reason"),
+        [
+            ("agent/a/subject/b/subject/c", "names several places"),
+            ("agent/a/user", "names no place"),
+            ("agent/a/subject", "names no place"),
+            ("agent/subject/user", "names no place"),
+            ("organization/user", "names no place"),
+            ("organization/subject", "names no place"),
+            ("agent/stray", "names no place"),
+            ("agent", "names no place"),
+            ("organization", "names no place"),
+            ("agent/a\x07b/subject/user", "control characters"),
+            ("agent/a/subject/b\x07", "control characters"),
+            (f"agent/{'x' * 201}/subject/user", "201 characters"),
+            ("agent/ /subject/user", "empty"),
+            ("agent/\udcff/subject/user", "lone surrogate"),
+        ],
+    )
+    async def test_paths_that_name_no_place(
+        self, store: InMemoryProvider, tmp_path: Path, where: str, reason: str
+    ) -> None:
+        """They are told, and the others come over."""
+        koog_file(tmp_path, {"ide-theme": [single("light")]}, where)
+        koog_file(tmp_path, {"ide-theme": [single("dark")]}, "product/my-ide/subject/user")
+
+        report = await import_koog(tmp_path, store)
+
+        [problem] = report.problems
+        assert reason in problem.reason
+        assert problem.path == tmp_path / where
+        assert report.new == 1
+
+    async def test_roots_that_are_none(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """A wrong folder is an error, never an empty import."""
+        (tmp_path / "empty").mkdir()
+        file = koog_file(tmp_path / "one", {"ide-theme": [single("dark")]})
+        koog_file(tmp_path / "two", {"ide-theme": [single("dark")]})
+
+        with pytest.raises(ValueError, match="holds no facts of Koog's"):
+            await import_koog(tmp_path / "empty", store)
+        with pytest.raises(ValueError, match="is no folder"):
+            await import_koog(file, store)
+        with pytest.raises(ValueError, match="is no folder"):
+            await import_koog(tmp_path / "none", store)
+        with pytest.raises(ValueError, match="several stores of Koog's: give one of 'one', 'two'"):
+            await import_koog(tmp_path, store)
+        assert (await import_koog(str(tmp_path / "one"), store)).new == 1
+
+
+class TestFlaws:
+    @pytest.mark.parametrize(
+        ("save", "reason"),
+        [
+            (SECRET, "not a JSON object"),
+            (None, "not a JSON object"),
+            ({}, "a type that Koog's memory does not have"),
+            (single(SECRET, type=MODEL + "GraphFact"), "a type that Koog's memory does not have"),
+            (single(SECRET, type=3), "a type that Koog's memory does not have"),
+            (single(None), "no text as its value"),
+            (single(["a", SECRET]), "no text as its value"),
+            (many(SECRET), "no list of texts"),
+            (many([SECRET, 3]), "a value that is no text"),
+            (many([]), "found nothing"),
+            (single("No facts extracted"), "found nothing"),
+            (single(SECRET, concept=None), "no whole concept"),
+            (single(SECRET, concept={"keyword": "k"}), "no whole concept"),
+            (single(SECRET, concept={**concept(), "factType": "SOME"}), "no whole concept"),
+            (single(SECRET, concept={**concept(), "description": 1}), "no whole concept"),
+            (single(SECRET, "2025-05-23"), "no timestamp"),
+            (single(SECRET, 1.5), "no timestamp"),
+            (single(SECRET, True), "no timestamp"),
+            (single(SECRET, None), "no timestamp"),
+            (single(SECRET, 10**17), "outside the years"),
+            (single(SECRET, -(10**17)), "outside the years"),
+            (single(SECRET, 2**70), "no timestamp"),
+        ],
+    )
+    async def test_what_is_no_fact_is_told(
+        self, store: InMemoryProvider, tmp_path: Path, save: Any, reason: str
+    ) -> None:
+        """With file, keyword and number, without its content; the facts around it come over."""
+        path = koog_file(tmp_path, {"ide-theme": [single("dark"), save, single("light")]})
+
+        report = await import_koog(tmp_path, store)
+
+        [problem] = report.problems
+        assert (problem.path, problem.keyword, problem.index) == (path, "ide-theme", 1)
+        assert reason in problem.reason
+        assert SECRET not in f"{problem} {report!r}"
+        assert "fact 1 of 'ide-theme'" in str(problem)
+        assert report.new == 2
+        assert await theme(store) == ["light"]
+
+    @pytest.mark.parametrize(
+        ("keyword", "reason"), [("", "empty"), ("a\nb", "control characters"), ("x" * 201, "201")]
+    )
+    async def test_keywords_that_are_none(
+        self, store: InMemoryProvider, tmp_path: Path, keyword: str, reason: str
+    ) -> None:
+        """Koog allowed any."""
+        koog_file(tmp_path, {keyword: [single(SECRET)], "ide-theme": [single("dark")]})
+
+        report = await import_koog(tmp_path, store)
+
+        [problem] = report.problems
+        assert problem.keyword is None
+        assert reason in problem.reason
+        assert await theme(store) == ["dark"]
+
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            (b"", "is empty"),
+            (b" \n", "is empty"),
+            (b'{"ide-theme": [{"value": "PIN 1234"', "not JSON"),
+            (b"PIN 1234", "not JSON"),
+            (b"\xff\xfe{}", "not JSON"),
+            (b'{"a": "\\ud800"}', "not JSON"),
+            (b"[" * 100_000, "not JSON"),
+            (b"[]", "no map from keywords to lists"),
+            (b'"PIN 1234"', "no map from keywords to lists"),
+            (b'{"ide-theme": {"value": "PIN 1234"}}', "no map from keywords to lists"),
+            (koog_text({"ide-theme": []}, KEY), "is encrypted: give the key"),
+        ],
+    )
+    async def test_files_that_cannot_be_read(
+        self, store: InMemoryProvider, tmp_path: Path, content: bytes, reason: str
+    ) -> None:
+        """Koog took them for empty and wrote over them."""
+        path = koog_file(tmp_path, content, "agent/a/subject/user")
+        koog_file(tmp_path, {"ide-theme": [single("dark")]})
+
+        report = await import_koog(tmp_path, store)
+
+        [problem] = report.problems
+        assert (problem.path, problem.keyword, problem.index) == (path, None, None)
+        assert reason in problem.reason
+        assert SECRET not in f"{problem} {report!r}"
+        assert await theme(store) == ["dark"]
+        assert path.read_bytes() == content
+
+    async def test_an_empty_map_is_no_flaw(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """There is nothing in it, and nothing wrong with it."""
+        koog_file(tmp_path, {})
+
+        report = await import_koog(tmp_path, store)
+
+        assert report == KoogReport(places=(), new=0, known=0, problems=())
+        assert await store.places() == []
+
+
+class TestKeys:
+    async def test_another_key(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """Each file says so; the file under the right key comes over."""
+        koog_file(tmp_path, {"ide-theme": [single(SECRET)]}, "agent/a/subject/user", os.urandom(32))
+        koog_file(tmp_path, {"ide-theme": [single("dark")]}, key=KEY)
+
+        report = await import_koog(tmp_path, store, key=KEY_TEXT)
+
+        [reason] = reasons(report)
+        assert "does not open with this key" in reason
+        assert await theme(store) == ["dark"]
+
+    async def test_cut_at_every_byte(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """A crash while Koog wrote: no part of the file is taken for the whole."""
+        whole = koog_text({"ide-theme": [single("dark")]}, KEY)
+
+        for size in range(1, len(whole)):
+            koog_file(tmp_path, whole[:size])
+            report = await import_koog(tmp_path, store, key=KEY)
+            assert len(report.problems) == 1
+            assert report.new == 0
+        assert await store.places() == []
+
+    async def test_white_space_around_it(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """Copied through an editor that ends lines."""
+        koog_file(tmp_path, koog_text({"ide-theme": [single("dark")]}, KEY) + b"\n")
+
+        await import_koog(tmp_path, store, key=KEY)
+
+        assert await theme(store) == ["dark"]
+
+    async def test_plain_text_is_not_taken_for_sealed(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """Somebody without the key may have put it there."""
+        koog_file(tmp_path, {"ide-theme": [single("dark")]})
+
+        report = await import_koog(tmp_path, store, key=KEY)
+
+        assert "is not encrypted, though a key was given" in reasons(report)[0]
+        assert await store.places() == []
+
+    @pytest.mark.parametrize(
+        "key", ["", "short", "!" * 44, base64.b64encode(b"x" * 31).decode(), b"x" * 31, KEY_TEXT.encode(),
+                Key.from_passphrase("correct horse")],
+    )  # fmt: skip
+    async def test_what_is_no_key(self, store: InMemoryProvider, key: Any) -> None:
+        """Told at once; the message does not show it."""
+        with pytest.raises(ValueError, match="key") as caught:
+            await import_koog(SAMPLES / "encrypted", store, key=key)
+
+        assert not isinstance(key, str) or not key or key not in str(caught.value)
+
+
+class TestDisk:
+    async def test_links_are_not_followed(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """Neither to files nor to folders, wherever they lead."""
+        outside = koog_file(tmp_path / "outside", {"ide-theme": [single(SECRET)]})
+        root = tmp_path / "root"
+        koog_file(root, {"ide-theme": [single("dark")]})
+        (root / "agent/support/subject/link").symlink_to(outside)
+        (root / "agent/other").symlink_to(tmp_path / "outside/agent/support")
+        (root / "agent/loop").symlink_to(root)
+        (root / "product").symlink_to(tmp_path / "outside/agent")
+
+        report = await import_koog(root, store)
+
+        assert report.new == 1
+        assert {str(problem.path.relative_to(root)) for problem in report.problems} == {
+            "agent/support/subject/link", "agent/other", "agent/loop", "product",
+        }  # fmt: skip
+        assert set(reasons(report)) == {"is a symbolic link, which is not followed"}
+
+    async def test_the_root_itself_may_be_a_link(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """The caller named it."""
+        koog_file(tmp_path / "real", {"ide-theme": [single("dark")]})
+        (tmp_path / "link").symlink_to(tmp_path / "real")
+
+        assert (await import_koog(tmp_path / "link", store)).new == 1
+
+    async def test_what_is_no_file(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """A pipe would be waited for without end."""
+        koog_file(tmp_path, {"ide-theme": [single("dark")]})
+        os.mkfifo(tmp_path / "agent/support/subject/pipe")
+
+        report = await import_koog(tmp_path, store)
+
+        assert reasons(report) == ["is no regular file"]
+        assert report.new == 1
+
+    async def test_what_may_not_be_read(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """A file and a folder of another owner's."""
+        file = koog_file(tmp_path, {"ide-theme": [single("light")]}, "agent/a/subject/user")
+        koog_file(tmp_path, {"ide-theme": [single("dark")]})
+        file.chmod(0)
+        if os.access(file, os.R_OK):
+            pytest.skip("this user may read everything")
+        (tmp_path / "product").mkdir(mode=0)
+
+        report = await import_koog(tmp_path, store)
+
+        (tmp_path / "product").chmod(0o700)
+        assert reasons(report) == ["cannot be read: Permission denied"] * 2
+        assert report.new == 1
+
+    async def test_deep_folders(self, store: InMemoryProvider, tmp_path: Path) -> None:
+        """As deep as paths go."""
+        koog_file(tmp_path, {"ide-theme": [single("dark")]})
+        folders = [tmp_path / "agent"]
+        for _ in range(1500):
+            folders.append(folders[-1] / "a")
+            folders[-1].mkdir()
+
+        report = await import_koog(tmp_path, store)
+
+        for folder in reversed(folders[1:]):  # what removes temporary folders goes by recursion
+            folder.rmdir()
+        assert (report.new, report.problems) == (1, ())
+
+    async def test_a_store_that_refuses(self, tmp_path: Path) -> None:
+        """That is no flaw of Koog's: it ends the import, and the next one brings the rest."""
+
+        class Full(InMemoryProvider):
+            is_full = True
+
+            async def replay(
+                self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
+            ) -> int:
+                if self.is_full and scope != AGENT:
+                    raise StorageError("The disk is full")
+                return await super().replay(entries, subject, scope)
+
+        koog_file(tmp_path, {"ide-theme": [single("dark")]})
+        koog_file(tmp_path, {"ide-theme": [single("dark")]}, "product/my-ide/subject/user")
+        store = Full()
+        with pytest.raises(StorageError, match="full"):
+            await import_koog(tmp_path, store)
+        store.is_full = False
+
+        report = await import_koog(tmp_path, store)
+
+        assert (report.new, report.known) == (1, 1)
+
+
+async def test_an_import_can_be_undone(store: InMemoryProvider, tmp_path: Path) -> None:
+    """With a source of its own, all that came over can be forgotten by it."""
+    koog_file(tmp_path, {"ide-theme": [single("dark")], "a": [many(["x", "y"])]})
+    source = FactSource(SourceKind.DOCUMENT, "koog")
+    await import_koog(tmp_path, store, source=source)
+
+    forgotten = await store.forget(USER, AGENT, source=source)
+
+    assert forgotten == 3
+    assert await store.load_all(USER, AGENT) == []
+
+
+async def test_the_clock_must_know_its_zone(store: InMemoryProvider) -> None:
+    """A naive one would be off by hours without a word."""
+    with pytest.raises(ValueError, match="naive"):
+        await import_koog(SAMPLES / "plain", store, clock=lambda: datetime(2026, 1, 1))  # noqa: DTZ001

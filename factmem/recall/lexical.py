@@ -1,0 +1,267 @@
+"""Ranking by words: BM25 over an index that grows and shrinks with its documents.
+
+The score of a document d for a query q is the one of Robertson and Zaragoza, "The Probabilistic
+Relevance Framework: BM25 and Beyond", Foundations and Trends in Information Retrieval 3(4), 2009:
+
+    score(d, q) = Σ idf(t) · tf · (k1 + 1) / (tf + k1 · (1 - b + b · length / average length))
+    idf(t)      = ln(1 + (N - n(t) + 0.5) / (n(t) + 0.5))
+
+over the terms t of q that are in d; N documents, n(t) of them with t. The 1 inside the logarithm,
+which Lucene adds too, keeps a term that most documents have from counting against them. tf and
+length are sums over the fields of a document, each times its field's weight (section 3.6 there:
+BM25F with one b for all fields).
+"""
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush, nlargest
+from itertools import chain
+from math import inf, log
+from operator import itemgetter
+from sys import intern
+from typing import Generic, NamedTuple
+
+from typing_extensions import TypeVar
+
+from factmem.recall.analysis import STOP_WORDS, Word, words
+
+__all__ = ["LexicalHit", "LexicalIndex"]
+
+K = TypeVar("K", bound=Hashable, default=str)
+
+_WEIGHT_STEP = 16
+"""Weights are multiples of 1/16: sums of those are exact, in any order."""
+
+
+class LexicalHit(NamedTuple, Generic[K]):
+    """A document that shares a term with the query."""
+
+    id: K
+    score: float
+    """BM25: above 0, without an upper bound, comparable only within one search."""
+    coverage: float
+    """The share of the query's words, each weighing its idf, that the document has: above 0, up to 1.
+    It means the same for every query, so a threshold can be set on it."""
+
+
+class _Postings(NamedTuple):
+    slots: "array[int]"
+    """Where the documents that hold a term are, ascending."""
+    counts: "array[float]"
+    """How often each of them holds it, weighted."""
+
+    def among(self, allowed: set[int]) -> "_Postings":
+        """Give what is left of these when only some slots count."""
+        kept = _Postings(array("I"), array("f"))
+        for slot, count in zip(self.slots, self.counts, strict=True):
+            if slot in allowed:
+                kept.slots.append(slot)
+                kept.counts.append(count)
+        return kept
+
+
+_NOWHERE = _Postings(array("I"), array("f"))
+_Found = tuple[float, _Postings]
+"""The idf of a term of the query, and the documents under consideration that hold it."""
+
+
+class LexicalIndex(Generic[K]):
+    """Documents under ids of the caller's, found by the words they share with a query.
+
+    An index is a value in memory, built from its documents: adding and removing in any order gives
+    the scores that building afresh gives. Not safe for a change during another call; threads need a
+    lock of the caller's.
+    """
+
+    def __init__(
+        self,
+        *,
+        weights: Mapping[str, float] | None = None,
+        k1: float = 1.2,
+        b: float = 0.75,
+        analyze: Callable[[str], Sequence[Word]] = words,
+        stop_words: Collection[str] = STOP_WORDS,
+    ) -> None:
+        """Start without documents.
+
+        Args:
+            weights: How much a term in a field counts, by the field's name; 1 for a field that is
+                not named, 0 leaves it out. Rounded to sixteenths.
+            k1: How soon more of the same term stops to matter.
+            b: How much longer documents are held back, from 0 to 1.
+            analyze: Cuts documents and queries into words, and these into terms.
+            stop_words: Words that a query is searched without, unless it has no others.
+
+        Raises:
+            ValueError: k1 or a weight is negative or not finite, or b is not between 0 and 1.
+        """
+        if not 0 <= b <= 1 or not all(0 <= n < inf for n in (k1, *(weights or {}).values())):
+            raise ValueError("k1 and weights must be finite and 0 or more, and b from 0 to 1")
+        self._weights = {
+            name: round(weight * _WEIGHT_STEP) / _WEIGHT_STEP
+            for name, weight in (weights or {}).items()
+        }
+        self._k1, self._b = k1, b
+        self._analyze = analyze
+        self._stop_words = frozenset(stop_words)
+        self._postings: dict[str, _Postings] = {}
+        self._slots: dict[K, int] = {}
+        self._ids: dict[int, K] = {}
+        self._terms: list[tuple[str, ...]] = []
+        self._lengths: array[float] = array("d")
+        self._total = 0.0
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, id: object) -> bool:  # noqa: A002
+        return id in self._slots
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._slots)
+
+    def add(self, id: K, text: str | Mapping[str, str]) -> None:  # noqa: A002
+        """Index a document; one that has the id already is replaced.
+
+        Takes time linear in the text, plus, for each of its terms, the length of that term's list
+        where the document goes into a slot that a removed one has left.
+
+        Args:
+            id: What a search gives back.
+            text: One text, or texts by field name.
+        """
+        counts, length = self._count({"": text} if isinstance(text, str) else text)
+        self.remove(id)
+        slot = self._slot()
+        self._slots[id] = slot
+        self._ids[slot] = id
+        self._terms[slot] = tuple(counts)
+        self._lengths[slot] = length
+        self._total += length
+        for term, count in counts.items():
+            postings = self._postings.get(term)
+            if postings is None:
+                postings = self._postings[term] = _Postings(array("I"), array("f"))
+            at = bisect_left(postings.slots, slot)
+            postings.slots.insert(at, slot)
+            postings.counts.insert(at, count)
+
+    def remove(self, id: K) -> bool:  # noqa: A002
+        """Forget a document. False when there is none under the id."""
+        slot = self._slots.pop(id, None)
+        if slot is None:
+            return False
+        for term in self._terms[slot]:
+            postings = self._postings[term]
+            at = bisect_left(postings.slots, slot)
+            del postings.slots[at], postings.counts[at]
+            if not postings.slots:
+                del self._postings[term]
+        self._total -= self._lengths[slot]
+        del self._ids[slot]
+        self._terms[slot], self._lengths[slot] = (), 0.0
+        heappush(self._free, slot)
+        return True
+
+    def search(
+        self, query: str, *, limit: int | None = None, candidates: Iterable[K] | None = None
+    ) -> list[LexicalHit[K]]:
+        """Rank the documents that share a term with a query, best first.
+
+        The time is linear in the number of documents that hold each term of the query, and in the
+        number of candidates where they are given.
+
+        Args:
+            query: A question or a few words.
+            limit: How many hits at most; all of them without it.
+            candidates: Ids to search among; others are not in the index as far as scores go: what
+                they contain moves neither score nor coverage. Unknown ids are passed over.
+        """
+        allowed = None
+        if candidates is not None:
+            slots = map(self._slots.get, candidates)
+            allowed = {slot for slot in slots if slot is not None}
+        wanted = self._query_words(query)
+        found = self._matching(wanted, allowed)
+        scores = self._scores(found, allowed)
+        best = nlargest(len(scores) if limit is None else limit, scores.items(), key=itemgetter(1))
+        coverage = _coverage(wanted, found, {slot for slot, _ in best})
+        return [LexicalHit(self._ids[slot], score, coverage[slot]) for slot, score in best]
+
+    def _count(self, fields: Mapping[str, str]) -> tuple[dict[str, float], float]:
+        """Give the weighted count of each term, and their sum."""
+        counts: dict[str, float] = {}
+        length = 0.0
+        for name, text in fields.items():
+            weight = self._weights.get(name, 1.0)
+            if weight:
+                for term, count in Counter(chain.from_iterable(self._analyze(text))).items():
+                    counts[term] = counts.get(term, 0.0) + weight * count
+                    length += weight * count
+        return {intern(term): count for term, count in counts.items()}, length
+
+    def _slot(self) -> int:
+        """Give an empty slot, the lowest that a removed document has left or a new one."""
+        if self._free:
+            return heappop(self._free)
+        self._terms.append(())
+        self._lengths.append(0.0)
+        return len(self._terms) - 1
+
+    def _query_words(self, query: str) -> list[Word]:
+        """Give each word of a query once, without stop words where others remain."""
+        wanted = dict.fromkeys(self._analyze(query))
+        content = [word for word in wanted if not self._stop_words.issuperset(word)]
+        return content or list(wanted)
+
+    def _matching(self, wanted: list[Word], allowed: set[int] | None) -> dict[str, _Found]:
+        """Look up each term of a query once, in the query's order."""
+        size = len(self._slots) if allowed is None else len(allowed)
+        found: dict[str, _Found] = {}
+        for term in dict.fromkeys(chain.from_iterable(wanted)):
+            postings = self._postings.get(term, _NOWHERE)
+            if allowed is not None:
+                postings = postings.among(allowed)
+            holders = len(postings.slots)
+            found[term] = log(1 + (size - holders + 0.5) / (holders + 0.5)), postings
+        return found
+
+    def _scores(self, found: dict[str, _Found], allowed: set[int] | None) -> dict[int, float]:
+        """Score every slot that holds one of the terms."""
+        lengths = self._lengths
+        if allowed is None:
+            average = self._total / (len(self._slots) or 1)
+        else:
+            average = sum(lengths[slot] for slot in allowed) / (len(allowed) or 1)
+        constant = self._k1 * (1 - self._b)
+        per_length = self._k1 * self._b / (average or 1.0)
+        scores: dict[int, float] = {}
+        score_so_far = scores.get
+        for idf, postings in found.values():
+            weight = idf * (self._k1 + 1)
+            for slot, count in zip(postings.slots, postings.counts, strict=True):
+                scores[slot] = score_so_far(slot, 0.0) + weight * count / (
+                    count + constant + per_length * lengths[slot]
+                )
+        return scores
+
+
+def _coverage(wanted: list[Word], found: dict[str, _Found], slots: set[int]) -> dict[int, float]:
+    """Give the share of a query's weight that each slot covers.
+
+    A word that has several terms, a Korean one with its particle, is covered by any of them, and
+    weighs what the rarest of them weighs that some document holds. Were its terms counted one by
+    one, the particle would hold the coverage of every Korean question below that of an English one.
+    """
+    covered = dict.fromkeys(slots, 0.0)
+    whole = 0.0
+    for word in wanted:
+        known = [found[term] for term in word if found[term][1].slots]
+        weight = max(idf for idf, _ in known or [found[word[0]]])
+        whole += weight
+        for slot in slots.intersection(chain.from_iterable(held.slots for _, held in known)):
+            covered[slot] += weight
+    return {slot: share / whole for slot, share in covered.items()}

@@ -1,0 +1,68 @@
+"""Bringing the forms of an English word together: "potters" and "potter" are one term."""
+
+import threading
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import Protocol, cast
+
+__all__ = ["Stem", "default_stem", "plural_stem", "snowball_stem", "unstemmed"]
+
+Stem = Callable[[str], str]
+"""Takes a word in lower case and gives what its forms have in common."""
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...  # noqa: N802
+
+
+class _Stemmers(threading.local):
+    """One Snowball stemmer for each thread: a stemmer keeps the word it works on in itself."""
+
+    def __init__(self) -> None:
+        from snowballstemmer import stemmer  # type: ignore[import-untyped]
+
+        self.english = cast("_Stemmer", stemmer("english"))
+
+
+@cache
+def _stemmers() -> _Stemmers:
+    return _Stemmers()
+
+
+def snowball_stem(word: str) -> str:
+    """Stem by the Snowball algorithm for English: "swimming" and "swims" become "swim".
+
+    Needs the package `snowballstemmer`, which the extra `recall` brings. Any thread may call it.
+
+    Raises:
+        ImportError: The package is not installed.
+    """
+    return _stemmers().english.stemWord(word)
+
+
+def plural_stem(word: str) -> str:
+    """Take an English plural ending off: "tablets" becomes "tablet", "swimming" stays.
+
+    These are the rules of the "S stemmer": Donna Harman, "How effective is suffixing?", Journal of
+    the American Society for Information Science 42(1), 1991. The first rule that fits decides.
+    Words of up to three letters stay.
+    """
+    if len(word) <= 3 or not word.endswith("s"):
+        return word
+    if word.endswith("ies") and not word.endswith(("eies", "aies")):
+        return word[:-3] + "y"
+    if word.endswith("es") and not word.endswith(("aes", "ees", "oes")):
+        return word[:-1]
+    return word if word.endswith(("us", "ss")) else word[:-1]
+
+
+def unstemmed(word: str) -> str:
+    """Give the word back as it is, for texts in languages that English endings would spoil."""
+    return word
+
+
+@cache
+def default_stem() -> Stem:
+    """Choose Snowball where it is installed, and plural endings alone where it is not."""
+    return snowball_stem if find_spec("snowballstemmer") else plural_stem

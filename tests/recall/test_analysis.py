@@ -1,0 +1,218 @@
+"""What counts as a word: tables by script, and that no text is too strange."""
+
+import time
+from functools import partial
+from itertools import chain
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.recall.analysis import STOP_WORDS, words
+from factmem.recall.stemming import default_stem, plural_stem, snowball_stem, unstemmed
+
+
+def terms(text: str) -> list[str]:
+    """The terms of a text without English stemming, which has its own tests."""
+    return list(chain.from_iterable(words(text, stem=unstemmed)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Mara's cat, Biscuit!", ["mara", "cat", "biscuit"]),
+        ("Mara\u2019s brothers' boats", ["mara", "brothers", "boats"]),
+        ("don't, I've, O'Neil", ["dont", "i", "oneil"]),
+        ("preferred-language", ["preferred", "language"]),
+        ("user_home_city", ["user", "home", "city"]),
+        ("maxRetryCount", ["maxretrycount", "max", "retry", "count"]),
+        ("PostgreSQL", ["postgresql", "postgre", "sql"]),
+        ("EUBlueCard", ["eubluecard", "eu", "blue", "card"]),
+        ("GmbH", ["gmbh"]),
+        ("HTTP", ["http"]),
+        ("C++, C# and C", ["c++", "c", "c#", "c", "and", "c"]),
+        ("wellcast-v3", ["wellcast", "v3"]),
+    ],
+)
+def test_words_of_spaced_scripts(text: str, expected: list[str]) -> None:
+    """Punctuation separates, identifiers come apart, and what they are called as a whole stays."""
+    assert terms(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2023-05-07", ["2023", "5", "7"]),
+        ("4.35 %", ["4.35", "4", "35"]),
+        ("at 10:05", ["at", "10:05", "10", "5"]),
+        ("300,000", ["300000"]),
+        ("0.05 mg", ["0.05", "0", "5", "mg"]),
+        ("007 and 0", ["7", "and", "0"]),
+        ("1.75kg", ["1.75", "1", "75", "kg"]),
+        ("v3.1", ["v3", "1"]),
+    ],
+)
+def test_numbers_and_dates_stay(text: str, expected: list[str]) -> None:
+    """Leading zeros and thousands separators go, so that 05 meets 5 and 300,000 meets 300000."""
+    assert terms(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("서윤이는 교사", [("서윤", "윤이", "이는"), ("교사",)]),
+        ("차 한 잔", [("차",), ("한",), ("잔",)]),
+        ("2023년 5월에", [("2023",), ("2023년",), ("5",), ("5월", "월에")]),
+        ("15인치", [("15",), ("15인", "인치")]),
+        ("TLS인증서", [("tls",), ("인증", "증서")]),
+        ("카톡!", [("카톡",)]),
+    ],
+)
+def test_korean_words_are_their_pairs(text: str, expected: list[tuple[str, ...]]) -> None:
+    """The pairs of a word belong together, so a particle does not count as a word of its own."""
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("東京タワー", ["東京", "京タ", "タワ", "ワー"]),
+        ("すし", ["すし"]),
+        ("猫", ["猫"]),
+        ("她喜欢四川菜", ["她喜", "喜欢", "欢四", "四川", "川菜"]),
+        ("2023年5月17日", ["2023", "2023년", "5", "5월", "17", "17일"]),
+        ("三只猫,两条狗", ["三只", "只猫", "两条", "条狗"]),
+        ("ภาษาไทย", ["ภา", "าษ", "ษา", "าไ", "ไท", "ทย"]),
+    ],
+)
+def test_scripts_without_spaces_are_pairs(text: str, expected: list[str]) -> None:
+    """A lone character stays; a counter of dates is the same in Japanese, Chinese and Korean."""
+    assert terms(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("\uff2b\uff2f\uff34\uff2c\uff29\uff2e", "kotlin"),  # full width
+        ("ｶﾀｶﾅ", "カタカナ"),
+        ("한글", "한글"),  # the first decomposed, as macOS writes file names
+        ("cafe\u0301", "café"),
+        ("Umea", "Umeå"),
+        ("STRASSE", "Straße"),
+        ("iii", "Ⅲ"),
+        ("ﬁsh", "fish"),
+        ("co\u00adop\u200der", "cooper"),
+        ("И", "и"),
+        ("②", "2"),
+    ],
+)
+def test_the_same_word_in_another_form(one: str, other: str) -> None:
+    """Width, case, composition, ligatures and invisible characters make no difference."""
+    assert terms(one) == terms(other) != []
+
+
+def test_different_letters_stay_different() -> None:
+    """Only accents on Latin letters are folded: й is not и, ガ is not カ."""
+    assert terms("й") != terms("и")
+    assert terms("ガス") != terms("カス")
+    assert terms("हिन्दी") == ["हिन्दी"]
+
+
+def test_emoji_are_words() -> None:
+    """A joined sequence gives its members; skin tones and variation selectors say nothing."""
+    assert terms("I ❤️ 🍕!") == ["i", "❤", "🍕"]
+    assert terms("👩‍👩‍👧") == ["👩", "👩", "👧"]
+
+
+@pytest.mark.parametrize(
+    ("word", "snowball", "plural"),
+    [
+        ("swimming", "swim", "swimming"),
+        ("tablets", "tablet", "tablet"),
+        ("allergies", "allergi", "allergy"),
+        ("glasses", "glass", "glasse"),
+        ("studies", "studi", "study"),
+        ("boss", "boss", "boss"),
+        ("virus", "virus", "virus"),
+        ("gas", "gas", "gas"),
+        ("bees", "bee", "bee"),
+        ("shoes", "shoe", "shoe"),
+    ],
+)
+def test_stems(word: str, snowball: str, plural: str) -> None:
+    """Snowball joins the forms of verbs too; without it, plurals alone are joined."""
+    assert snowball_stem(word) == snowball
+    assert plural_stem(word) == plural
+    assert unstemmed(word) == word
+
+
+def test_snowball_is_the_default_where_it_is_installed() -> None:
+    """The package `snowballstemmer` is all that the difference takes."""
+    assert default_stem() is snowball_stem
+    assert words("swimming") == [("swim",)]
+    assert words("swimming", stem=plural_stem) == [("swimming",)]
+
+
+def test_only_english_words_are_stemmed() -> None:
+    """Names with digits, other scripts and stop words keep their endings."""
+    assert words("v3s Катынс does") == [("v3s",), ("катынс",), ("does",)]
+    assert "does" in STOP_WORDS
+
+
+texts = st.text(st.characters(exclude_categories=()), max_size=200)
+
+
+@given(texts)
+def test_any_text_has_words(text: str) -> None:
+    """No text raises, lone surrogates included, and no term is empty."""
+    found = words(text)
+
+    assert all(word and all(word) for word in found)
+
+
+@given(texts, texts)
+def test_a_line_break_separates(before: str, after: str) -> None:
+    """The words of two lines are the words of the one and of the other."""
+    assert words(f"{before}\n{after}") == words(before) + words(after)
+
+
+@given(st.text(st.sampled_from("aA1ß é가한漢カ'\u2019._-+#🍕\u0301\u200d"), max_size=30))
+def test_case_makes_no_difference_beyond_humps(text: str) -> None:
+    """What is searched in small letters finds what was saved in capitals."""
+    assert set(words(text.lower())) <= set(words(text)) | set(words(text.upper().lower()))
+
+
+@pytest.mark.parametrize("piece", ["a", "aA", "1", "a'", "\u0316\u0300", "가", "漢"], ids=ascii)
+def test_a_megabyte_takes_seconds(piece: str) -> None:
+    """Linear time for whatever is pasted; a quadratic step would take minutes."""
+    assert_quick(piece * (2**20 // len(piece)))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("1,", "1.", "c++", "_", " ", "!?", "\0", "'", "\ud800", "👩\u200d", "\ufdfa", "\u00a0é"),
+        *("e\u0301", "\u1100\u1161", "1年", "가\u2019", "ก็"),
+    ],
+    ids=ascii,
+)
+def test_a_long_repetition_takes_seconds(piece: str) -> None:
+    """The same of what is cut into many words."""
+    assert_quick(piece * (2**18 // len(piece)))
+
+
+def assert_quick(text: str) -> None:
+    started = time.monotonic()
+
+    found = words(text)
+
+    assert time.monotonic() - started < 30
+    spaced = (term for word in found for term in word if term.isascii())
+    assert max(map(len, spaced), default=0) <= 64
+
+
+def test_a_stem_of_ones_own() -> None:
+    """Another language's endings can be taken off: `analyze=partial(words, stem=...)`."""
+    analyze = partial(words, stem=lambda word: word.removesuffix("en"))
+
+    assert analyze("Katzen") == analyze("Katz")

@@ -1,0 +1,237 @@
+"""Ranking by words: the formula, the index that changes, and who may move whose score."""
+
+from math import log
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factmem.recall.lexical import LexicalHit, LexicalIndex
+
+FACTS = {
+    "kotlin": "preferred-language: the programming language the user prefers. Kotlin",
+    "java": "previous-language: a programming language the user used earlier. Java",
+    "cat": "pet: an animal that lives with Mara. A tortoiseshell cat named Biscuit",
+    "dog": "pet: an animal that lives with Tobias. A beagle called Biscuit",
+    "allergy": "allergy: Mara must not eat hazelnuts",
+    "복숭아": "allergy: 사용자의 알레르기. 서윤은 복숭아를 못 먹어요",
+    "고양이": "pet: 서윤과 함께 사는 동물. 고양이 콩이와 보리",
+    "東京": "trip: 2023年5月に東京タワーへ行った",
+    "四川": "food: 她最喜欢的菜是四川火锅",
+}
+
+
+def built(facts: dict[str, str]) -> LexicalIndex[str]:
+    index: LexicalIndex[str] = LexicalIndex()
+    for key, text in facts.items():
+        index.add(key, text)
+    return index
+
+
+@pytest.mark.parametrize(
+    ("query", "best"),
+    [
+        ("Which programming language does the user prefer?", "kotlin"),
+        ("PREFERRED LANGUAGES", "kotlin"),
+        ("the language used earlier", "java"),
+        ("Mara's cat", "cat"),
+        ("what is the beagle called?", "dog"),
+        ("hazelnut", "allergy"),
+        ("서윤이가 못 먹는 과일이 복숭아야?", "복숭아"),
+        ("고양이는 누구랑 살아?", "고양이"),
+        ("東京へいつ行った?", "東京"),
+        ("2023년 5월", "東京"),
+        ("喜欢吃什么菜", "四川"),
+        ("四川", "四川"),
+    ],
+)
+def test_the_fact_that_is_asked_for_comes_first(query: str, best: str) -> None:
+    """In English, Korean, Japanese and Chinese."""
+    assert built(FACTS).search(query)[0].id == best
+
+
+def test_the_score_is_bm25() -> None:
+    """The formula of the module's docstring, computed by hand."""
+    index = built({"one": "red red cup", "two": "blue cup", "three": "spoon"})
+
+    hits = {hit.id: hit.score for hit in index.search("red cup")}
+
+    average = (3 + 2 + 1) / 3
+    idf_red, idf_cup = log(1 + 2.5 / 1.5), log(1 + 1.5 / 2.5)
+    norm = {3: 1.2 * (0.25 + 0.75 * 3 / average), 2: 1.2 * (0.25 + 0.75 * 2 / average)}
+    assert hits["one"] == pytest.approx(
+        idf_red * 2 * 2.2 / (2 + norm[3]) + idf_cup * 2.2 / (1 + norm[3])
+    )
+    assert hits["two"] == pytest.approx(idf_cup * 2.2 / (1 + norm[2]))
+    assert "three" not in hits
+
+
+def test_coverage_is_the_share_of_the_query() -> None:
+    """All words found is 1 whatever they weigh; a rare word found counts more than a common one."""
+    index = built({"one": "red cup", "two": "blue cup", "three": "green cup"})
+
+    [best, *others] = index.search("red cup")
+    assert (best.id, best.coverage) == ("one", 1.0)
+    assert all(0 < hit.coverage < 0.5 for hit in others)
+
+    [hit] = index.search("red zeppelin")
+    assert hit.coverage == pytest.approx(log(1 + 2.5 / 1.5) / (log(1 + 2.5 / 1.5) + log(8)))
+
+
+def test_a_particle_does_not_halve_the_coverage() -> None:
+    """A Korean word is covered by what is known of it, as an English one is by its stem."""
+    index = built(FACTS)
+
+    [plain] = index.search("복숭아 zeppelin")
+    [particle] = index.search("복숭아는 zeppelin")
+
+    assert plain == particle
+    assert 0 < plain.coverage < 1
+    assert index.search("복숭아는")[0].coverage == 1
+
+
+def test_how_a_question_is_asked_does_not_matter() -> None:
+    """Stop words are not searched, unless there is nothing else to search."""
+    index = built({"band": "the who", "cup": "a cup of tea"})
+
+    assert [hit.id for hit in index.search("what is the cup?")] == ["cup"]
+    assert index.search("what is the cup?")[0].coverage == 1.0
+    assert [hit.id for hit in index.search("The Who")] == ["band"]
+
+
+def test_nothing_in_common_is_no_hit() -> None:
+    """Neither an empty query nor an empty index is an error."""
+    index = built(FACTS)
+
+    assert index.search("") == index.search("?!") == index.search("zeppelin") == []
+    assert built({}).search("cup") == []
+    assert built({"empty": "..."}).search("cup") == []
+
+
+def test_the_best_few() -> None:
+    """`limit` cuts the same ranking off."""
+    index = built({str(n): "cup " * n for n in range(1, 20)})
+    ranked = index.search("cup")
+
+    assert index.search("cup", limit=3) == ranked[:3]
+    assert index.search("cup", limit=0) == []
+    assert index.search("cup", limit=99) == ranked
+    assert len(ranked) == 19
+    assert [hit.score for hit in ranked] == sorted((hit.score for hit in ranked), reverse=True)
+
+
+def test_fields_weigh() -> None:
+    """A term counts by the weight of its field; a field of weight 0 is not there."""
+    index: LexicalIndex[int] = LexicalIndex(weights={"title": 3, "aside": 0})
+    index.add(1, {"title": "cup", "body": "plate of clay"})
+    index.add(2, {"title": "plate", "body": "cup of clay"})
+    index.add(3, {"aside": "cup", "body": "plate of clay"})
+
+    assert [hit.id for hit in index.search("cup")] == [1, 2]
+
+
+@pytest.mark.parametrize("wrong", [{"k1": -1}, {"b": 1.5}, {"weights": {"a": -1}}, {"k1": 1e999}])
+def test_senseless_numbers_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="finite and 0 or more, and b from 0 to 1"):
+        LexicalIndex(**wrong)  # type: ignore[arg-type]
+
+
+def test_replacing_and_removing() -> None:
+    """An id has one document, the last one added; removing says whether there was one."""
+    index = built({"one": "red cup", "two": "blue cup"})
+
+    index.add("one", "green plate")
+
+    assert [hit.id for hit in index.search("cup")] == ["two"]
+    assert [hit.id for hit in index.search("plate")] == ["one"]
+    assert ("one" in index, "three" in index, len(index), sorted(index)) == (
+        *(True, False, 2),
+        ["one", "two"],
+    )
+    assert index.remove("one") is True
+    assert index.remove("one") is False
+    assert index.search("plate") == []
+
+
+vocabulary = st.sampled_from(
+    ["cup", "cups", "plate", "red", "the", "서윤은", "서윤이", "東京", "2023", "5월"]
+)
+documents = st.lists(vocabulary, max_size=8).map(" ".join)
+changes = st.lists(st.tuples(st.integers(0, 9), documents | st.none()), max_size=40)
+queries = st.lists(vocabulary, min_size=1, max_size=5).map(" ".join)
+
+
+def as_dict(hits: list[LexicalHit[int]]) -> dict[int, tuple[float, float]]:
+    return {hit.id: (hit.score, hit.coverage) for hit in hits}
+
+
+@given(changes, queries, st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_an_index_is_its_documents(
+    changes: list[tuple[int, str | None]], query: str, chance: Random
+) -> None:
+    """Added, replaced and removed in any order, the scores are those of building afresh, exactly."""
+    index: LexicalIndex[int] = LexicalIndex(weights={"": 0.3})
+    kept: dict[int, str] = {}
+    for key, text in changes:
+        if text is None:
+            assert index.remove(key) is (kept.pop(key, None) is not None)
+        else:
+            index.add(key, text)
+            kept[key] = text
+    afresh: LexicalIndex[int] = LexicalIndex(weights={"": 0.3})
+    shuffled = list(kept.items())
+    chance.shuffle(shuffled)
+    for key, text in shuffled:
+        afresh.add(key, text)
+
+    assert as_dict(index.search(query)) == as_dict(afresh.search(query))
+    assert len(index) == len(kept)
+
+
+@given(st.lists(documents, max_size=12), queries, st.sets(st.integers(0, 15)))
+@settings(deadline=None)
+def test_others_move_no_score(texts: list[str], query: str, allowed: set[int]) -> None:
+    """Among candidates, score and coverage are those of an index that holds nothing else.
+
+    So a store with many tenants can keep one index: nobody learns from a score what others said.
+    """
+    everything: LexicalIndex[int] = LexicalIndex()
+    alone: LexicalIndex[int] = LexicalIndex()
+    for key, text in enumerate(texts):
+        everything.add(key, text)
+        if key in allowed:
+            alone.add(key, text)
+
+    assert as_dict(everything.search(query, candidates=allowed)) == as_dict(alone.search(query))
+
+
+@given(st.lists(documents, max_size=12), queries)
+def test_coverage_is_a_share(texts: list[str], query: str) -> None:
+    """Above 0 and up to 1 for every hit, and every score is above 0."""
+    index: LexicalIndex[int] = LexicalIndex()
+    for key, text in enumerate(texts):
+        index.add(key, text)
+
+    for hit in index.search(query):
+        assert 0 < hit.coverage <= 1
+        assert hit.score > 0
+
+
+strange = st.text(st.characters(exclude_categories=()), max_size=60) | st.sampled_from(
+    ["\ud800", "x" * 5000, "!?" * 99, "👩‍👩‍👧" * 9, "\u0300" * 999, "\0", "'" * 9]
+)
+
+
+@given(st.lists(strange, max_size=5), strange)
+def test_no_text_is_too_strange(texts: list[str], query: str) -> None:
+    """Whatever was saved or asked is indexed, searched and removed again."""
+    index: LexicalIndex[int] = LexicalIndex()
+    for key, text in enumerate(texts):
+        index.add(key, text)
+        index.search(text)
+    index.search(query)
+
+    assert all(index.remove(key) for key in range(len(texts)))
+    assert index.search(query) == []

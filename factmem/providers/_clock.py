@@ -37,3 +37,7 @@ class StoreClock:
         with self._lock:
             self._latest = max(told, self._latest)
             return max(self._latest, recorded_at)
+
+    def start_in_child(self) -> None:
+        """Take a new lock in a forked child, as the parent's may be held by no thread here."""
+        self._lock = Lock()

@@ -49,6 +49,11 @@ class Position(Protocol):
         """The number of the last record before this position; 0 before the first."""
         ...
 
+    @property
+    def size(self) -> int:
+        """How many bytes of storage the journal takes up to here."""
+        ...
+
 
 class Reading(NamedTuple):
     """What was read: about a megabyte at most, so that no journal is ever in memory whole."""

@@ -1,0 +1,287 @@
+"""The blocking half of the local store: what its worker threads do with the journals."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from logging import getLogger
+from typing import NamedTuple, TypeVar
+
+from factmem.entries import Entry, decoded, encoded, moment, stamp, stamped
+from factmem.errors import FactmemError
+from factmem.history import compacted, purged
+from factmem.ledger import Condition, Ledger
+from factmem.models import Identity, MemoryScope, MemorySubject, Place
+from factmem.provider import ErasureReceipt, PlaceInfo
+from factmem.providers._clock import StoreClock
+from factmem.providers._group_commit import Pending
+from factmem.providers._place_view import PlaceView, PlaceViews
+from factmem.providers._replay import unknown_entries
+from factmem.storage.base import (
+    Appended,
+    Journals,
+    JournalWriter,
+    Record,
+    SalvagedJournal,
+)
+
+__all__ = ["LocalPlaces", "Save"]
+
+R = TypeVar("R")
+
+_logger = getLogger(__name__)
+
+_CHECK_EVERY = 256
+"""Records between two looks at how much of a journal is history, at the least."""
+
+
+class Save(NamedTuple):
+    """A save that waits for its commit: an encoded entry without its time."""
+
+    identity: Identity
+    body: bytes
+
+
+class LocalPlaces:
+    """The places of one folder. Every method blocks; all are safe for threads.
+
+    The store's lock comes before a view's lock, never after it, and a view's lock is held for pure
+    work only: whoever waits for it waits for moments.
+    """
+
+    def __init__(
+        self, journals: Journals, clock: StoreClock, keep_history: timedelta | None
+    ) -> None:
+        self._journals = journals
+        self._clock = clock
+        self._keep_history = keep_history
+        self.start_afresh()
+
+    def start_afresh(self) -> None:
+        """Forget everything seen so far; also called in forked children."""
+        self._views = PlaceViews()
+        self._checked: dict[Identity, tuple[int, int]] = {}
+
+    # Reading
+
+    def warm(self, identity: Identity, present: Callable[[Ledger, str], R | None]) -> R | None:
+        """Present a place if that takes no reading: for event loops; None if it does.
+
+        This makes the one file call that an event loop's thread ever makes: the check whether the
+        journal is still what was read, about two microseconds.
+        """
+        view = self._views.known(identity)
+        if view is None or not view.lock.acquire(blocking=False):
+            return None
+        try:
+            if view.is_warm and self._journals.is_current(identity, view.position):
+                return present(view.ledger, self._clock.now(view.ledger.recorded_at))
+        finally:
+            view.lock.release()
+        return None
+
+    def present(self, identity: Identity, present: Callable[[Ledger, str], R]) -> R:
+        """Present a place as it is now."""
+        view = self._followed(identity)
+        with view.lock:
+            return present(view.ledger, self._clock.now(view.ledger.recorded_at))
+
+    def _followed(self, identity: Identity) -> PlaceView:
+        view = self._views.of(identity)
+        with view.refreshing:
+            if not (view.is_warm and self._journals.is_current(identity, view.position)):
+                view.follow(identity, self._journals.read)
+        return view
+
+    def entries(self, identity: Identity) -> list[Entry]:
+        """Return a place's whole ledger."""
+        return [decoded(record.data) for record in _records(identity, self._journals)]
+
+    def places(self) -> list[PlaceInfo]:
+        """Return all places that hold anything."""
+        return [self._info(_identity(name)) for name in self._journals.names()]
+
+    def _info(self, identity: Identity) -> PlaceInfo:
+        view = self._views.known(identity) or PlaceView()
+        with view.refreshing:
+            view.follow(identity, self._journals.read)
+        with view.lock:
+            now = self._clock.now(view.ledger.recorded_at)
+            confirmed = view.ledger.confirmations(now)
+            size = 0 if view.position is None else view.position.size
+        place = Place.of_identity(identity)
+        return PlaceInfo(
+            scope=place.scope,
+            subject=place.subject,
+            count=len(confirmed),
+            bytes=size,
+            oldest=moment(min(confirmed)) if confirmed else None,
+            newest=moment(max(confirmed)) if confirmed else None,
+        )
+
+    # Writing
+
+    def commit(self, batch: Sequence[Pending[Save]]) -> None:
+        """Save what a batch holds: one append, and one durable write, per place."""
+        by_place: dict[Identity, list[Pending[Save]]] = {}
+        for pending in batch:
+            by_place.setdefault(pending.work.identity, []).append(pending)
+        appended: list[tuple[Identity, Appended, list[bytes]]] = []
+        with self._journals.exclusive() as writer:
+            now = self._clock.now()
+            for identity, waiting in by_place.items():
+                records = [stamped(pending.work.body, now) for pending in waiting]
+                try:
+                    appended.append((identity, writer.append(identity, records), records))
+                except Exception as exc:  # noqa: BLE001 - it belongs to those who wait for it
+                    for pending in waiting:
+                        pending.error = exc
+        for identity, done, records in appended:
+            self._took(identity, done, records)
+
+    def _took(self, identity: Identity, appended: Appended, records: list[bytes]) -> None:
+        if (view := self._views.known(identity)) is not None:
+            view.take(appended, records)
+        if self._keep_history is not None:
+            self._compact_if_worthwhile(identity, appended, self._keep_history)
+
+    def replay(self, identity: Identity, entries: Sequence[Entry]) -> int:
+        """Append the entries that the place does not have, with their own times."""
+        if not entries:
+            return 0
+        with self._journals.exclusive() as writer:
+            known = [decoded(record.data) for record in _records(identity, writer)]
+            new = unknown_entries(known, entries)
+            if not new:
+                return 0
+            records = [_line(entry) for entry in new]
+            appended = writer.append(identity, records)
+        self._took(identity, appended, records)
+        return len(new)
+
+    def forget(self, identity: Identity, condition: Condition, *, purge: bool) -> int:
+        """Forget the current values that meet a condition, and return how many they are."""
+        if self._journals.read(identity).position is None:
+            return 0
+        view = self._views.of(identity)
+        with self._journals.exclusive() as writer:
+            view.follow(identity, writer.read)
+            with view.lock:
+                now = self._clock.now(view.ledger.recorded_at)
+                forgotten = view.ledger.matching(condition, now)
+            if forgotten:
+                records = [stamped(encoded(forget=forgotten), now)]
+                view.take(writer.append(identity, records), records)
+            if purge:
+                self._rewrite(identity, writer, lambda entries: purged(entries, condition, now))
+        return len(forgotten)
+
+    def erase(
+        self, identity: Identity, scope: MemoryScope, subject: MemorySubject
+    ) -> ErasureReceipt:
+        """Remove a place physically."""
+        count = size = 0
+        is_key_destroyed = False
+        now = self._clock.now()
+        if self._journals.read(identity).position is not None:
+            with self._journals.exclusive() as writer:
+                ledger = Ledger(decoded(record.data) for record in _records(identity, writer))
+                now = self._clock.now(ledger.recorded_at)
+                count = len(ledger.matching(Condition(), now))
+                erased = writer.erase(identity)
+            size, is_key_destroyed = erased.bytes, erased.key_destroyed
+            self._views.drop(identity)
+        return ErasureReceipt(scope, subject, moment(now), count, size, is_key_destroyed)
+
+    def salvage(self, identity: Identity) -> SalvagedJournal:
+        """Go on with what can be read of a damaged journal."""
+        with self._journals.exclusive() as writer:
+            salvaged = writer.salvage(identity)
+        self._views.drop(identity)
+        return salvaged
+
+    # Compaction
+
+    def compact(self, identity: Identity, keep_history: timedelta) -> int:
+        """Take out the history that is older, and return how many bytes that freed."""
+        if self._journals.read(identity).position is None:
+            return 0
+        with self._journals.exclusive() as writer:
+            cutoff = self._cutoff(keep_history)
+            return self._rewrite(identity, writer, lambda entries: compacted(entries, cutoff))
+
+    def _cutoff(self, keep_history: timedelta) -> str:
+        return stamp(moment(self._clock.now()) - keep_history)
+
+    def _rewrite(
+        self,
+        identity: Identity,
+        writer: JournalWriter,
+        edit: Callable[[Sequence[Entry]], list[Entry | None]],
+    ) -> int:
+        """Rewrite a journal with what `edit` leaves of its entries; return the bytes it freed."""
+        records = _records(identity, writer)
+        before = [decoded(record.data) for record in records]
+        after = edit(before)
+        kept: list[Record] = []
+        for record, old, new in zip(records, before, after, strict=True):
+            if new is old:
+                kept.append(record)
+            elif new is not None:
+                kept.append(Record(record.number, _line(new)))
+        freed = sum(len(record.data) for record in records)
+        freed -= sum(len(record.data) for record in kept)
+        if freed:
+            writer.rewrite(identity, kept)
+        return freed
+
+    def _compact_if_worthwhile(
+        self, identity: Identity, appended: Appended, keep_history: timedelta
+    ) -> None:
+        """Compact when more than half is history; looked at whenever a journal has doubled."""
+        last = appended.after.last
+        begun = appended.before.last if appended.before is not None else 0
+        checked, size = self._checked.setdefault(identity, (begun, 0))
+        if last - checked < max(size, _CHECK_EVERY):
+            return
+        try:
+            kept = self._compact_halved(identity, self._cutoff(keep_history))
+        except FactmemError as exc:
+            # The save is durable; tidying up is not what the caller asked for.
+            _logger.warning("A journal was not compacted: %s", type(exc).__name__)
+            kept = size
+        self._checked[identity] = (last, kept)
+
+    def _compact_halved(self, identity: Identity, cutoff: str) -> int:
+        """Compact if that halves the journal, and return how many records it then has."""
+        with self._journals.exclusive() as writer:
+            records = _records(identity, writer)
+            before = [decoded(record.data) for record in records]
+            after = compacted(before, cutoff)
+            is_kept = [new is not None for new in after]
+            if 2 * sum(is_kept) >= len(records):
+                return len(records)
+            self._rewrite(identity, writer, lambda _: after)
+            return sum(is_kept)
+
+
+def _records(identity: Identity, journals: Journals | JournalWriter) -> list[Record]:
+    """Return all records of a journal; none where there is no journal."""
+    records: list[Record] = []
+    position, is_end = None, False
+    while not is_end:
+        reading = journals.read(identity, position)
+        if reading.is_from_start:
+            records.clear()
+        records += reading.records
+        position, is_end = reading.position, reading.is_end
+    return records
+
+
+def _line(entry: Entry) -> bytes:
+    return stamped(encoded(entry.get("facts", ()), entry.get("forget", ())), entry["at"])
+
+
+def _identity(name: Iterable[str | None]) -> Identity:
+    kind, scope, subject, entity = name
+    if kind is None or scope is None or subject is None:
+        raise FactmemError("A journal has a name that is no place's: another program's folder?")
+    return (kind, scope, subject, entity)

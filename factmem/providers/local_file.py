@@ -1,0 +1,373 @@
+"""A store in local files: one journal per place, durable when a save returns."""
+
+import os
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from anyio.lowlevel import checkpoint_if_cancelled
+
+from factmem.encryption import Aes256GCMEncryptor, Encryption, Key
+from factmem.entries import Entry, encoded
+from factmem.history import history
+from factmem.ledger import Ledger
+from factmem.models import (
+    AnyFact,
+    Concept,
+    FactSource,
+    Identity,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    SingleFact,
+    identity_of,
+)
+from factmem.provider import ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
+from factmem.providers._arguments import checked_concept, condition_of, stamp_of, stored_facts
+from factmem.providers._clock import StoreClock, system_clock
+from factmem.providers._description import described, phrase_of
+from factmem.providers._group_commit import GroupCommit, Workers
+from factmem.providers._local_places import LocalPlaces, Save
+from factmem.storage.base import KeySlots, SalvagedJournal, Storage
+from factmem.storage.simple import SimpleStorage
+
+__all__ = ["LocalFileMemoryProvider", "ProviderKeys"]
+
+R = TypeVar("R")
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+_FEW = 1000
+"""Up to how many values a whole place is presented on the event loop, about 4 ms at most."""
+
+
+class LocalFileMemoryProvider:
+    """A `FactStore` in a folder of local files.
+
+    When a save returns, its facts survive kill -9 and a power cut. Saves that are under way at the
+    same time share one durable write. Any number of tasks, threads with loops of their own, and
+    processes may use one folder at once, through one instance or many; each sees what any other
+    has saved. After a fork, parent and child may both go on.
+
+    Nothing touches the disk before the first call, and nothing is created before the first save.
+    Reading takes no lock. A warm `load` takes no thread: it makes one check of a few microseconds
+    whether the file is still what was read. Up to 1,024 places are kept warm in memory.
+
+    A save that raises is not acknowledged, and is in the store whole or not at all. Cancelled
+    before its write has begun it is not kept; cancelled later, it is, and it is waited for.
+
+    Args:
+        root: The folder. It is made, for its owner only, when the first fact is saved.
+        storage: How files are kept: `SimpleStorage()`, the default, or `EncryptedStorage(...)`.
+        clock: Tells the time, as an aware datetime; this machine's by default.
+        keep_history: How long what was replaced or forgotten stays readable by `history` and
+            `as_of`. None, the default, keeps it for ever; otherwise a journal is compacted now and
+            then, when more than half of it is older history.
+
+    Raises:
+        StorageError: (from every method) The disk refused, or the store is damaged.
+        StoreBusyError: (from writing methods) The lock was held past the storage's deadline.
+        DecryptionError: (from every method) The key is missing or wrong, or files do not verify.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        storage: Storage | None = None,
+        clock: TimeProvider = system_clock,
+        keep_history: timedelta | None = None,
+    ) -> None:
+        if keep_history is not None and keep_history < timedelta(0):
+            raise ValueError("keep_history is how long history is kept: give no negative span")
+        self._root = Path(root)
+        self._journals = (storage or SimpleStorage()).open(self._root)
+        self._clock = StoreClock(clock)
+        self._places = LocalPlaces(self._journals, self._clock, keep_history)
+        self._is_closed = False
+        self._start_afresh()
+        _providers.add(self)
+
+    def _start_afresh(self) -> None:
+        self._workers = Workers()
+        self._commits = GroupCommit(self._places.commit, self._workers)
+
+    def __repr__(self) -> str:
+        return f"LocalFileMemoryProvider({str(self._root)!r})"
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        """See `AgentMemoryProvider.save`."""
+        await self.save_many([fact], subject, scope)
+
+    async def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None:
+        """See `FactStore.save_many`."""
+        identity = self._enter(subject, scope)
+        if stored := stored_facts(facts):
+            await self._commits.submit(Save(identity, encoded(stored)))
+        else:
+            await checkpoint_if_cancelled()
+
+    async def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+    ) -> list[L]:
+        """See `FactStore.load`."""
+        checked_concept(concept)
+        until = stamp_of(as_of)
+        identity = self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> list[L]:
+            return ledger.load(concept, now)
+
+        await checkpoint_if_cancelled()
+        if until is not None:
+            return await self._workers.run(lambda: present(self._ledger(identity, until), until))
+        facts = self._places.warm(identity, present)
+        if facts is None:
+            facts = await self._workers.run(lambda: self._places.present(identity, present))
+        return facts
+
+    async def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+    ) -> list[AnyFact]:
+        """See `FactStore.load_all`."""
+        named = [checked_concept(concept) for concept in concepts]
+        until = stamp_of(as_of)
+        identity = self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> list[AnyFact]:
+            return ledger.load_all(named, now)
+
+        def present_few(ledger: Ledger, now: str) -> list[AnyFact] | None:
+            return present(ledger, now) if len(ledger) <= _FEW else None
+
+        await checkpoint_if_cancelled()
+        if until is not None:
+            return await self._workers.run(lambda: present(self._ledger(identity, until), until))
+        facts = self._places.warm(identity, present_few)
+        if facts is None:
+            facts = await self._workers.run(lambda: self._places.present(identity, present))
+        return facts
+
+    def _ledger(self, identity: Identity, until: str) -> Ledger:
+        return Ledger(self._places.entries(identity), until=until)
+
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        """See `AgentMemoryProvider.load_by_description`."""
+        phrase = phrase_of(description)
+        return described(await self.load_all(subject, scope), phrase)
+
+    async def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> list[HistoryEntry]:
+        """See `FactStore.history`."""
+        checked_concept(concept)
+        identity = self._enter(subject, scope)
+        return await self._workers.run(lambda: history(self._places.entries(identity), concept))
+
+    async def forget(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concept: Concept[Any, Any] | None = None,
+        value: object = ...,
+        fact_id: str | None = None,
+        source: FactSource | None = None,
+        older_than: datetime | timedelta | None = None,
+        purge: bool = False,
+    ) -> int:
+        """See `FactStore.forget`. With `purge` the journal's file is written anew."""
+        condition = condition_of(
+            self._clock.now(),
+            concept=concept,
+            value=value,
+            fact_id=fact_id,
+            source=source,
+            older_than=older_than,
+        )
+        identity = self._enter(subject, scope)
+        return await self._work(lambda: self._places.forget(identity, condition, purge=purge))
+
+    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
+        """See `FactStore.erase`.
+
+        In an encrypted store the random bytes that the file's key is derived from are overwritten
+        first, so that a copy of its blocks that the disk may keep cannot be read with the key.
+        """
+        identity = self._enter(subject, scope)
+        return await self._work(lambda: self._places.erase(identity, scope, subject))
+
+    async def places(self) -> list[PlaceInfo]:
+        """See `FactStore.places`."""
+        self._check_open()
+        return await self._work(self._places.places)
+
+    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+        """See `FactStore.entries`."""
+        identity = self._enter(subject, scope)
+        return await self._work(lambda: self._places.entries(identity))
+
+    async def replay(
+        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """See `FactStore.replay`."""
+        identity = self._enter(subject, scope)
+        return await self._work(lambda: self._places.replay(identity, entries))
+
+    async def compact(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        keep_history: timedelta = timedelta(0),
+    ) -> int:
+        """Write a place's journal anew without older history, and return how many bytes it freed.
+
+        What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
+        """
+        identity = self._enter(subject, scope)
+        return await self._work(lambda: self._places.compact(identity, keep_history))
+
+    async def salvage(self, subject: MemorySubject, scope: MemoryScope) -> SalvagedJournal:
+        """Go on with what can be read of a damaged place, and keep a copy of its file.
+
+        Raises:
+            ValueError: There is no file of that place.
+        """
+        identity = self._enter(subject, scope)
+        return await self._work(lambda: self._places.salvage(identity))
+
+    async def anchor(self) -> str:
+        """Return how far every place has come, as a text to be kept elsewhere.
+
+        A folder cannot tell by itself that the whole of it was put back to an older copy;
+        `verify` tells it by an anchor. Reads every file; an anchor stays good for ever.
+        """
+        self._check_open()
+        return await self._work(self._journals.anchor)
+
+    async def verify(self, anchor: str) -> None:
+        """Raise unless every place has come at least as far as the anchor says. Reads every file.
+
+        Raises:
+            TamperedError: The store, or a place, is gone or was put back to an older copy.
+            CorruptJournalError: The same, in a store that is not encrypted.
+            ValueError: The text is no anchor.
+        """
+        self._check_open()
+        await self._work(lambda: self._journals.verify(anchor))
+
+    @property
+    def keys(self) -> "ProviderKeys":
+        """The keys of an encrypted store.
+
+        Raises:
+            ValueError: The store is not encrypted.
+        """
+        if self._journals.keys is None:
+            raise ValueError(
+                "A store in the clear has no keys: make one with "
+                "storage=EncryptedStorage(Aes256GCMEncryptor(key))"
+            )
+        return ProviderKeys(self._journals.keys, self._workers)
+
+    async def aclose(self) -> None:
+        """Finish the saves that were accepted and let go of everything; twice is no error."""
+        if not self._is_closed:
+            self._is_closed = True
+            await self._commits.drain()
+            self._journals.close()
+
+    async def __aenter__(self) -> Self:
+        self._check_open()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    async def _work(self, work: Callable[[], R]) -> R:
+        await checkpoint_if_cancelled()
+        return await self._workers.run(work)
+
+    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:
+        if self._is_closed:
+            self._check_open()
+        return identity_of(subject, scope)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError("This LocalFileMemoryProvider is closed: make a new one")
+
+    def start_in_child(self) -> None:
+        """Begin anew in a forked child, where no thread of the parent's goes on."""
+        self._clock.start_in_child()
+        self._places.start_afresh()
+        self._start_afresh()
+
+
+class ProviderKeys:
+    """The keys that open an encrypted store; a key may be given as its base64 text."""
+
+    def __init__(self, slots: KeySlots, workers: Workers) -> None:
+        self._slots = slots
+        self._workers = workers
+
+    async def ids(self) -> list[str]:
+        """Return the ids of the key slots; an id tells nothing about its key."""
+        return await self._workers.run(self._slots.ids)
+
+    async def add(self, key: Key | str | Encryption) -> None:
+        """Let another key open the store."""
+        await self._workers.run(lambda: self._slots.add(_encryption(key)))
+
+    async def remove(self, key: Key | str | Encryption) -> None:
+        """Close the store to a key.
+
+        Whoever has that key and an old copy of `factmem.json` can still read the files as they
+        are; `rotate` shuts them out.
+
+        Raises:
+            WrongKeyError: It does not open the store.
+            ValueError: It is the only one.
+        """
+        await self._workers.run(lambda: self._slots.remove(_encryption(key)))
+
+    async def rotate(self, key: Key | str | Encryption, *, rewrite: bool = True) -> None:
+        """Give the store a new key and new data keys, and rewrite every journal with them.
+
+        All other keys stop at once; this provider goes on with the new one, others need it too.
+        Keep the new key safe before you call, and the old one until the call returns; after a
+        crash or an error call it again. With `rewrite=False` only the wrapping of the data keys
+        changes, at once: right for a changed passphrase, not for a key that got out.
+        """
+        await self._workers.run(lambda: self._slots.rotate(_encryption(key), rewrite=rewrite))
+
+
+def _encryption(key: Key | str | Encryption) -> Encryption:
+    return Aes256GCMEncryptor(key) if isinstance(key, Key | str) else key
+
+
+_providers: "weakref.WeakSet[LocalFileMemoryProvider]" = weakref.WeakSet()
+
+
+def _start_in_child() -> None:
+    for provider in list(_providers):
+        provider.start_in_child()
+
+
+os.register_at_fork(after_in_child=_start_in_child)

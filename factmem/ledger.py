@@ -267,6 +267,15 @@ class Ledger:
             if item.is_alive(now) and condition.is_met_by(keyword, key, item)
         ]
 
+    def is_current(self, name: ForgottenItem, now: str) -> bool:
+        """Whether an item that a forgetting names is there to be forgotten."""
+        keyword, fact_id, position = name
+        topic = self._topics.get(keyword)
+        return topic is not None and any(
+            item.fact_id == fact_id and item.position == position and item.is_alive(now)
+            for item in topic.items.values()
+        )
+
     def load(self, concept: Concept[Any, L], now: str) -> list[L]:
         """Return the current items of a concept's keyword as the concept asks.
 

@@ -1,13 +1,15 @@
 """A store in this process's memory, for tests and for agents that are thrown away."""
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
 
-from factmem.entries import Entry, ForgottenItem, StoredFact, decoded, encoded, moment, stamped
+from factmem.entries import Entry, decoded, encoded, encoded_entry, moment, stamped
+from factmem.history import history, purged
 from factmem.ledger import Condition, Ledger
 from factmem.models import (
     AnyFact,
@@ -17,13 +19,15 @@ from factmem.models import (
     MemoryScope,
     MemorySubject,
     MultipleFacts,
+    Place,
     SingleFact,
     identity_of,
 )
-from factmem.provider import ErasureReceipt, TimeProvider
+from factmem.provider import ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
 from factmem.providers._arguments import checked_concept, condition_of, stamp_of, stored_facts
 from factmem.providers._clock import StoreClock, system_clock
 from factmem.providers._description import described, phrase_of
+from factmem.providers._replay import unknown_entries
 
 __all__ = ["InMemoryProvider"]
 
@@ -39,12 +43,33 @@ class _Shelf:
         self.lines: list[bytes] = []
         self.ledger = Ledger()
 
-    def append(
-        self, now: str, facts: Iterable[StoredFact] = (), forget: Iterable[ForgottenItem] = ()
-    ) -> None:
-        line = stamped(encoded(facts, forget), now)
+    def append(self, line: bytes) -> None:
         self.ledger.apply(decoded(line))
         self.lines.append(line)
+
+    def purge(self, condition: Condition, now: str) -> None:
+        """Take out of history what meets a condition; what is current stays as it is."""
+        entries = self.entries()
+        left = [
+            line if after is before else _line(after)
+            for line, before, after in zip(
+                self.lines, entries, purged(entries, condition, now), strict=True
+            )
+            if after is not None
+        ]
+        self.ledger = Ledger(map(decoded, left))
+        self.lines = left
+
+    def info(self, place: Place, now: str) -> PlaceInfo:
+        confirmed = self.ledger.confirmations(now)
+        return PlaceInfo(
+            scope=place.scope,
+            subject=place.subject,
+            count=len(confirmed),
+            bytes=self.size,
+            oldest=moment(min(confirmed)) if confirmed else None,
+            newest=moment(max(confirmed)) if confirmed else None,
+        )
 
     def entries(self) -> list[Entry]:
         return [decoded(line) for line in self.lines]
@@ -52,6 +77,10 @@ class _Shelf:
     @property
     def size(self) -> int:
         return sum(map(len, self.lines))
+
+
+def _line(entry: Entry) -> bytes:
+    return stamped(encoded_entry(entry), entry["at"])
 
 
 class InMemoryProvider:
@@ -80,11 +109,12 @@ class InMemoryProvider:
         self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
     ) -> None:
         """See `FactStore.save_many`."""
+        stored = stored_facts(facts)
         identity = await self._enter(subject, scope)
-        if stored := stored_facts(facts):
-            with self._lock:
+        with self._open():
+            if stored:
                 shelf = self._shelves.setdefault(identity, _Shelf())
-                shelf.append(self._clock.now(shelf.ledger.recorded_at), stored)
+                shelf.append(stamped(encoded(stored), self._now(shelf)))
 
     async def load(
         self,
@@ -98,7 +128,7 @@ class InMemoryProvider:
         checked_concept(concept)
         until = stamp_of(as_of)
         identity = await self._enter(subject, scope)
-        with self._lock:
+        with self._open():
             ledger, now = self._ledger(identity, until)
             return ledger.load(concept, now)
 
@@ -114,7 +144,7 @@ class InMemoryProvider:
         named = [checked_concept(concept) for concept in concepts]
         until = stamp_of(as_of)
         identity = await self._enter(subject, scope)
-        with self._lock:
+        with self._open():
             ledger, now = self._ledger(identity, until)
             return ledger.load_all(named, now)
 
@@ -135,6 +165,7 @@ class InMemoryProvider:
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,
+        purge: bool = False,
     ) -> int:
         """See `FactStore.forget`."""
         condition = condition_of(
@@ -146,45 +177,79 @@ class InMemoryProvider:
             older_than=older_than,
         )
         identity = await self._enter(subject, scope)
-        with self._lock:
-            return self._forget(identity, condition)
+        with self._open():
+            shelf = self._shelves.get(identity)
+            if shelf is None:
+                return 0
+            now = self._now(shelf)
+            if forgotten := shelf.ledger.matching(condition, now):
+                shelf.append(stamped(encoded(forget=forgotten), now))
+            if purge:
+                shelf.purge(condition, now)
+                if not shelf.lines:
+                    del self._shelves[identity]
+            return len(forgotten)
 
-    def _forget(self, identity: Identity, condition: Condition) -> int:
-        shelf = self._shelves.get(identity)
-        if shelf is None:
-            return 0
-        now = self._clock.now(shelf.ledger.recorded_at)
-        if forgotten := shelf.ledger.matching(condition, now):
-            shelf.append(now, forget=forgotten)
-        return len(forgotten)
+    async def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> list[HistoryEntry]:
+        """See `FactStore.history`."""
+        checked_concept(concept)
+        return history(await self.entries(subject, scope), concept)
 
     async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
         """See `FactStore.erase`. There is no key to destroy."""
         identity = await self._enter(subject, scope)
-        with self._lock:
+        with self._open():
             shelf = self._shelves.pop(identity, None) or _Shelf()
-            now = self._clock.now(shelf.ledger.recorded_at)
+            now = self._now(shelf)
             return ErasureReceipt(
                 scope=scope,
                 subject=subject,
                 erased_at=moment(now),
-                count=len(shelf.ledger.matching(Condition(), now)),
+                count=len(shelf.ledger.confirmations(now)),
                 bytes=shelf.size,
                 key_destroyed=False,
             )
 
+    async def places(self) -> list[PlaceInfo]:
+        """See `FactStore.places`. The bytes are those of the entries."""
+        self._check_open()
+        await checkpoint()
+        with self._open():
+            found = [
+                shelf.info(Place.of_identity(identity), self._now(shelf))
+                for identity, shelf in self._shelves.items()
+            ]
+        return sorted(found, key=lambda info: _order(info.place.identity))
+
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
         """See `FactStore.entries`."""
         identity = await self._enter(subject, scope)
-        with self._lock:
-            lines = list(self._shelves[identity].lines) if identity in self._shelves else []
+        with self._open():
+            shelf = self._shelves.get(identity)
+            lines = [] if shelf is None else list(shelf.lines)
         return [decoded(line) for line in lines]
+
+    async def replay(
+        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """See `FactStore.replay`."""
+        identity = await self._enter(subject, scope)
+        with self._open():
+            shelf = self._shelves.get(identity, _Shelf())
+            new = unknown_entries(shelf.entries(), entries)
+            for entry in new:
+                shelf.append(_line(entry))
+            if new:
+                self._shelves[identity] = shelf
+            return len(new)
 
     async def aclose(self) -> None:
         """Let go of everything that is held; closing twice is no error."""
         await checkpoint()
-        self._is_closed = True
         with self._lock:
+            self._is_closed = True
             self._shelves.clear()
 
     async def __aenter__(self) -> Self:
@@ -200,9 +265,19 @@ class InMemoryProvider:
         await checkpoint()
         return identity
 
+    @contextmanager
+    def _open(self) -> Generator[None]:
+        """Hold the lock of the open store, for pure work only."""
+        with self._lock:
+            self._check_open()
+            yield
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise ValueError("This InMemoryProvider is closed: make a new one")
+
+    def _now(self, shelf: _Shelf) -> str:
+        return self._clock.now(shelf.ledger.recorded_at)
 
     def _ledger(self, identity: Identity, until: str | None) -> tuple[Ledger, str]:
         """Return a place's ledger as it is, or was at `until`, and the time to judge expiry by."""
@@ -210,5 +285,11 @@ class InMemoryProvider:
         if shelf is None:
             return Ledger(), until or self._clock.now()
         if until is None:
-            return shelf.ledger, self._clock.now(shelf.ledger.recorded_at)
+            return shelf.ledger, self._now(shelf)
         return Ledger(shelf.entries(), until=until), until
+
+
+def _order(identity: Identity) -> tuple[str, str, str, str]:
+    """Sort places by identity; one without an entity comes before those with one."""
+    kind, scope, subject, entity = identity
+    return kind, scope, subject, entity or ""

@@ -1,0 +1,180 @@
+"""The store that keeps nothing: what an agent without a memory has."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from logging import getLogger
+from typing import Any, Self, TypeVar
+
+from anyio.lowlevel import checkpoint
+
+from factmem.entries import Entry, moment
+from factmem.models import (
+    AnyFact,
+    Concept,
+    FactSource,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    Place,
+    SingleFact,
+)
+from factmem.provider import ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
+from factmem.providers._arguments import checked_concept, condition_of, stamp_of, stored_facts
+from factmem.providers._clock import StoreClock, system_clock
+from factmem.providers._description import phrase_of
+from factmem.providers._replay import unknown_entries
+
+__all__ = ["NoMemory"]
+
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+_logger = getLogger(__name__)
+
+
+class NoMemory:
+    """A `FactStore` that keeps nothing and returns nothing.
+
+    It refuses what every other store refuses, so that an application that runs with it also runs
+    with memory. At debug level it logs what it was asked for, by the names of places and concepts.
+    Safe for any number of tasks and threads.
+
+    Args:
+        clock: Tells the time that a receipt of `erase` shows; this machine's by default.
+    """
+
+    def __init__(self, *, clock: TimeProvider = system_clock) -> None:
+        self._clock = StoreClock(clock)
+        self._is_closed = False
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        """Check the fact and let it go. Raises as `AgentMemoryProvider.save` does."""
+        await self.save_many([fact], subject, scope)
+
+    async def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None:
+        """Check the facts and let them go. Raises as `FactStore.save_many` does."""
+        keywords = [fact["keyword"] for fact in stored_facts(facts)]
+        await self._enter("save", subject, scope, *keywords)
+
+    async def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+    ) -> list[L]:
+        """Return nothing."""
+        stamp_of(as_of)
+        await self._enter("load", subject, scope, checked_concept(concept).keyword)
+        return []
+
+    async def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+    ) -> list[AnyFact]:
+        """Return nothing."""
+        stamp_of(as_of)
+        keywords = [checked_concept(concept).keyword for concept in concepts]
+        await self._enter("load_all", subject, scope, *keywords)
+        return []
+
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        """Return nothing."""
+        phrase_of(description)
+        await self._enter("load_by_description", subject, scope)
+        return []
+
+    async def forget(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concept: Concept[Any, Any] | None = None,
+        value: object = ...,
+        fact_id: str | None = None,
+        source: FactSource | None = None,
+        older_than: datetime | timedelta | None = None,
+        purge: bool = False,
+    ) -> int:
+        """Forget nothing, as nothing is there. Raises as `FactStore.forget` does."""
+        condition = condition_of(
+            self._clock.now(),
+            concept=concept,
+            value=value,
+            fact_id=fact_id,
+            source=source,
+            older_than=older_than,
+        )
+        named = [] if condition.keyword is None else [condition.keyword]
+        await self._enter("purge" if purge else "forget", subject, scope, *named)
+        return 0
+
+    async def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> list[HistoryEntry]:
+        """Return nothing."""
+        await self._enter("history", subject, scope, checked_concept(concept).keyword)
+        return []
+
+    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
+        """Return the receipt of a place that did not exist."""
+        await self._enter("erase", subject, scope)
+        return ErasureReceipt(
+            scope=scope,
+            subject=subject,
+            erased_at=moment(self._clock.now()),
+            count=0,
+            bytes=0,
+            key_destroyed=False,
+        )
+
+    async def places(self) -> list[PlaceInfo]:
+        """Return nothing."""
+        self._check_open()
+        await checkpoint()
+        return []
+
+    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+        """Return nothing."""
+        await self._enter("entries", subject, scope)
+        return []
+
+    async def replay(
+        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """Check the entries and let them go: none of them is kept, so none is new."""
+        unknown_entries([], entries)
+        await self._enter("replay", subject, scope)
+        return 0
+
+    async def aclose(self) -> None:
+        """Refuse later calls; closing twice is no error."""
+        await checkpoint()
+        self._is_closed = True
+
+    async def __aenter__(self) -> Self:
+        self._check_open()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    async def _enter(
+        self, action: str, subject: MemorySubject, scope: MemoryScope, *keywords: str
+    ) -> None:
+        place = Place(scope, subject)
+        self._check_open()
+        await checkpoint()
+        _logger.debug("NoMemory: %s %s %s", action, place, ", ".join(keywords))
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError("This NoMemory is closed: make a new one")

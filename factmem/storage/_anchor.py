@@ -76,10 +76,10 @@ def _verify_journal(
 
 def _is_record(place: Place, line: bytes, number: int, tag: str) -> bool:
     try:
-        record = place.sealer.unseal(line)
+        found, _, _, found_tag, _ = place.sealer.unseal(line)
     except ValueError:
         return False
-    return record.number == number and record.tag.hex() == tag
+    return found == number and found_tag.hex() == tag
 
 
 def _end(folder: "JournalFolder", codec: Codec, file: str) -> Place:

@@ -320,7 +320,7 @@ class JournalFolder:
                 if not codec.hides_names:
                     return codec.name_in(line)
                 first, _, _ = self.files.read(fd, CHUNK, len(line)).partition(b"\n")
-                name = name_of(header.sealer.unseal(first).data)
+                name = name_of(header.sealer.unseal(first)[-1])
             except ValueError:
                 raise Damage("line 2: the record of its name cannot be read") from None
             finally:

@@ -20,6 +20,9 @@ CHUNK = 1 << 20
 
 _LONGEST_HEADER = 1 << 14
 
+_new_tuple = tuple.__new__
+"""Makes a named tuple of what is a tuple already, in a third of the time."""
+
 
 class Damage(Exception):  # noqa: N818 - never leaves the storage
     """A journal cannot be trusted; the text says where and what, without the file's name."""

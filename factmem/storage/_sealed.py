@@ -158,7 +158,7 @@ class _Sealer:
             end = data.index(b",", 5)
             durable, data = int(data[5:end]), b"{" + data[end + 1 :]
         number, previous = _PREFIX.unpack_from(raw)
-        return Unsealed(number, durable, previous, raw[-16:], data)
+        return number, durable, previous, raw[-16:], data
 
     def starts(self, line: bytes, after: int) -> Iterator[int]:
         """See `LineSealer.starts`: a line's length is one of few, and its number a near one."""

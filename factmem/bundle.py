@@ -92,10 +92,12 @@ async def export_facts(
         clock: Tells the time for the header and for what has expired.
 
     Raises:
+        TypeError: `store` is no `FactStore`, or the file is open in text mode.
         OSError: The file cannot be written.
         StorageError: The store cannot be read.
     """
-    now = utc(clock(), "time of the clock")
+    _check_store(store)
+    now = utc(clock(), "clock's time")
     kept: list[Place] = []
     async with _written(target) as file:
         writer = BundleWriter(file)
@@ -132,11 +134,13 @@ async def import_facts(
         places: Only these; all by default.
 
     Raises:
+        TypeError: `into` is no `FactStore`, or the file is open in text mode.
         ValueError: The bundle is damaged, cut short, or of a later version, or the file cannot
             seek. The message names the line and quotes nothing.
         OSError: The file cannot be read.
         StorageError: The store refused.
     """
+    _check_store(into)
     wanted = None if places is None else {place.identity for place in places}
     done: list[Place] = []
     read = new = 0
@@ -146,7 +150,7 @@ async def import_facts(
         while await run_sync(checking.go_on):
             pass
         await run_sync(file.seek, start)
-        reader = BundleReader(file)
+        reader = BundleReader(file, is_verified=True)
         await run_sync(reader.read_header)
         while (found := await _next_place(reader, wanted)) is not None:
             place, entries = found
@@ -154,6 +158,14 @@ async def import_facts(
             read += len(entries)
             done.append(place)
     return ImportReport(tuple(done), read, new)
+
+
+def _check_store(store: FactStore) -> None:
+    if not isinstance(store, FactStore):
+        raise TypeError(
+            f"{type(store).__name__} is no FactStore: bundles need a provider with entries, replay "
+            f"and places"
+        )
 
 
 class _Verification:

@@ -112,11 +112,16 @@ async def import_koog(
         clock: Tells the time: no fact counts as recorded later.
 
     Raises:
+        TypeError: `into` is no `FactStore`.
         ValueError: `root` holds nothing of Koog's, the key is none, two subjects have one name, or
             `organization` is no valid name.
         UnboundSubjectError: A per-entity subject is not bound.
         StorageError: The store refused.
     """
+    if not isinstance(into, FactStore):
+        raise TypeError(
+            f"{type(into).__name__} is no FactStore: it needs replay, as factmem's have"
+        )
     importing = _Reading(_unseal(key), _by_name(subjects), source, utc(clock(), "clock's time"))
     scope = MemoryScope.CrossProduct(organization)
     store = await run_sync(store_in, Path(root))

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from factmem.bundle import ExportReport, export_facts, import_facts
+from factmem.encryption import Aes256GCMEncryptor, Key
 from factmem.entries import Entry
 from factmem.errors import StorageError
 from factmem.models import (
@@ -33,7 +34,10 @@ from factmem.models import (
     SingleFact,
     SourceKind,
 )
+from factmem.provider import FactStore
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage.encrypted import EncryptedStorage
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECRET = "PIN 1234"
@@ -92,7 +96,7 @@ PLACES = [
 ]
 
 
-async def bundle_of(store: InMemoryProvider, **options: Any) -> bytes:
+async def bundle_of(store: FactStore, **options: Any) -> bytes:
     buffer = io.BytesIO()
     await export_facts(store, buffer, clock=noon, **options)
     return buffer.getvalue()
@@ -139,6 +143,29 @@ async def test_what_is_read_is_the_same() -> None:
     assert await other.load(THEME, MACHINE, AGENT) == []
 
 
+async def test_from_any_store_into_any_other(tmp_path: Path) -> None:
+    """From memory to disk, on to an encrypted disk, and back into memory: always the same."""
+    stores: list[FactStore] = [
+        await full_store(),
+        LocalFileMemoryProvider(tmp_path / "plain"),
+        LocalFileMemoryProvider(
+            tmp_path / "sealed", storage=EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
+        ),
+        InMemoryProvider(),
+    ]
+    bundles = [await bundle_of(stores[0])]
+
+    for store in stores[1:]:
+        report = await import_facts(io.BytesIO(bundles[-1]), store)
+        assert report.new == 8
+        again = await import_facts(io.BytesIO(bundles[-1]), store)
+        assert again.new == 0
+        bundles.append(await bundle_of(store))
+        await store.aclose()
+
+    assert set(bundles) == {bundles[0]}
+
+
 async def test_importing_twice_changes_nothing() -> None:
     """A restore that was repeated out of caution."""
     bundle = await bundle_of(await full_store())
@@ -165,7 +192,7 @@ _VALUES: st.SearchStrategy[JsonValue] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )  # fmt: skip
-_TEXT = Concept("k", "...", FactType.MULTIPLE, value_type=JsonValue)  # type: ignore[arg-type]
+_TEXT = Concept("k", "...", FactType.MULTIPLE, value_type=JsonValue)
 _STEPS = st.tuples(
     st.sampled_from(PLACES), st.lists(_VALUES, min_size=1, max_size=3), st.booleans(), st.booleans()
 )
@@ -180,7 +207,7 @@ async def test_any_bundle_comes_back_equal(
     store = InMemoryProvider(clock=Ticking())
     for place, values, is_single, forgets in steps:
         if is_single:
-            concept: Concept[Any, Any] = Concept("s", "...", value_type=JsonValue)  # type: ignore[arg-type]
+            concept: Concept[Any, Any] = Concept("s", "...", value_type=JsonValue)
             await store.save(SingleFact(concept, values[0]), place.subject, place.scope)
         else:
             await store.save(MultipleFacts(_TEXT, tuple(values)), place.subject, place.scope)
@@ -551,6 +578,13 @@ class TestStores:
 
         assert report.new == 6
         assert await bundle_of(store) == bundle
+
+    async def test_what_is_no_fact_store(self) -> None:
+        """A backend with the four methods of a provider cannot give its history away."""
+        with pytest.raises(TypeError, match="object is no FactStore"):
+            await export_facts(object(), io.BytesIO())  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="object is no FactStore"):
+            await import_facts(io.BytesIO(), object())  # type: ignore[arg-type]
 
     async def test_fields_of_later_versions_pass(self) -> None:
         """An entry may say more than this version knows."""

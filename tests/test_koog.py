@@ -695,6 +695,12 @@ async def test_an_import_can_be_undone(store: InMemoryProvider, tmp_path: Path) 
     assert await store.load_all(USER, AGENT) == []
 
 
+async def test_what_is_no_fact_store() -> None:
+    """A backend with the four methods of a provider cannot tell what it has already."""
+    with pytest.raises(TypeError, match="object is no FactStore"):
+        await import_koog(SAMPLES / "plain", object())  # type: ignore[arg-type]
+
+
 async def test_the_clock_must_know_its_zone(store: InMemoryProvider) -> None:
     """A naive one would be off by hours without a word."""
     with pytest.raises(ValueError, match="naive"):

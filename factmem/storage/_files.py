@@ -30,7 +30,7 @@ class Files(Protocol):
         ...
 
     def make_folders(self) -> None:
-        """Create the store's folder and the one for journals, durably, where they are missing."""
+        """Create the store's folder and the one for journals where they are missing."""
         ...
 
     def network_file_system(self) -> str | None:
@@ -75,6 +75,10 @@ class Files(Protocol):
 
     def sync_folder(self, name: str) -> None:
         """Make the names in a folder survive a power cut; "" is the store's own folder."""
+        ...
+
+    def sync_parents(self) -> None:
+        """Make the store's folder itself survive a power cut, and the folders that it is in."""
         ...
 
     def rename(self, old: str, new: str) -> None:
@@ -127,8 +131,6 @@ class LocalFiles:
             ) from None
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
-        self.sync_folder("")
-        self._sync_path(os.path.dirname(self._folder))
 
     def network_file_system(self) -> str | None:
         return _lock.network_file_system(self._folder)
@@ -175,6 +177,14 @@ class LocalFiles:
 
     def sync_folder(self, name: str) -> None:
         self._sync_path(self.path(name))
+
+    def sync_parents(self) -> None:
+        folder = os.path.realpath(self._folder)
+        device = os.stat(folder).st_dev
+        while (above := os.path.dirname(folder)) != folder and os.stat(above).st_dev == device:
+            with contextlib.suppress(PermissionError):  # then it was not made for this store
+                self._sync_path(above)
+            folder = above
 
     @staticmethod
     def _sync_path(path: str) -> None:

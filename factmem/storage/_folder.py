@@ -154,6 +154,9 @@ class JournalFolder:
 
     def create(self) -> Codec:
         """Make the store; under the lock, and only where there is none."""
+        # Its folder may be new, made by this process or by one that died: a manifest is proof to all
+        # others that it is durable.
+        self.files.sync_parents()
         store = new_id()
         self.write_manifest({"store": store, **self.mode.new_manifest(store)})
         codec = self.codec()
@@ -172,6 +175,17 @@ class JournalFolder:
             self.files.close(fd)
         self.files.rename(f"{MANIFEST}.tmp", MANIFEST)
         self.files.sync_folder("")
+        self.synced[MANIFEST] = text
+
+    def settle(self) -> None:
+        """Make the manifest in use durable, once; under the lock, before a file is put in place.
+
+        Whoever wrote it may have died before its name was durable. Without it, or with the one
+        before it, nobody could read what is written with its newest keys.
+        """
+        if self._opened is not None and self.synced.get(MANIFEST) != self._opened.raw:
+            self.files.sync_folder("")
+            self.synced[MANIFEST] = self._opened.raw
 
     # Reading
 

@@ -132,6 +132,7 @@ class FolderWriter:
         records: Sequence[bytes],
     ) -> Place:
         """Write a new incarnation beside the file and put it in its place."""
+        self._folder.settle()
         if codec.hides_names:
             keep = [Record(0, name_record(name)), *keep]
         line = codec.new_header(name, file, len(keep), last + 1)

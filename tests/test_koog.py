@@ -514,7 +514,7 @@ class TestFlaws:
     async def test_files_that_cannot_be_read(
         self, store: InMemoryProvider, tmp_path: Path, content: bytes, reason: str
     ) -> None:
-        """Koog took them for empty and wrote over them."""
+        """Koog took most of them for empty, and wrote over them."""
         path = koog_file(tmp_path, content, "agent/a/subject/user")
         koog_file(tmp_path, {"ide-theme": [single("dark")]})
 

@@ -8,6 +8,9 @@ Everything in daily use is here. Importing it reads no file but Python's own, st
 loads neither `openai` nor `cryptography`: they wait for their first use.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from factmem.encryption import Aes256GCMEncryptor, Encryption, Key
 from factmem.errors import (
     ChatModelError,
@@ -48,17 +51,35 @@ from factmem.provider import (
     PlaceInfo,
     TimeProvider,
 )
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.no_memory import NoMemory
+from factmem.storage.base import SalvagedJournal, Storage
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.simple import SimpleStorage
+
+if TYPE_CHECKING:
+    from factmem.bundle import ExportReport, ImportReport, export_facts, import_facts
+    from factmem.koog import KoogReport, import_koog
+    from factmem.llm.base import ChatModel, ChatResponse, Extraction, Usage
+    from factmem.llm.openai import OpenAIChatModel
+    from factmem.scopes import MemoryScopesProfile
 
 __all__ = [
     "Aes256GCMEncryptor",
     "AgentMemoryProvider",
     "AnyFact",
+    "ChatModel",
     "ChatModelError",
+    "ChatResponse",
     "Concept",
     "CorruptJournalError",
     "DecryptionError",
+    "EncryptedStorage",
     "Encryption",
     "ErasureReceipt",
+    "ExportReport",
+    "Extraction",
     "ExtractionError",
     "Fact",
     "FactSource",
@@ -67,23 +88,58 @@ __all__ = [
     "FactmemError",
     "HistoryAction",
     "HistoryEntry",
+    "ImportReport",
+    "InMemoryProvider",
     "Key",
     "KeyRequiredError",
+    "KoogReport",
+    "LocalFileMemoryProvider",
     "MemoryAccessError",
     "MemoryScope",
     "MemoryScopeType",
+    "MemoryScopesProfile",
     "MemorySubject",
     "MissingExtraError",
     "MultipleFacts",
+    "NoMemory",
+    "OpenAIChatModel",
     "Place",
     "PlaceInfo",
+    "SalvagedJournal",
+    "SimpleStorage",
     "SingleFact",
     "SourceKind",
+    "Storage",
     "StorageError",
     "StoreBusyError",
     "StoredFactError",
     "TamperedError",
     "TimeProvider",
     "UnboundSubjectError",
+    "Usage",
     "WrongKeyError",
+    "export_facts",
+    "import_facts",
+    "import_koog",
 ]
+
+_LATER = {
+    "factmem.bundle": ("ExportReport", "ImportReport", "export_facts", "import_facts"),
+    "factmem.koog": ("KoogReport", "import_koog"),
+    "factmem.llm.base": ("ChatModel", "ChatResponse", "Extraction", "Usage"),
+    "factmem.llm.openai": ("OpenAIChatModel",),
+    "factmem.scopes": ("MemoryScopesProfile",),
+}
+"""What is seldom needed, or takes long to import, comes when it is first asked for."""
+
+if not TYPE_CHECKING:  # type checkers are to notice a name that is not there
+
+    def __getattr__(name: str) -> object:
+        for module, names in _LATER.items():
+            if name in names:
+                globals()[name] = found = getattr(import_module(module), name)
+                return found
+        raise AttributeError(f"module 'factmem' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

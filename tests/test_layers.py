@@ -21,18 +21,20 @@ PACKAGE = Path(factmem.__file__).parent
 
 LEVELS: list[list[str]] = [
     ["errors"],
-    ["names", "values", "schemas", "models", "entries", "encryption"],
+    ["names", "values", "schemas", "models", "entries", "encryption", "tokens", "messages"],
     [
-        *("ledger", "history", "provider", "scopes", "resolution", "tokens", "prompts"),
-        *("rendering", "_*", "storage.base", "storage._*", "llm.base", "llm._*"),
-        *("embedding.base", "embedding._*", "recall.*", "recall"),
+        *("ledger", "provider", "scopes", "resolution", "transcript", "_*"),
+        *("storage.base", "storage._*", "llm.base", "llm._*", "embedding.base", "embedding._*"),
+        *("recall.*", "recall"),
     ],
     [
+        *("history", "prompts", "rendering", "loading", "reach"),
         *("storage.simple", "storage.encrypted", "storage._keys", "storage"),
         *("llm.openai", "llm.extraction", "llm", "embedding.*", "embedding"),
-        *("bundle", "koog", "detection", "memory", "compression"),
+        *("detection", "compression"),
     ],
-    ["providers.*", "providers", "agent", "nodes"],
+    ["providers.*", "providers", "memory", "bundle", "koog"],
+    ["agent", "nodes"],
     ["integrations.*", "integrations", "testing.*", "testing", ""],
 ]
 """What may import what: a module imports from the levels above it in this list.

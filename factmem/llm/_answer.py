@@ -12,7 +12,7 @@ from typing import Generic
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
-from pydantic_core import ErrorDetails, from_json, to_json
+from pydantic_core import ErrorDetails, to_json
 from typing_extensions import TypeForm, TypeVar
 
 from factmem.llm._answer_mending import json_inside, mended
@@ -55,19 +55,20 @@ class AnswerType(Generic[T]):
     """
 
     def __init__(self, output_type: TypeForm[T]) -> None:
-        self._label = getattr(output_type, "__name__", "the type asked for")
+        name = getattr(output_type, "__name__", None)
+        self._label = repr(name) if name else "the type asked for"
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(output_type)
             schema: dict[str, JsonValue] = self._adapter.json_schema()
         except PydanticUserError as exc:
-            message = f"there is no JSON schema for {self._label!r}: ask for a type that has one"
+            message = f"there is no JSON schema for {self._label}: ask for a type that has one"
             raise TypeError(message) from exc
         self._shape = AnswerShape(schema)
         self.schema = self._shape.schema
         """The schema of the object that the model is asked for."""
         self.strict_schema = strict_schema(self.schema)
         """The same in OpenAI's strict subset, or None where the type does not fit into it."""
-        self.name = re.sub(r"[^A-Za-z0-9_-]", "_", self._label)[:64] or ENVELOPE
+        self.name = re.sub(r"[^A-Za-z0-9_-]", "_", name or ENVELOPE)[:64]
         """What to call the schema in a request."""
 
     def instruction(self) -> str:
@@ -86,15 +87,6 @@ class AnswerType(Generic[T]):
             return Problem(f"the answer cannot be read: {exc}", details, exc.has_json)
         return self._in_some_shape(values[0]) if len(values) == 1 else self._among(values)
 
-    def read_value(self, value: object) -> Reading[T] | Problem:
-        """Take an instance of the type, or plain data in any shape that `read` would take."""
-        if isinstance(value, dict | list):
-            return self._in_some_shape(from_json(to_json(value)))
-        try:
-            return Reading(self._adapter.validate_python(value))
-        except ValidationError as exc:
-            return self._misfit(exc.errors(include_url=False, include_context=False))
-
     def _in_some_shape(self, value: JsonValue) -> Reading[T] | Problem:
         problem: Problem | None = None
         inside = json_inside(value)
@@ -106,7 +98,7 @@ class AnswerType(Generic[T]):
         if problem is not None:
             return problem
         details = "- The answer has none of the keys that the schema names."
-        return Problem(f"the answer does not fit {self._label!r}: no key of it", details)
+        return Problem(f"the answer does not fit {self._label}: no key of it", details)
 
     def _among(self, values: list[JsonValue]) -> Reading[T] | Problem:
         """Read the one value among several that can be meant.
@@ -157,7 +149,7 @@ class AnswerType(Generic[T]):
         ]
         if len(errors) > _MOST_ERRORS:
             lines.append(f"- and {len(errors) - _MOST_ERRORS} more")
-        summary = f"the answer does not fit {self._label!r}: {kinds} ({len(errors)} in all)"
+        summary = f"the answer does not fit {self._label}: {kinds} ({len(errors)} in all)"
         return Problem(summary, "\n".join(lines))
 
 

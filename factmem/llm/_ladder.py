@@ -8,9 +8,9 @@ from typing_extensions import TypeVar
 
 from factmem.errors import ChatModelError
 from factmem.llm._answer import AnswerType, Problem
+from factmem.llm._conversation import with_words
 from factmem.llm._refusal import Concern
 from factmem.llm.base import ChatResponse, Message, Usage
-from factmem.llm.extraction import with_words
 
 __all__ = ["Asking", "Complete", "Failure", "Format", "Ladder"]
 

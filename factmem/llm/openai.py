@@ -14,11 +14,11 @@ from typing_extensions import TypeForm, TypeVar
 from factmem.errors import ChatModelError, MissingExtraError
 from factmem.llm._answer import AnswerType
 from factmem.llm._completion import MalformedCompletionError, chat_response
+from factmem.llm._conversation import converse
 from factmem.llm._ladder import Asking, Failure, Ladder
 from factmem.llm._per_loop import PerLoop
 from factmem.llm._refusal import complaint, concern_of, repeats, texts_of
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
-from factmem.llm.extraction import converse
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

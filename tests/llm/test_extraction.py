@@ -1,0 +1,118 @@
+"""Values, and structured output for a chat model of one's own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from factmem.errors import ChatModelError, ExtractionError
+from factmem.llm.base import (
+    ChatModel,
+    ChatResponse,
+    Extraction,
+    Message,
+    ToolCall,
+    ToolDefinition,
+    Usage,
+)
+from factmem.llm.extraction import extract_by_asking
+
+HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
+
+
+class Theme(BaseModel):
+    name: str
+
+
+class Talker:
+    """A chat model as a user may write one: it can only talk."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+        self.heard: list[list[Message]] = []
+
+    async def respond(
+        self, messages: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+    ) -> ChatResponse:
+        self.heard.append(list(messages))
+        if not self.texts:
+            raise ChatModelError("gone")
+        return ChatResponse(self.texts.pop(0), usage=Usage(3, 2, calls=1))
+
+    async def extract(self, messages: Sequence[Message], output_type: Any) -> Extraction[Any]:
+        return await extract_by_asking(self.respond, messages, output_type)
+
+
+async def test_a_model_that_can_only_talk_can_extract() -> None:
+    """The schema is put into words; the caller's messages stay as they are."""
+    talker = Talker('Well: {"name": "Darcula"}')
+    model: ChatModel = talker
+
+    extraction = await model.extract(HELLO, Theme)
+
+    assert extraction == Extraction(
+        Theme(name="Darcula"), 'Well: {"name": "Darcula"}', Usage(3, 2, calls=1)
+    )
+    assert extraction.calls == 1
+    ((message,),) = talker.heard
+    assert str(message["content"]).startswith("Hello\n\nAnswer with one JSON object")
+    assert HELLO == [{"role": "user", "content": "Hello"}]
+
+
+async def test_it_is_asked_once_more() -> None:
+    """With what was wrong; the usage of both calls is summed."""
+    talker = Talker("Darcula", '{"name": "Darcula"}')
+
+    extraction = await talker.extract(HELLO, Theme)
+
+    assert extraction.usage == Usage(6, 4, calls=2)
+    question, answer, correction = talker.heard[1]
+    assert (question, answer) == (HELLO[0], {"role": "assistant", "content": "Darcula"})
+    assert "it holds no JSON" in str(correction["content"])
+    assert "schema" in str(correction["content"])
+
+
+async def test_twice_wrong_is_an_error() -> None:
+    """And a model's own error is passed on."""
+    with pytest.raises(ExtractionError, match=r"Asked twice.*holds no JSON") as caught:
+        await Talker("Darcula", "Monokai").extract(HELLO, Theme)
+    with pytest.raises(ChatModelError, match="gone"):
+        await Talker("Darcula").extract(HELLO, Theme)
+
+    assert caught.value.raw == "Monokai"
+
+
+async def test_a_type_without_a_schema_is_told_before_anything_is_asked() -> None:
+    """It is the caller's mistake."""
+    talker = Talker("{}")
+
+    with pytest.raises(TypeError, match="schema"):
+        await talker.extract(HELLO, object.__new__)
+
+    assert talker.heard == []
+
+
+def test_usage_adds_up() -> None:
+    """Tokens and calls."""
+    assert sum([Usage(1, 2, 3), Usage(10, 20, 30)], Usage()) == Usage(11, 22, 33)
+
+
+def test_a_response_makes_its_own_message() -> None:
+    """For tests, and for chat models of one's own."""
+    call = ToolCall("call_1", "weather", "{}")
+
+    assert ChatResponse("Hi").message == {"role": "assistant", "content": "Hi"}
+    assert ChatResponse(tool_calls=(call,)).message == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "weather", "arguments": "{}"},
+            }
+        ],
+    }
+    given: dict[str, object] = {"role": "assistant", "content": "Hi", "reasoning": "Hm"}
+    assert ChatResponse("Hi", message=given).message is given

@@ -1,0 +1,606 @@
+"""Talking to an endpoint: answers, tools, typed values, and the ways of asking for them."""
+
+import json
+import threading
+from typing import Any
+
+import anyio
+import pytest
+from openai import AsyncOpenAI
+from pydantic import BaseModel
+
+from factmem.errors import ChatModelError, ExtractionError
+from factmem.llm.base import ChatModel, ToolCall, Usage
+from factmem.llm.openai import OpenAIChatModel, StructuredOutput
+from tests.chat_server import ChatServer, calls_tools, fails, says, sends
+from tests.llm.conftest import KEY
+
+HELLO: list[dict[str, Any]] = [
+    {"role": "system", "content": "You are brief."},
+    {"role": "user", "content": "Hello"},
+]
+WEATHER: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+class Theme(BaseModel):
+    name: str
+    is_dark: bool
+
+
+DARK = Theme(name="Darcula", is_dark=True)
+ANSWER = {"name": "Darcula", "is_dark": True}
+
+
+def formats(server: ChatServer) -> list[str]:
+    """How each request asked for JSON."""
+    return [request.response_format for request in server.requests]
+
+
+async def test_an_answer_comes_back_with_its_cost(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """Text, message for the history, finish reason and usage; the history is left alone."""
+    chat_server.answer(says("Hi.", usage=(12, 3)))
+    messages = [*HELLO]
+
+    response = await model.respond(messages)
+
+    assert response.text == "Hi."
+    assert response.message == {"role": "assistant", "content": "Hi."}
+    assert response.finish_reason == "stop"
+    assert response.refusal is None
+    assert response.tool_calls == ()
+    assert response.usage == Usage(input_tokens=12, output_tokens=3, calls=1)
+    assert messages == HELLO
+    (request,) = chat_server.requests
+    assert request.messages == HELLO
+    assert request.body["model"] == "test"
+    assert request.body.keys() == {"model", "messages"}
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_conversation_with_tools(model: OpenAIChatModel, chat_server: ChatServer) -> None:
+    """The message that calls tools goes back as it came, ahead of what the tools say."""
+    chat_server.answer(calls_tools(("call_1", "weather", '{"city": "Köln"}')), says("Rain."))
+    messages = [*HELLO]
+
+    calling = await model.respond(messages, tools=[WEATHER])
+    messages.append(calling.message)
+    messages.append({"role": "tool", "tool_call_id": "call_1", "content": "rain"})
+    answer = await model.respond(messages, tools=[WEATHER])
+
+    assert calling.tool_calls == (ToolCall("call_1", "weather", '{"city": "Köln"}'),)
+    assert calling.text == ""
+    assert calling.finish_reason == "tool_calls"
+    assert answer.text == "Rain."
+    first, second = chat_server.requests
+    assert first.body["tools"] == second.body["tools"] == [WEATHER]
+    assert second.messages[2] == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "weather", "arguments": '{"city": "Köln"}'},
+            }
+        ],
+    }
+
+
+async def test_tool_calls_of_sloppy_endpoints(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """Arguments as an object or absent, no id: the call can be run and answered all the same."""
+    calls = [
+        {"index": 0, "function": {"name": "weather", "arguments": {"city": "Köln"}}},
+        {"id": "", "type": "function", "function": {"name": "time", "arguments": None}},
+    ]
+    chat_server.answer(says(None, tool_calls=calls, finish_reason="stop"))
+
+    response = await model.respond(HELLO, tools=[WEATHER])
+
+    weather, time = response.tool_calls
+    assert json.loads(weather.arguments) == {"city": "Köln"}
+    assert time.arguments == "{}"
+    assert len({weather.id, time.id, ""}) == 3
+    sent_back: Any = response.message["tool_calls"]
+    assert [call["id"] for call in sent_back] == [weather.id, time.id]
+    assert sent_back[0]["function"] == {"name": "weather", "arguments": weather.arguments}
+    assert "index" not in sent_back[0]
+
+
+async def test_thoughts_go_back_with_calls_of_tools_only(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """Some endpoints want them back there, and some refuse them elsewhere."""
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    signed = {**call, "extra_content": {"signature": "abc"}}
+    chat_server.answer(
+        says(None, tool_calls=[signed], reasoning_content="Hm.", audio=None, annotations=[]),
+        says("Done.", reasoning_content="Hm.", tool_calls=None),
+    )
+
+    calling = await model.respond(HELLO, tools=[WEATHER])
+    done = await model.respond(HELLO, tools=[WEATHER])
+
+    assert calling.message == {
+        "role": "assistant",
+        "content": None,
+        "reasoning_content": "Hm.",
+        "tool_calls": [signed],
+    }
+    assert done.message == {"role": "assistant", "content": "Done."}
+
+
+async def test_text_in_parts_is_put_together(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """A few endpoints give content as a list; what is not text is left out."""
+    parts = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Hi"}]
+    choice = {"message": {"role": "assistant", "content": [*parts, {"type": "text", "text": "."}]}}
+    chat_server.answer(sends(json.dumps({"choices": [choice]}).encode()))
+
+    response = await model.respond(HELLO)
+
+    assert response.text == "Hi."
+    assert response.finish_reason is None
+    assert response.usage == Usage(calls=1)
+
+
+async def test_a_cut_off_answer_says_so(model: OpenAIChatModel, chat_server: ChatServer) -> None:
+    """Whether half an answer is of use is the caller's to judge; so with a refusal."""
+    chat_server.answer(says("Once upon", finish_reason="length"), says(None, refusal="I won't."))
+
+    assert (await model.respond(HELLO)).finish_reason == "length"
+    refused = await model.respond(HELLO)
+
+    assert refused.refusal == "I won't."
+    assert refused.message == {"role": "assistant", "content": "", "refusal": "I won't."}
+
+
+async def test_a_typed_value_takes_one_call(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """The schema says what is wanted; the messages are sent as they are."""
+    chat_server.answer(says(ANSWER, usage=(20, 7)))
+
+    extraction = await model.extract(HELLO, Theme)
+
+    assert extraction.value == DARK
+    assert extraction.raw == json.dumps(ANSWER)
+    assert extraction.usage == Usage(20, 7, calls=1)
+    assert extraction.calls == 1
+    (request,) = chat_server.requests
+    assert request.messages == HELLO
+    schema = request.body["response_format"]["json_schema"]
+    assert schema["name"] == "Theme"
+    assert schema["strict"] is True
+    assert schema["schema"]["required"] == ["name", "is_dark"]
+
+
+async def test_the_ladder_is_walked_once(model: OpenAIChatModel, chat_server: ChatServer) -> None:
+    """Each refusal costs a call the first time; what worked is remembered."""
+    chat_server.refused_formats = {"json_schema", "json_object"}
+    chat_server.answer(says(ANSWER, usage=(20, 7)), says(ANSWER, usage=(20, 7)))
+
+    first = await model.extract(HELLO, Theme)
+    second = await model.extract(HELLO, Theme)
+
+    assert first.value == second.value == DARK
+    assert formats(chat_server) == ["json_schema", "json_object", "text", "text"]
+    assert first.usage == Usage(20, 7, calls=3)
+    assert second.usage == Usage(20, 7, calls=1)
+
+
+async def test_json_mode_is_remembered_too(model: OpenAIChatModel, chat_server: ChatServer) -> None:
+    """The ladder is left on the rung that held; the schema is then said in words."""
+    chat_server.refused_formats = {"json_schema"}
+    chat_server.answer(says(ANSWER), says([1, 2]))
+
+    await model.extract(HELLO, Theme)
+    numbers = await model.extract(HELLO, list[int])
+
+    assert numbers.value == [1, 2]
+    assert formats(chat_server) == ["json_schema", "json_object", "json_object"]
+    last = chat_server.requests[-1].messages[-1]
+    assert last["role"] == "user"
+    assert last["content"].startswith("Hello\n\nAnswer with one JSON object")
+    assert '"integer"' in last["content"]
+    assert HELLO[-1]["content"] == "Hello"
+
+
+async def test_what_was_remembered_is_refused_later(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """The walk goes on from there, and never up again."""
+    chat_server.refused_formats = {"json_schema"}
+    chat_server.answer(says(ANSWER), says(ANSWER), says(ANSWER))
+
+    await model.extract(HELLO, Theme)
+    chat_server.refused_formats = {"json_object"}
+    await model.extract(HELLO, Theme)
+    await model.extract(HELLO, Theme)
+
+    assert formats(chat_server) == [
+        "json_schema",
+        "json_object",
+        "json_object",
+        "text",
+        "text",
+    ]
+
+
+async def test_tasks_at_once_walk_the_ladder_together(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """Whoever walks while another does comes to the same rung."""
+    chat_server.refused_formats = {"json_schema", "json_object"}
+    chat_server.answer(*[says(ANSWER)] * 9)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(8):
+            tasks.start_soon(model.extract, HELLO, Theme)
+    await model.extract(HELLO, Theme)
+
+    assert len(chat_server.requests) <= 8 * 3 + 1
+    assert formats(chat_server)[-1] == "text"
+
+
+async def test_the_refusal_of_one_schema_is_not_remembered(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """It is asked for without strictness, and the next type is asked for as ever."""
+    invalid = {"error": {"message": "Invalid schema for response_format 'Theme': too many."}}
+    chat_server.answer(fails(400, invalid), says(ANSWER), says(ANSWER))
+
+    extraction = await model.extract(HELLO, Theme)
+    await model.extract(HELLO, Theme)
+
+    assert extraction.calls == 2
+    assert formats(chat_server) == ["json_schema"] * 3
+    strict = [request.body["response_format"]["json_schema"] for request in chat_server.requests]
+    assert [schema["strict"] for schema in strict] == [True, False, True]
+
+
+async def test_a_schema_that_no_mode_takes_is_put_into_words(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """As a grammar engine does that cannot compile it."""
+    invalid = {"object": "error", "message": "Failed to compile the grammar of the schema."}
+    chat_server.answer(*[fails(400, invalid)] * 3, says(ANSWER), says({"a": 1}))
+
+    extraction = await model.extract(HELLO, Theme)
+    await model.extract(HELLO, dict[str, int])
+
+    assert extraction.calls == 4
+    assert formats(chat_server) == [
+        "json_schema", "json_schema", "json_object", "text", "json_schema",
+    ]  # fmt: skip
+    last = chat_server.requests[-1]
+    assert last.body["response_format"]["json_schema"]["strict"] is False
+    assert "JSON schema" in last.messages[-1]["content"]
+
+
+@pytest.mark.parametrize("status", [400, 404, 422])
+async def test_refusals_come_with_several_statuses(
+    model: OpenAIChatModel, chat_server: ChatServer, status: int
+) -> None:
+    """As long as they are about the way of asking."""
+    detail = {"detail": [{"loc": ["body", "response_format"], "msg": "Extra inputs"}]}
+    chat_server.answer(fails(status, detail), says(ANSWER))
+
+    assert (await model.extract(HELLO, Theme)).value == DARK
+    assert formats(chat_server) == ["json_schema", "json_object"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "match"),
+    [
+        (400, {"error": {"message": "This model's maximum context length is 8192 tokens",
+                         "code": "context_length_exceeded"}}, "context window"),
+        (400, {"error": {"message": "Unsupported parameter: 'temperature'"}}, "refused"),
+        (404, {"error": {"message": "no such model", "code": "model_not_found"}}, "not found"),
+        (429, {"error": {"message": "response_format"}}, "rate"),
+        (500, {"error": {"message": "response_format"}}, "failed"),
+    ],
+)  # fmt: skip
+async def test_other_failures_do_not_walk_the_ladder(
+    model: OpenAIChatModel, chat_server: ChatServer, status: int, body: Any, match: str
+) -> None:
+    """A prompt that is too long is too long on every rung: one call, and it is said at once."""
+    chat_server.answer(fails(status, body), says(ANSWER))
+
+    with pytest.raises(ChatModelError, match=match) as caught:
+        await model.extract(HELLO, Theme)
+    await model.extract(HELLO, Theme)
+
+    assert caught.value.status == status
+    assert formats(chat_server) == ["json_schema", "json_schema"]
+
+
+@pytest.mark.parametrize("way", ["json_schema", "json_object", "text"])
+async def test_a_chosen_way_is_the_only_one(chat_server: ChatServer, way: StructuredOutput) -> None:
+    """Asked for by name it is not left, not for a refusal either."""
+    chat_server.refused_formats = {"json_schema", "json_object"} - {way}
+    chat_server.answer(says(ANSWER))
+
+    async with OpenAIChatModel(
+        "test", base_url=chat_server.url, api_key=KEY, structured_output=way
+    ) as model:
+        assert (await model.extract(HELLO, Theme)).value == DARK
+        if way != "text":
+            chat_server.refused_formats = {way}
+            with pytest.raises(ChatModelError, match="structured_output='auto'"):
+                await model.extract(HELLO, Theme)
+
+    assert set(formats(chat_server)) == {way}
+
+
+async def test_what_does_not_fit_is_asked_for_once_more(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """With the answer, what is wrong with it, and the schema in words."""
+    bad = {"name": "Darcula", "is_dark": "perhaps"}
+    chat_server.answer(says(bad, usage=(20, 7)), says(ANSWER, usage=(60, 8)))
+
+    extraction = await model.extract(HELLO, Theme)
+
+    assert extraction.value == DARK
+    assert extraction.raw == json.dumps(ANSWER)
+    assert extraction.usage == Usage(80, 15, calls=2)
+    *before, answer, correction = chat_server.requests[1].messages
+    assert before == HELLO
+    assert answer == {"role": "assistant", "content": json.dumps(bad)}
+    assert correction["role"] == "user"
+    assert "- is_dark: Input should be a valid boolean" in correction["content"]
+    assert '"is_dark"' in correction["content"]
+    assert formats(chat_server) == ["json_schema", "json_schema"]
+
+
+async def test_what_does_not_fit_twice_is_an_error(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """The error carries the last answer and quotes neither it nor the conversation."""
+    chat_server.answer(says({"name": "PIN 1234"}), says({"name": "PIN 5678"}))
+
+    with pytest.raises(ExtractionError, match=r"does not fit 'Theme': missing") as caught:
+        await model.extract(HELLO, Theme)
+
+    assert caught.value.raw == '{"name": "PIN 5678"}'
+    assert "PIN" not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "match", "raw"),
+    [
+        (says('{"name": "Dar', finish_reason="length"), "cut off", '{"name": "Dar'),
+        (says(ANSWER, finish_reason="length"), "cut off", json.dumps(ANSWER)),
+        (says(None, refusal="I won't."), "refused", "I won't."),
+        (says("", finish_reason="content_filter"), "filter", ""),
+    ],
+    ids=["cut off", "cut off after all", "refusal", "filter"],
+)
+async def test_what_asking_again_would_not_mend_is_not_asked_again(
+    model: OpenAIChatModel, chat_server: ChatServer, reply: Any, match: str, raw: str
+) -> None:
+    """Cut off, refused or filtered: it is said so after one call."""
+    chat_server.answer(reply)
+
+    with pytest.raises(ExtractionError, match=match) as caught:
+        await model.extract(HELLO, Theme)
+
+    assert caught.value.raw == raw
+    assert len(chat_server.requests) == 1
+
+
+async def test_an_endpoint_that_ignores_the_schema_is_asked_in_words(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """Once may be chance; after the second time it is not asked for JSON mode any more."""
+    chat_server.answer(
+        says("He likes it dark."), says(ANSWER), says(""), says(ANSWER), says(ANSWER)
+    )
+
+    first = await model.extract(HELLO, Theme)
+    second = await model.extract(HELLO, Theme)
+    third = await model.extract(HELLO, Theme)
+
+    assert [first.calls, second.calls, third.calls] == [2, 2, 1]
+    assert formats(chat_server) == ["json_schema", "text", "json_schema", "text", "text"]
+    assert len(chat_server.requests[3].messages) == len(HELLO), "an empty answer is not sent back"
+
+
+async def test_one_silence_does_not_change_the_way_of_asking(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """Between answers that follow the schema it says nothing about the endpoint."""
+    for _ in range(3):
+        chat_server.answer(says(""), says(ANSWER), says(ANSWER))
+        await model.extract(HELLO, Theme)
+        await model.extract(HELLO, Theme)
+
+    assert formats(chat_server) == ["json_schema", "text", "json_schema"] * 3
+
+
+async def test_words_join_a_message_in_parts(chat_server: ChatServer) -> None:
+    """A question with a picture stays one message; after an answer there is a new one."""
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    chat_server.answer(says(ANSWER), says(ANSWER))
+
+    async with OpenAIChatModel(
+        "test", base_url=chat_server.url, api_key=KEY, structured_output="text"
+    ) as model:
+        await model.extract([{"role": "user", "content": [picture]}], Theme)
+        await model.extract([*HELLO, {"role": "assistant", "content": "Hi."}], Theme)
+
+    first, second = chat_server.requests
+    (message,) = first.messages
+    assert message["content"][0] == picture
+    assert message["content"][1]["type"] == "text"
+    assert [message["role"] for message in second.messages[1:]] == ["user", "assistant", "user"]
+
+
+async def test_half_a_character_in_an_answer_is_not_sent_back(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """It would make the second request impossible."""
+    chat_server.answer(says('{"name": "\ud83c"}'), says(ANSWER))
+
+    assert (await model.extract(HELLO, Theme)).value == DARK
+    assert chat_server.requests[1].messages[-2]["content"] == '{"name": "?"}'
+
+
+async def test_parameters_are_sent_with_each_call(chat_server: ChatServer) -> None:
+    """Temperature and whatever else the endpoint knows."""
+    chat_server.answer(says("Hi."), says(ANSWER))
+
+    async with OpenAIChatModel(
+        "test",
+        base_url=chat_server.url,
+        api_key=KEY,
+        temperature=0,
+        extra_body={"max_completion_tokens": 4000, "seed": 1},
+    ) as model:
+        await model.respond(HELLO)
+        await model.extract(HELLO, Theme)
+
+    for request in chat_server.requests:
+        assert request.body["temperature"] == 0
+        assert request.body["max_completion_tokens"] == 4000
+        assert request.body["seed"] == 1
+
+
+async def test_a_client_that_is_passed_in_stays_open(chat_server: ChatServer) -> None:
+    """It is the caller's, with its own options."""
+    chat_server.answer(says("Hi."), says("Hi."))
+
+    async with AsyncOpenAI(base_url=chat_server.url, api_key=KEY) as client:
+        async with OpenAIChatModel("test", client=client) as model:
+            await model.respond(HELLO)
+        assert not client.is_closed()
+        await model.respond(HELLO)
+
+    assert len(chat_server.requests) == 2
+
+
+async def test_a_closed_model_opens_another_client(chat_server: ChatServer) -> None:
+    """Closing twice, or before the first call, is nothing; neither is using it again."""
+    chat_server.answer(says("Hi."), says("Hi."))
+    model = OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY)
+
+    await model.aclose()
+    await model.respond(HELLO)
+    await model.aclose()
+    await model.aclose()
+    await model.respond(HELLO)
+    await model.aclose()
+
+    assert len(chat_server.requests) == 2
+
+
+@pytest.mark.parametrize("backends", [["asyncio", "trio"], ["trio", "asyncio"]], ids=str)
+def test_one_model_serves_several_event_loops(chat_server: ChatServer, backends: list[str]) -> None:
+    """Each thread has its loop, each loop its client; connections do not wander."""
+    chat_server.answer(*[says("Hi.")] * 12)
+    model = OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY)
+    texts: list[str] = []
+
+    async def talk() -> None:
+        async with model:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(2):
+                    tasks.start_soon(model.respond, HELLO)
+            texts.append((await model.respond(HELLO)).text)
+
+    threads = [
+        threading.Thread(target=anyio.run, args=(talk,), kwargs={"backend": backend})
+        for backend in [*backends, *backends]
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert texts == ["Hi."] * 4
+
+
+def test_one_model_serves_one_event_loop_after_another(chat_server: ChatServer) -> None:
+    """As scripts and notebooks do that call `run` for each question."""
+    chat_server.answer(says("One."), says("Two."))
+    model = OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY)
+
+    async def talk() -> str:
+        async with model:
+            return (await model.respond(HELLO)).text
+
+    assert [anyio.run(talk), anyio.run(talk)] == ["One.", "Two."]
+
+
+def test_it_is_a_chat_model_and_shows_no_key() -> None:
+    """Its representation names the model."""
+    model: ChatModel = OpenAIChatModel("gpt-test", api_key=KEY)
+
+    assert repr(model) == "OpenAIChatModel('gpt-test')"
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"model": " "}, "model is empty"),
+        ({"structured_output": "yaml"}, "use one of auto, json_schema, json_object, text"),
+        ({"timeout": 0}, "more than 0 seconds"),
+        ({"timeout": float("nan")}, "more than 0 seconds"),
+    ],
+    ids=["model", "structured_output", "timeout", "timeout that is none"],
+)
+def test_bad_options_are_told(options: dict[str, Any], match: str) -> None:
+    """At once, not with the first call."""
+    with pytest.raises(ValueError, match=match):
+        OpenAIChatModel(**{"model": "test", **options})
+
+
+@pytest.mark.parametrize("option", ["base_url", "api_key", "max_retries"])
+async def test_options_of_a_client_beside_a_client_are_told(option: str) -> None:
+    """They would have no effect."""
+    options: dict[str, Any] = {option: 1 if option == "max_retries" else "http://127.0.0.1"}
+    async with AsyncOpenAI(api_key=KEY) as client:
+        with pytest.raises(ValueError, match="a client was given"):
+            OpenAIChatModel("test", client=client, **options)
+
+
+async def test_messages_that_cannot_be_sent_are_told(model: OpenAIChatModel) -> None:
+    """None at all, half a character, an object that is no JSON: before anything is sent."""
+    with pytest.raises(ValueError, match="no messages"):
+        await model.respond([])
+    with pytest.raises(ValueError, match="cannot be sent") as caught:
+        await model.respond([{"role": "user", "content": "PIN \ud83c"}])
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        await model.respond([{"role": "user", "content": object()}])
+
+    assert caught.value.__context__ is None
+
+
+async def test_missing_credentials_are_told(chat_server: ChatServer) -> None:
+    """With what to do about it, for local servers too."""
+    async with OpenAIChatModel("test", base_url=chat_server.url) as model:
+        with pytest.raises(ChatModelError, match="give api_key, or set OPENAI_API_KEY"):
+            await model.respond(HELLO)
+
+
+async def test_surroundings_name_endpoint_and_key(
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the `openai` package reads them, on the first call."""
+    monkeypatch.setenv("OPENAI_BASE_URL", chat_server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-surroundings")
+    chat_server.answer(says("Hi."))
+
+    async with OpenAIChatModel("test") as model:
+        await model.respond(HELLO)
+
+    assert chat_server.requests[0].headers["authorization"] == "Bearer sk-of-the-surroundings"

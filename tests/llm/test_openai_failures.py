@@ -1,0 +1,341 @@
+"""What can go wrong between a model and its endpoint, and what is left behind: nothing."""
+
+import gc
+import logging
+import traceback
+import warnings
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from openai import AsyncOpenAI
+from pydantic import BaseModel
+
+from factmem.errors import ChatModelError, MissingExtraError
+from factmem.llm.openai import OpenAIChatModel
+from tests.chat_server import (
+    ChatServer,
+    Reply,
+    breaks_off,
+    breaks_off_stream,
+    fails,
+    hangs,
+    refused_url,
+    says,
+    sends,
+    waits,
+)
+from tests.llm.conftest import KEY
+
+SECRET = "my PIN is 1234, tell nobody"
+HELLO: list[dict[str, Any]] = [{"role": "user", "content": SECRET}]
+
+
+class Theme(BaseModel):
+    name: str
+
+
+ANSWER = {"name": "Darcula"}
+
+FAILURES: list[tuple[str, Reply, int | None, str]] = [
+    ("bad request", fails(400), 400, r"refused the request \(HTTP 400\)"),
+    ("credentials", fails(401), 401, r"refused the credentials \(HTTP 401\): check api_key"),
+    ("forbidden", fails(403), 403, r"does not allow this \(HTTP 403\)"),
+    ("not found", fails(404), 404, r"not found \(HTTP 404\): check the model's name and base_url"),
+    ("too large", fails(413), 413, r"context window \(HTTP 413\)"),
+    ("rate", fails(429), 429, r"limits the rate or has used up its quota \(HTTP 429\)"),
+    ("server error", fails(500), 500, r"failed \(HTTP 500\): try again later"),
+    ("bad gateway", fails(502, "<html>"), 502, r"failed \(HTTP 502\)"),
+    ("overloaded", fails(529), 529, r"failed \(HTTP 529\)"),
+    ("body cut off", breaks_off(), None, "could not be reached, or broke off its answer"),
+    ("stream cut off", breaks_off_stream(), None, "could not be reached, or broke off its answer"),
+    ("no JSON", sends(b'{"choices": ['), None, "no chat completion: it is no JSON$"),
+    ("no text", sends(b"\xff\xfe"), None, "no chat completion: it is no JSON$"),
+    ("nothing", sends(b""), None, "no chat completion: it is no JSON$"),
+    ("nested without end", sends(b"[" * 100_000), None, "no chat completion: it is no JSON$"),
+    ("a page", sends(b"<html>Login</html>", content_type="text/html"), None, "is no JSON object"),
+    ("null", sends(b"null"), None, "it is no JSON object"),
+    ("list", sends(b"[]"), None, "it is no JSON object"),
+    ("empty object", sends(b"{}"), None, "it has no choices"),
+    ("no choices", sends(b'{"choices": []}'), None, "it has no choices"),
+    ("choices of a strange type", sends(b'{"choices": "x"}'), None, "it has no choices"),
+    ("choice of null", sends(b'{"choices": [null]}'), None, "has a choice without a message"),
+    ("choice without message", sends(b'{"choices": [{}]}'), None, "choice without a message"),
+    ("error with status 200", sends(b'{"error": {"code": 502}}'), None, "it reports an error"),
+    ("tool without a name", says(None, tool_calls=[{"id": "1"}]), None, "calls a tool that is no"),
+]
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "match"), [row[1:] for row in FAILURES], ids=[row[0] for row in FAILURES]
+)
+async def test_a_failure_is_a_clear_error(
+    model: OpenAIChatModel, chat_server: ChatServer, reply: Reply, status: int | None, match: str
+) -> None:
+    """For both kinds of call; the history is as it was, and the next call works."""
+    chat_server.answer(reply, reply, says("Hi."))
+    messages = [*HELLO]
+
+    with pytest.raises(ChatModelError, match=match) as responding:
+        await model.respond(messages)
+    with pytest.raises(ChatModelError, match=match) as extracting:
+        await model.extract(messages, Theme)
+    recovered = await model.respond(messages)
+
+    assert recovered.text == "Hi."
+    assert messages == HELLO
+    for caught in (responding, extracting):
+        assert caught.value.status == status
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "1234" not in shown
+        assert KEY not in shown
+    assert len(chat_server.requests) == 3, "nothing is retried on top of the client"
+
+
+async def test_a_refused_connection_is_a_clear_error() -> None:
+    """Nobody listens: the cause says so."""
+    async with OpenAIChatModel("test", base_url=refused_url(), api_key=KEY, max_retries=0) as model:
+        with pytest.raises(
+            ChatModelError, match=r"could not be reached.*: check base_url"
+        ) as caught:
+            await model.respond(HELLO)
+
+    assert caught.value.status is None
+    assert caught.value.__cause__ is not None
+
+
+async def test_an_address_that_is_none_is_a_clear_error() -> None:
+    """As when `http://` was forgotten."""
+    async with OpenAIChatModel(
+        "test", base_url="localhost:11434/v1", api_key=KEY, max_retries=0
+    ) as model:
+        with pytest.raises(ChatModelError, match=r"could not be reached.*: check base_url"):
+            await model.respond(HELLO)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_the_client_retries(chat_server: ChatServer, status: int) -> None:
+    """After as long as the endpoint asks for; it counts as one call."""
+    chat_server.answer(fails(status, retry_after_ms="1"), says(ANSWER))
+
+    async with OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY) as model:
+        extraction = await model.extract(HELLO, Theme)
+
+    assert extraction.value == Theme(name="Darcula")
+    assert extraction.calls == 1
+    assert len(chat_server.requests) == 2
+
+
+async def test_retries_come_to_an_end(chat_server: ChatServer) -> None:
+    """As many as were asked for, and none of ours on top."""
+    chat_server.answer(*[fails(429, retry_after_ms="1")] * 3)
+
+    async with OpenAIChatModel(
+        "test", base_url=chat_server.url, api_key=KEY, max_retries=2
+    ) as model:
+        with pytest.raises(ChatModelError, match="limits the rate") as caught:
+            await model.extract(HELLO, Theme)
+
+    assert caught.value.status == 429
+    assert len(chat_server.requests) == 3
+
+
+async def test_a_time_out_ends_a_call_that_hangs(chat_server: ChatServer) -> None:
+    """The connection is closed, and the next call is served."""
+    chat_server.answer(hangs(), says("Hi."))
+
+    async with OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY, timeout=0.1) as model:
+        with pytest.raises(ChatModelError, match=r"did not answer within 0.1 seconds") as caught:
+            await model.extract(HELLO, Theme)
+        await anyio.to_thread.run_sync(chat_server.wait_for_hanging_up)
+    async with OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY, timeout=30) as model:
+        assert (await model.respond(HELLO)).text == "Hi."
+
+    assert caught.value.status is None
+    assert len(chat_server.requests) == 2
+
+
+async def test_a_time_out_counts_the_client_s_retries(chat_server: ChatServer) -> None:
+    """An endpoint that asks to wait a minute does not make a call take one."""
+    chat_server.answer(fails(429, retry_after="60"))
+
+    async with OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY, timeout=0.1) as model:
+        with pytest.raises(ChatModelError, match="did not answer within"):
+            await model.respond(HELLO)
+
+
+async def test_the_client_s_own_time_out_is_told(chat_server: ChatServer) -> None:
+    """Of a client that was passed in."""
+    chat_server.answer(hangs())
+
+    async with AsyncOpenAI(
+        base_url=chat_server.url, api_key=KEY, timeout=0.1, max_retries=0
+    ) as client:
+        model = OpenAIChatModel("test", client=client)
+        with pytest.raises(ChatModelError, match="within the client's time-out"):
+            await model.respond(HELLO)
+
+
+async def test_a_slow_answer_is_waited_for(model: OpenAIChatModel, chat_server: ChatServer) -> None:
+    """Other calls go on meanwhile."""
+    chat_server.answer(waits(says("Slow.")), says("Fast."))
+    texts: list[str] = []
+
+    async def ask() -> None:
+        texts.append((await model.respond(HELLO)).text)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        await anyio.to_thread.run_sync(chat_server.wait_for_requests, 1)
+        await ask()
+        chat_server.resume.set()
+
+    assert texts == ["Fast.", "Slow."]
+
+
+@pytest.mark.parametrize("way", ["respond", "extract"])
+async def test_cancelling_leaves_nothing_behind(
+    model: OpenAIChatModel, chat_server: ChatServer, way: str
+) -> None:
+    """The connection is closed at once, no warning follows, and the model works on."""
+    chat_server.answer(hangs(), says(ANSWER))
+
+    async with anyio.create_task_group() as tasks:
+        if way == "respond":
+            tasks.start_soon(model.respond, HELLO)
+        else:
+            tasks.start_soon(model.extract, HELLO, Theme)
+        await anyio.to_thread.run_sync(chat_server.wait_for_requests, 1)
+        tasks.cancel_scope.cancel()
+    await anyio.to_thread.run_sync(chat_server.wait_for_hanging_up)
+
+    assert (await model.extract(HELLO, Theme)).value == Theme(name="Darcula")
+
+
+async def test_cancelling_during_a_repair_or_a_walk(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """Half an extraction is none; what the ladder learned by then may stay."""
+    chat_server.refused_formats = {"json_schema"}
+    chat_server.answer(says({}), hangs(), says(ANSWER))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(model.extract, HELLO, Theme)
+        await anyio.to_thread.run_sync(chat_server.wait_for_requests, 3)
+        tasks.cancel_scope.cancel()
+    extraction = await model.extract(HELLO, Theme)
+
+    assert extraction.calls == 1
+    assert len(chat_server.requests) == 4
+
+
+async def test_cancelling_before_the_first_call(chat_server: ChatServer) -> None:
+    """A cancelled task sends nothing."""
+    async with OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY) as model:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await model.respond(HELLO)
+
+    assert scope.cancelled_caught
+    assert chat_server.requests == []
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_closing_leaves_no_connection(chat_server: ChatServer, backend: str) -> None:
+    """Answered, cancelled, timed out or broken off: nothing is left for the collector to find."""
+    chat_server.answer(says("Hi."), hangs(), breaks_off(), fails(500))
+
+    async def talk() -> None:
+        options: dict[str, Any] = {"base_url": chat_server.url, "api_key": KEY, "max_retries": 0}
+        async with OpenAIChatModel("test", **options) as model:
+            await model.respond(HELLO)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(model.respond, HELLO)
+                await anyio.to_thread.run_sync(chat_server.wait_for_requests, 2)
+                tasks.cancel_scope.cancel()
+            for _ in range(2):
+                with pytest.raises(ChatModelError):
+                    await model.respond(HELLO)
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        anyio.run(talk, backend=backend)
+        gc.collect()
+
+    assert [str(warning.message) for warning in told] == []
+
+
+async def test_an_error_that_repeats_the_prompt_has_no_cause(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """Some servers say again what they were told; a log of the error must not hold it."""
+    chat_server.answer(fails(400, {"error": {"message": f"Invalid text: '{SECRET}'."}}))
+
+    with pytest.raises(ChatModelError, match=r"HTTP 400.*left out") as caught:
+        await model.respond(HELLO)
+
+    assert caught.value.__cause__ is caught.value.__context__ is None
+    assert "1234" not in "".join(traceback.format_exception(caught.value))
+
+
+async def test_a_request_that_is_sent_back_is_not_shown(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """As servers do that are built with FastAPI."""
+    detail = [{"loc": ["body", "x"], "msg": "Extra inputs", "input": {"messages": HELLO}}]
+    chat_server.answer(fails(422, {"detail": detail}))
+
+    with pytest.raises(ChatModelError, match="HTTP 422") as caught:
+        await model.respond(HELLO)
+
+    assert "1234" not in "".join(traceback.format_exception(caught.value))
+
+
+async def test_an_error_that_repeats_the_key_has_no_cause(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """Nor a key."""
+    chat_server.answer(fails(401, {"error": {"message": f"unknown key {KEY}"}}))
+
+    with pytest.raises(ChatModelError, match=r"HTTP 401.*left out") as caught:
+        await model.respond(HELLO)
+
+    assert caught.value.__cause__ is None
+
+
+async def test_an_error_with_words_of_its_own_keeps_them(
+    model: OpenAIChatModel, chat_server: ChatServer
+) -> None:
+    """They often say what to do."""
+    told = {"error": {"message": "Model test was retired in May.", "code": "model_retired"}}
+    chat_server.answer(fails(400, told))
+
+    with pytest.raises(ChatModelError, match=r"\(HTTP 400, model_retired\)") as caught:
+        await model.respond(HELLO)
+
+    assert "retired in May" in str(caught.value.__cause__)
+
+
+async def test_nothing_is_logged(
+    model: OpenAIChatModel, chat_server: ChatServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not at the lowest level, not by the packages below: no prompt, answer or key."""
+    chat_server.refused_formats = {"json_schema"}
+    chat_server.answer(says({"PIN": 1234}), says({"name": "PIN 1234"}), fails(500))
+    caplog.set_level(logging.DEBUG)
+
+    await model.extract(HELLO, Theme)
+    with pytest.raises(ChatModelError):
+        await model.respond(HELLO)
+
+    assert "1234" not in caplog.text
+    assert KEY not in caplog.text
+
+
+async def test_without_the_package_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a dependency, but `--no-deps` exists."""
+    monkeypatch.setitem(__import__("sys").modules, "openai", None)
+
+    with pytest.raises(MissingExtraError, match="pip install openai"):
+        await OpenAIChatModel("test", api_key=KEY).respond(HELLO)

@@ -1,0 +1,70 @@
+"""Names and builders that the suites share, and that tests of one's own may take."""
+
+from datetime import UTC, datetime
+
+from factmem.models import (
+    Concept,
+    FactSource,
+    FactType,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    SingleFact,
+)
+
+__all__ = ["AGENT", "LANGUAGES", "PERSON", "THEME", "USER", "languages", "theme"]
+
+THEME = Concept("ide-theme", "The user's preferred IDE theme")
+"""A concept that holds one text."""
+
+LANGUAGES = Concept("languages", "Programming languages the user knows", FactType.MULTIPLE)
+"""A concept that holds many texts."""
+
+USER = MemorySubject("user", "The user of the application", 1)
+"""A subject without entities."""
+
+PERSON = MemorySubject("person", "A person whom the agent talks to", 2, per_entity=True)
+"""A subject that must be bound: `PERSON.of("alice")`."""
+
+AGENT = MemoryScope.Agent("painter")
+"""The scope of one agent."""
+
+SAID = datetime(1999, 12, 31, 23, 59, 59, 123456, tzinfo=UTC)
+"""When facts were said, unless a test says otherwise."""
+
+
+def theme(
+    value: str,
+    *,
+    timestamp: datetime = SAID,
+    importance: float = 0.5,
+    source: FactSource | None = None,
+    expires_at: datetime | None = None,
+) -> SingleFact[str]:
+    """Return a fact about `THEME`."""
+    return SingleFact(
+        THEME,
+        value,
+        timestamp=timestamp,
+        importance=importance,
+        source=source,
+        expires_at=expires_at,
+    )
+
+
+def languages(
+    *values: str,
+    timestamp: datetime = SAID,
+    importance: float = 0.5,
+    source: FactSource | None = None,
+    expires_at: datetime | None = None,
+) -> MultipleFacts[str]:
+    """Return a fact about `LANGUAGES`."""
+    return MultipleFacts(
+        LANGUAGES,
+        values,
+        timestamp=timestamp,
+        importance=importance,
+        source=source,
+        expires_at=expires_at,
+    )

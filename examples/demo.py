@@ -60,13 +60,16 @@ async def monday(folder: Path, kind: str) -> None:
     async with opened(folder, kind) as store:
         await store.save(SingleFact(LANGUAGE, "Java"), ALICE, APP)
         await store.save(SingleFact(LANGUAGE, "Kotlin 💚"), ALICE, APP)
-        learnt = [
-            SingleFact(DRINK, "따뜻한 유자차 🍵"),
-            MultipleFacts(SNACKS, ("김밥 한 줄", "trail mix 🥜")),
-            SingleFact(WORKSPACE, EDITOR),
-        ]
-        await store.save_many(learnt, ALICE, APP)
-    print(f"  {kind}: saved {2 + len(learnt)} facts about Alice")
+        await store.save_many(  # all of them, or none
+            [
+                SingleFact(DRINK, "따뜻한 유자차 🍵"),
+                MultipleFacts(SNACKS, ("김밥 한 줄", "trail mix 🥜")),
+                SingleFact(WORKSPACE, EDITOR),
+            ],
+            ALICE,
+            APP,
+        )
+    print(f"  {kind}: saved five facts about Alice")
 
 
 async def friday(folder: Path, kind: str) -> None:
@@ -104,7 +107,9 @@ def shown(folder: Path, kind: str) -> bytes:
         everything += file.name.encode() + data
         print(f"    {file.relative_to(folder / kind)}  ({len(data)} bytes)")
         if file.parent.name == "journals":
-            print(f"      {data.splitlines()[1].decode()[:88]}...")
+            header, record, *_ = data.decode().splitlines()
+            for part in (header[:84], record[:84], record[84:168], record[168:252]):
+                print(f"      {part}")
     return everything
 
 

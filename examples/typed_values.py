@@ -62,13 +62,13 @@ async def main() -> None:
             print(f"a {pet.kind}: {pet!r}")
 
         try:
-            SingleFact(BUDGET, "a lot")  # type: ignore[arg-type]
+            SingleFact(BUDGET, "a lot")  # type: ignore[misc]
         except ValueError as error:
             print(f"refused: {error}")
 
-        as_text = Concept("age", "The user's age in years", value_type=date)
+        as_date = Concept("age", "The user's age in years", value_type=date)
         try:
-            await store.load(as_text, ALICE, APP)
+            await store.load(as_date, ALICE, APP)
         except StoredFactError as error:
             print(f"kept, but not of that type: {error}")
 

@@ -28,7 +28,7 @@ LEVELS: list[list[str]] = [
         *("recall.*", "recall"),
     ],
     [
-        *("history", "prompts", "rendering", "loading", "reach"),
+        *("history", "prompts", "rendering", "loading", "saving", "reach"),
         *("storage.simple", "storage.encrypted", "storage._keys", "storage"),
         *("llm.openai", "llm.extraction", "llm", "embedding.*", "embedding"),
         *("detection", "compression"),

@@ -39,18 +39,26 @@ class FactReader:
         async def read(place: Place) -> "_Found[L]":
             return await self._load(concept, place)
 
-        return _resolved(await _each(read, places))
+        placed, unreadable = _together(await _each(read, places))
+        return resolve(placed, unreadable)
 
     async def everything(
         self, places: Sequence[Place], concepts: Iterable[Concept[Any, Any]] = ()
     ) -> Resolution[AnyFact]:
         """Return what holds about every concept; `concepts` are known besides the reader's."""
+        placed, unreadable = await self.found(places, concepts)
+        return resolve(placed, unreadable)
+
+    async def found(
+        self, places: Sequence[Place], concepts: Iterable[Concept[Any, Any]] = ()
+    ) -> "_Found[AnyFact]":
+        """Return all that is current in the places, unresolved, and what could not be read."""
         known = self._concepts | {concept.keyword: concept for concept in concepts}
 
         async def read(place: Place) -> "_Found[AnyFact]":
             return await self._load_all(place, known)
 
-        return _resolved(await _each(read, places))
+        return _together(await _each(read, places))
 
     async def _load(self, concept: Concept[Any, L], place: Place) -> "_Found[L]":
         try:
@@ -90,13 +98,13 @@ class FactReader:
 _Found: TypeAlias = tuple[list[PlacedFact[L]], list[UnreadableConcept]]
 
 
-def _resolved(found: Iterable["_Found[L]"]) -> Resolution[L]:
+def _together(found: Iterable["_Found[L]"]) -> "_Found[L]":
     placed: list[PlacedFact[L]] = []
     unreadable: list[UnreadableConcept] = []
     for facts, misfits in found:
         placed += facts
         unreadable += misfits
-    return resolve(placed, unreadable)
+    return placed, unreadable
 
 
 async def _each(read: Callable[[Place], Awaitable[R]], places: Sequence[Place]) -> list[R]:

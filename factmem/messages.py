@@ -7,7 +7,26 @@ its `name`, in the role of the application's own instructions, and nothing else 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-__all__ = ["History", "content_text", "is_instruction", "own_text", "put_own_text"]
+__all__ = [
+    "HISTORY_MESSAGE",
+    "MEMORY_MESSAGE",
+    "OWN_MESSAGES",
+    "QUESTION_MESSAGE",
+    "History",
+    "content_text",
+    "is_instruction",
+    "own_text",
+    "put_own_text",
+]
+
+MEMORY_MESSAGE = "factmem_memory"
+"""The name of the message that holds facts of earlier conversations."""
+HISTORY_MESSAGE = "factmem_history"
+"""The name of the message that stands for removed messages of this conversation."""
+QUESTION_MESSAGE = "factmem_question"
+"""The name of the questions that were put to the model about the conversation, and its answers."""
+OWN_MESSAGES = frozenset({MEMORY_MESSAGE, HISTORY_MESSAGE, QUESTION_MESSAGE})
+"""The names of all messages that factmem writes; no fact is ever taken from them."""
 
 History = TypeVar("History", bound=Mapping[str, object])
 """A message of a history, in whatever type the application has it."""

@@ -1,11 +1,11 @@
 """Which places a memory may touch: every read and every write asks here first."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from factmem.models import MemorySubject, Place
 from factmem.scopes import MemoryScopesProfile, ScopeChoice
 
-__all__ = ["Reach"]
+__all__ = ["Reach", "check_distinct"]
 
 
 class Reach:
@@ -48,3 +48,25 @@ class Reach:
         """
         subject.check_bound()
         return Place(self.scopes.writable(scope), subject)
+
+
+def check_distinct(places: Sequence[Place]) -> None:
+    """Make sure that a model can name each place by its subject's name and its scope's type.
+
+    Raises:
+        ValueError: Two places look the same, or there is none.
+    """
+    if not places:
+        raise ValueError(
+            "There is nowhere to save: name a scope, as in "
+            "AgentMemory(..., scopes=MemoryScopesProfile(agent=...)), and a subject"
+        )
+    seen: set[tuple[str, str]] = set()
+    for place in places:
+        shown = (place.subject.name, place.scope.type.value)
+        if shown in seen:
+            raise ValueError(
+                f"A model is shown subjects by name and scopes by type, and two places would be "
+                f"{shown[0]!r} in {shown[1]!r}: detect facts for one entity and one scope at a time"
+            )
+        seen.add(shown)

@@ -1,0 +1,79 @@
+"""Values that a model gave, read as values of their concept."""
+
+from typing import Any
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from factmem.models import Concept, FactType
+from factmem.values import Canonical, canonical
+
+__all__ = ["given_values"]
+
+AnyConcept = Concept[Any, Any]
+
+MAX_VALUE = 2_000
+"""The longest value, in bytes of JSON, that is taken from a model."""
+MAX_LIST = 50
+"""The most values that one item may hold."""
+
+_ANY_JSON: object = JsonValue
+_NOTHING = frozenset(
+    {"unknown", "n/a", "null", "undefined", "unspecified"}
+    | {f"not {said}" for said in ("known", "mentioned", "provided", "specified", "stated")}
+)
+"""What models write where they have no value."""
+
+
+def given_values(raw: JsonValue, concept: AnyConcept) -> dict[Canonical, object]:
+    """Return the values that an item means, by their canonical form.
+
+    One value mostly; several where a concept that holds many is given a list.
+
+    Raises:
+        ValueError: One is none of the concept. The message does not quote it, and goes on from
+            "its value".
+    """
+    is_any = concept.value_type is _ANY_JSON
+    is_many = concept.fact_type is FactType.MULTIPLE and isinstance(raw, list)
+    try:
+        if not (is_many and is_any):
+            key, value = _one_value(raw, concept)
+            return {key: value}
+    except ValueError as exc:
+        if not isinstance(raw, list) or not (is_many or len(raw) == 1):
+            raise ValueError(str(exc)) from None
+    several = raw if isinstance(raw, list) else [raw]
+    if not several or len(several) > MAX_LIST:
+        raise ValueError(f"is a list of {len(several)}: from 1 to {MAX_LIST} are taken")
+    return dict(_one_value(each, concept) for each in several)
+
+
+def _one_value(raw: JsonValue, concept: AnyConcept) -> tuple[Canonical, object]:
+    """Return a value with its canonical form."""
+    raw = raw.strip() if isinstance(raw, str) else raw
+    is_text = concept.codec.is_plain_text
+    if isinstance(raw, str) and (is_text or concept.value_type is _ANY_JSON):
+        if not raw or raw.casefold().rstrip(".") in _NOTHING:
+            raise ValueError("is empty")
+    elif is_text and isinstance(raw, bool | int | float):
+        raw = to_json(raw).decode()
+    try:
+        if len(to_json(raw)) > MAX_VALUE:
+            message = f"is longer than {MAX_VALUE} bytes of JSON"
+        else:
+            value = _loaded(raw, concept)
+            return canonical(concept.codec.dump(value, concept.keyword)), value
+    except ValueError:
+        message = "does not fit the concept's type"
+    raise ValueError(message)
+
+
+def _loaded(raw: JsonValue, concept: AnyConcept) -> object:
+    """Return the value of a type that JSON stands for, also where it stands in a string."""
+    try:
+        return concept.codec.load(raw)
+    except ValueError:
+        if not isinstance(raw, str):
+            raise
+        return concept.codec.load(from_json(raw, allow_inf_nan=False))

@@ -1,0 +1,325 @@
+"""The memory of an agent: facts into its prompt, facts out of its chats."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from factmem.detection import DetectionReport
+from factmem.llm.base import ChatModel
+from factmem.loading import FactReader
+from factmem.memory_message import LoadReport, MemoryMessage
+from factmem.messages import QUESTION_MESSAGE, History
+from factmem.models import (
+    AnyFact,
+    Concept,
+    MemorySubject,
+    MultipleFacts,
+    Place,
+    SingleFact,
+    SourceKind,
+)
+from factmem.origin import FactOrigin, origin_of
+from factmem.prompts import question_about
+from factmem.provider import AgentMemoryProvider, TimeProvider
+from factmem.reach import Reach, check_distinct
+from factmem.resolution import Resolution
+from factmem.saving import FactDetector
+from factmem.scopes import MemoryScopesProfile, ScopeChoice
+from factmem.tokens import TokenCounter, estimate_tokens
+from factmem.transcript import Transcript
+
+__all__ = ["AgentMemory"]
+
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+_NO_NAMES = MemoryScopesProfile()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class AgentMemory:
+    """Puts what is known into chats, and saves what chats state.
+
+    A chat is a `list` of OpenAI chat-completions message dicts. It is changed in place, and only
+    by one message, which factmem recognises by its name: `factmem_memory`.
+
+    An instance holds no state of any chat, user or event loop: one serves any number of tasks
+    at once. Which facts a call may touch is up to its `subjects` and `scopes`.
+
+    Args:
+        provider: Where facts are. The four methods of `AgentMemoryProvider` are enough; without
+            `forget` nothing can be retracted, and without `history` `why` tells no history.
+        chat_model: Who finds facts in chats. Loading never asks it.
+        scopes: The scope that each type of scope means.
+        subjects: Whom facts concern, where a call does not say. A per-entity subject among them
+            must be bound in each call: `subjects=[USER.of("alice")]`.
+        concepts: The concepts whose value types the application knows.
+        clock: Tells the time that detected facts carry.
+        max_tokens: The most that the memory message may take; None sets no limit.
+        token_counter: Counts the tokens of a text; an estimate by default, which needs no package
+            and rather counts too many.
+
+    Raises:
+        ValueError: Two of `concepts` have one keyword, or `max_tokens` has no room for a fact.
+    """
+
+    def __init__(
+        self,
+        provider: AgentMemoryProvider,
+        *,
+        chat_model: ChatModel | None = None,
+        scopes: MemoryScopesProfile = _NO_NAMES,
+        subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
+        concepts: Iterable[Concept[Any, Any]] = (),
+        clock: TimeProvider = _now,
+        max_tokens: int | None = None,
+        token_counter: TokenCounter = estimate_tokens,
+    ) -> None:
+        self._provider = provider
+        self._chat_model = chat_model
+        self._reach = Reach(subjects, scopes)
+        self._concepts = _by_keyword(concepts)
+        self._message = MemoryMessage(self._reach.subjects, max_tokens, token_counter)
+        self._reader = FactReader(provider, self._concepts.values())
+        self._detector = FactDetector(provider, self._reader, clock)
+
+    async def load_facts_to_agent(
+        self,
+        messages: list[History],
+        concept: Concept[Any, L],
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> LoadReport[L]:
+        """Put what holds about a concept into a chat. No call to a model.
+
+        What the memory message says about the concept is replaced, what it says about others stays
+        as long as there is room. When nothing is known nothing is said, and a message that would
+        say nothing is removed. On an error or a cancellation `messages` is as it was.
+
+        Args:
+            messages: The chat; changed in place.
+            concept: What to look up.
+            scopes: Where to look; all scopes of the profile by default. A type of scope without
+                a name is passed over.
+            subjects: Whom to look for; those of the memory by default.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and names none.
+            StorageError: A place could not be read.
+        """
+        places = self._places(subjects, scopes)
+        resolution = await self._reader.concept(concept, places)
+        return self._message.put(messages, resolution, places, {concept.keyword})
+
+    async def load_all_facts_to_agent(
+        self,
+        messages: list[History],
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> LoadReport:
+        """Put what holds about every concept into a chat. No call to a model.
+
+        The whole memory message is replaced. Otherwise like `load_facts_to_agent`.
+        """
+        places = self._places(subjects, scopes)
+        resolution = await self._reader.everything(places)
+        return self._message.put(messages, resolution, places, None)
+
+    async def current(
+        self,
+        concept: Concept[Any, L],
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> list[L]:
+        """Return what holds about a concept. No call to a model.
+
+        One `SingleFact` at most for a concept that holds one value. For one that holds many, a
+        `MultipleFacts` for each save, those of the most specific place first.
+
+        Raises:
+            StoredFactError: A stored value does not fit the concept's `value_type`.
+            UnboundSubjectError: A subject is per entity and names none.
+        """
+        places = self._places(subjects, scopes)
+        return _readable(await self._reader.concept(concept, places))
+
+    async def current_all(
+        self,
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> list[AnyFact]:
+        """Return what holds about every concept, ordered by keyword. No call to a model.
+
+        Values of the memory's `concepts` have their types, all others are plain JSON.
+
+        Raises:
+            StoredFactError: A stored value does not fit the type of one of the memory's `concepts`.
+            UnboundSubjectError: A subject is per entity and names none.
+        """
+        return _readable(await self._reader.everything(self._places(subjects, scopes)))
+
+    async def save_facts_from_history(
+        self,
+        messages: list[History],
+        concept: Concept[Any, Any],
+        subject: MemorySubject,
+        scope: ScopeChoice,
+        *,
+        preserve_questions: bool = False,
+        trust: Iterable[SourceKind] = (),
+        conversation: str | None = None,
+        since: int = 0,
+        dry_run: bool = False,
+    ) -> DetectionReport:
+        """Ask the model what a chat states about one concept, and save it. One call to a model.
+
+        Nothing is saved when the chat does not say. Otherwise like `auto_detect_facts`.
+
+        Args:
+            messages: The chat; not changed unless `preserve_questions` is set.
+            concept: What to look for.
+            subject: Whom it concerns.
+            scope: Where to save it.
+            preserve_questions: Append the question and the model's answer to `messages`. No facts
+                are ever taken from them.
+            trust: See `auto_detect_facts`, as for the rest.
+            conversation: The application's name for the chat.
+            since: The index of the first message that may be cited.
+            dry_run: Save nothing, only report.
+
+        Raises:
+            ValueError: There is no chat model, the scope has no name, or `preserve_questions` is
+                set while a tool call waits for its result.
+        """
+        chat_model = self._model()
+        place = self._place(subject, scope)
+        transcript = Transcript(messages, trust=trust, since=since)
+        if preserve_questions and messages and messages[-1].get("tool_calls"):
+            raise ValueError(
+                "preserve_questions would tear a tool call from its result: append the result first"
+            )
+        report, answer = await self._detector.detect(
+            chat_model,
+            transcript,
+            [place],
+            declared=[concept],
+            is_closed=True,
+            conversation=conversation,
+            dry_run=dry_run,
+        )
+        if preserve_questions and transcript:
+            history: list[Any] = messages
+            question = {"role": "user", "content": question_about(concept)}
+            history.append({**question, "name": QUESTION_MESSAGE})
+            history.append({"role": "assistant", "content": answer, "name": QUESTION_MESSAGE})
+        return report
+
+    async def auto_detect_facts(
+        self,
+        messages: Sequence[History],
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        trust: Iterable[SourceKind] = (),
+        conversation: str | None = None,
+        since: int = 0,
+        dry_run: bool = False,
+    ) -> DetectionReport:
+        """Find the facts that a chat states, about all subjects at once, and save them.
+
+        One call to a model; none when no message may be cited. Each item of its answer is judged
+        alone, and what is not taken is in the report with the reason. The facts of one place are
+        saved in one durable write, all or none; places are written one after the other. A second
+        run over the same chat saves nothing new.
+
+        Facts come from the user's messages only, unless `trust` says otherwise: what a tool or a
+        web page says never becomes a fact about the user. What factmem put into the chat itself
+        is never taken for something that was said.
+
+        Args:
+            messages: The chat; not changed.
+            subjects: Whom facts may concern; those of the memory by default.
+            scopes: Where they may be saved; all scopes of the profile by default.
+            concepts: Concepts with types, besides those of the memory.
+            trust: Who besides the user is believed: `SourceKind.ASSISTANT`, `SourceKind.TOOL`.
+            conversation: The application's name for the chat, for the source of each fact. It
+                should be given: messages of two chats without a name cannot be told apart.
+            since: The index of the first message that may be cited. Earlier ones only help to
+                understand; pass the number of messages that an earlier run has seen.
+            dry_run: Save nothing, only report.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and names none. No model was asked.
+            ValueError: There is no chat model, no scope has a name, or two of the places would
+                look the same to a model. No model was asked.
+            ChatModelError: The model's endpoint failed. Nothing was saved.
+            ExtractionError: The model's answer could not be used. Nothing was saved.
+            StorageError: A place could not be read, or one was not written; what was written
+                before stays.
+        """
+        places = self._places(subjects, scopes)
+        check_distinct(places)
+        chat_model = self._model()
+        declared = self._concepts | _by_keyword(concepts)
+        report, _ = await self._detector.detect(
+            chat_model,
+            Transcript(messages, trust=trust, since=since),
+            places,
+            declared=list(declared.values()),
+            conversation=conversation,
+            dry_run=dry_run,
+        )
+        return report
+
+    async def why(
+        self,
+        fact: AnyFact,
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> FactOrigin | None:
+        """Return who said a fact, in which words, and what happened to its concept since.
+
+        No call to a model. None when none of the places has, or had, a fact of its id.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and names none.
+        """
+        return await origin_of(fact, self._places(subjects, scopes), self._provider)
+
+    def _places(
+        self, subjects: Iterable[MemorySubject] | None, scopes: Iterable[ScopeChoice] | None
+    ) -> list[Place]:
+        """Return the places that a call may touch; everything goes through here or `_place`."""
+        return self._reach.places(subjects, scopes)
+
+    def _place(self, subject: MemorySubject, scope: ScopeChoice) -> Place:
+        """Return the one place that a call writes to."""
+        return self._reach.place(subject, scope)
+
+    def _model(self) -> ChatModel:
+        if self._chat_model is None:
+            raise ValueError(
+                "Finding facts in a chat takes a model: AgentMemory(..., chat_model=...)"
+            )
+        return self._chat_model
+
+
+def _by_keyword(concepts: Iterable[Concept[Any, Any]]) -> dict[str, Concept[Any, Any]]:
+    by_keyword: dict[str, Concept[Any, Any]] = {}
+    for concept in concepts:
+        if by_keyword.setdefault(concept.keyword, concept) != concept:
+            raise ValueError(f"Two concepts have the keyword {concept.keyword!r}: keep one")
+    return by_keyword
+
+
+def _readable(resolution: Resolution[L]) -> list[L]:
+    if resolution.unreadable:
+        raise resolution.unreadable[0].error
+    return resolution.facts

@@ -1,0 +1,124 @@
+"""A chat history as a source of facts: who said what, and whether a quote is theirs."""
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+
+from factmem._escaping import value_text
+from factmem.messages import OWN_MESSAGES, content_text, is_instruction
+from factmem.models import SourceKind
+
+__all__ = ["Transcript", "folded"]
+
+_KINDS = {
+    "user": SourceKind.USER,
+    "assistant": SourceKind.ASSISTANT,
+    "tool": SourceKind.TOOL,
+    "function": SourceKind.TOOL,
+}
+_BESIDE = "\"'.,!?\u3002"
+_PLAIN_MARKS = str.maketrans(
+    "\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2010\u2011\u2012\u2013\u2014\u2015",
+    "''''\"\"\"\"------",
+)
+
+
+def folded(text: str) -> str:
+    """Return a text as quotes are compared.
+
+    Compatibility forms (NFKC), case, white space, invisible characters and the shapes of quotation
+    marks and dashes make no difference: models change them when they copy, and Korean or Chinese
+    words are joined and wrapped at will.
+    """
+    plain = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN_MARKS)
+    kept = (c for c in unicodedata.normalize("NFKC", plain) if not c.isspace())
+    return "".join(c for c in kept if unicodedata.category(c) != "Cf")
+
+
+class Transcript:
+    """What of a history a model is shown, and what it may cite.
+
+    Instructions, what factmem wrote itself, and the results of tools that are not trusted are not
+    shown at all. Messages that may not be cited are shown without a number.
+
+    Args:
+        messages: The history; not changed, and not looked at again later.
+        trust: Who besides the user is believed.
+        since: The index of the first message that may be cited; earlier ones are context.
+
+    Raises:
+        TypeError: A message is no dict.
+        ValueError: `trust` holds something else than who writes messages.
+    """
+
+    def __init__(
+        self,
+        messages: Sequence[Mapping[str, object]],
+        *,
+        trust: Iterable[SourceKind] = (),
+        since: int = 0,
+    ) -> None:
+        trusted = {SourceKind.USER, *map(SourceKind, trust)}
+        if beyond := trusted - set(_KINDS.values()):
+            raise ValueError(f"No message is written by {sorted(beyond)}: trust assistant or tool")
+        self._since = since
+        self._count = len(messages)
+        self._kinds: dict[int, SourceKind] = {}
+        self._texts: dict[int, str] = {}
+        self._shown: list[tuple[int, str, str]] = []
+        self._folded: dict[int, str] = {}
+        for index, message in enumerate(messages):
+            kind = _kind(message)
+            text = content_text(message)
+            if kind is None or not text.strip():
+                continue
+            is_trusted = kind in trusted
+            if is_trusted and index >= since:
+                self._kinds[index] = kind
+                self._texts[index] = text
+            if is_trusted or kind is SourceKind.ASSISTANT:
+                self._shown.append((index, kind.value, text))
+
+    def __len__(self) -> int:
+        """How many messages may be cited."""
+        return len(self._kinds)
+
+    def kind(self, index: int) -> SourceKind | None:
+        """Return who wrote a message that may be cited; None for any other."""
+        return self._kinds.get(index)
+
+    def why_not(self, index: int) -> str | None:
+        """Say why a message may not be cited; None for one that does not exist."""
+        if not 0 <= index < self._count:
+            return None
+        return "it is an earlier one" if index < self._since else "its writer is not trusted"
+
+    def holds(self, index: int, quote: str) -> bool:
+        """Whether a message that may be cited has these words.
+
+        A quote of one character or two letters is in too many messages to say anything: it counts
+        when it is the whole message.
+        """
+        wanted = folded(quote).strip("\"'")
+        if index not in self._folded:
+            self._folded[index] = folded(self._texts[index])
+        text = self._folded[index]
+        if len(wanted) < 2 or len(wanted.encode()) < 3:
+            return wanted != "" and wanted.strip(_BESIDE) == text.strip(_BESIDE)
+        return wanted in text
+
+    def lines(self) -> str:
+        """Return the messages as a model is shown them: one line of JSON each."""
+        return "\n".join(
+            f'{{"message": {index}, "role": "{role}", "text": {value_text(text)}}}'
+            if index in self._kinds
+            else f'{{"role": "{role}", "text": {value_text(text)}}}'
+            for index, role, text in self._shown
+        )
+
+
+def _kind(message: Mapping[str, object]) -> SourceKind | None:
+    """Return who wrote a message; None for instructions and for factmem itself."""
+    role = message.get("role")
+    if is_instruction(message) or message.get("name") in OWN_MESSAGES:
+        return None
+    return _KINDS.get(role) if isinstance(role, str) else None

@@ -5,6 +5,7 @@ removes, by keyword, fact id and position, never by value). Each carries the tim
 recorded. Times are text in UTC, always with six digits and a Z, so that they sort as text.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NotRequired, TypeAlias
@@ -183,12 +184,12 @@ def decoded(line: bytes) -> Entry:
     """
     try:
         if line.startswith(_WIDE):
-            wide: dict[str, Any] = pydantic_core.from_json(line)
+            wide: dict[str, Any] = json.loads(line)
             del wide["wide"]
             entry: Any = wide
         else:
             entry = orjson.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         entry = None
     if not isinstance(entry, dict) or "at" not in entry:
         raise FactmemError("A record is whole but holds no entry: no version wrote it")

@@ -19,6 +19,7 @@ something: history can be taken out of a ledger without changing what is read fr
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from pydantic import JsonValue
@@ -164,6 +165,7 @@ class Ledger:
         self._topics: dict[str, _Topic] = {}
         self._number = 0
         self._free: dict[str, int] = {}
+        self._texts: dict[str, str] = {}
         for entry in entries:
             if until is not None and max(entry["at"], self.recorded_at) > until:
                 break
@@ -182,7 +184,8 @@ class Ledger:
         topic = self._topics.get(fact["keyword"])
         if topic is None:
             topic = self._topics[fact["keyword"]] = _Topic()
-        topic.description = fact["description"]
+        description = fact["description"]
+        topic.description = self._texts.setdefault(description, description)
         topic.fact_type = fact["type"]
         if fact["type"] == "SINGLE":
             self._replace(topic, fact, at)
@@ -190,7 +193,8 @@ class Ledger:
             self._add(topic, fact, at)
 
     def _replace(self, topic: _Topic, fact: StoredFact, at: str) -> None:
-        replaced, topic.items = topic.items, {}
+        replaced = topic.items
+        topic.items = {}
         if "value" in fact:
             value = fact["value"]
             key = canonical(value)
@@ -296,16 +300,18 @@ class Ledger:
         the keywords that `concepts` name: those come as `load` gives them.
         """
         named = {concept.keyword: concept for concept in concepts}
-        current: list[tuple[int, str, _Topic, list[Item]]] = []
+        facts: list[AnyFact] = []
+        order: list[int] = []
         for keyword, topic in self._topics.items():
             items = [item for item in topic.items.values() if item.is_alive(now)]
             if items:
-                current.append((items[0].number, keyword, topic, items))
-        current.sort(key=_number)
-        facts: list[AnyFact] = []
-        for _, keyword, topic, items in current:
-            concept = named.get(keyword) or _stored_concept(keyword, topic, items)
-            facts += presented(concept, items)
+                concept = named.get(keyword) or _stored_concept(keyword, topic, items)
+                found = presented(concept, items)
+                facts += found
+                order += [items[0].number] * len(found)
+        if any(before > after for before, after in pairwise(order)):
+            places = sorted(range(len(order)), key=order.__getitem__)
+            facts = [facts[place] for place in places]
         return facts
 
     def confirmations(self, now: str) -> list[str]:
@@ -322,13 +328,13 @@ class Ledger:
         return sum(len(topic.items) for topic in self._topics.values())
 
 
-def _number(current: tuple[int, str, _Topic, list[Item]]) -> int:
-    return current[0]
-
-
 def _stored_concept(keyword: str, topic: _Topic, items: list[Item]) -> Concept[Any, Any]:
     """Return a concept for values of which no type is known: text, or any JSON."""
-    is_all_text = all(type(item.value) is str for item in items)
+    is_all_text = True
+    for item in items:
+        if type(item.value) is not str:
+            is_all_text = False
+            break
     fact_type = FactType.SINGLE if topic.fact_type == "SINGLE" else FactType.MULTIPLE
     return stored_concept(keyword, topic.description, fact_type, str if is_all_text else JsonValue)
 
@@ -338,44 +344,48 @@ def presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
     if not items:
         return []
     if concept.fact_type is FactType.SINGLE:
-        item = items[-1]
-        fact: AnyFact = SingleFact.__new__(SingleFact)
-        object.__setattr__(fact, "value", _value(concept, item))
-        _fill(fact, concept, items[-1:])
-        return [fact]
+        return [_single(concept, items[-1])]
     saves: dict[str, list[Item]] = {}
     for item in items:
         saves.setdefault(item.fact_id, []).append(item)
-    facts: list[AnyFact] = []
-    for save in saves.values():
-        fact = MultipleFacts.__new__(MultipleFacts)
-        object.__setattr__(fact, "values", tuple(_value(concept, item) for item in save))
-        _fill(fact, concept, save)
-        facts.append(fact)
-    return facts
+    return [_multiple(concept, save) for save in saves.values()]
 
 
-def _fill(fact: AnyFact, concept: Concept[Any, Any], items: list[Item]) -> None:
-    """Set the fields of a loaded fact; they were checked when it was saved.
+def _single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
+    fact: SingleFact[Any] = _new(SingleFact)
+    _put(fact, "concept", concept)
+    _put(fact, "value", _value(concept, item))
+    _put(fact, "timestamp", moment(item.timestamp))
+    _put(fact, "importance", item.importance)
+    _put(fact, "source", None if item.sources is _NO_SOURCE else source_of(item.sources[0]))
+    _put(fact, "expires_at", None if item.expires_at is None else moment(item.expires_at))
+    _put(fact, "id", item.fact_id)
+    _put(fact, "confirmed_at", moment(item.confirmed_at))
+    return fact
 
-    Of items that were confirmed apart, a fact shows the greatest importance, the earliest expiry
-    and the latest confirmation.
+
+def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[Any]:
+    """Return what is left of one save.
+
+    Of items that were confirmed apart, it shows the greatest importance, the earliest expiry and
+    the latest confirmation.
     """
-    put = object.__setattr__
     first = items[0]
-    importance, expires_at, confirmed_at = first.importance, first.expires_at, first.confirmed_at
-    for item in items[1:]:
-        importance = max(importance, item.importance)
-        confirmed_at = max(confirmed_at, item.confirmed_at)
-        if item.expires_at is not None:
-            expires_at = item.expires_at if expires_at is None else min(expires_at, item.expires_at)
-    put(fact, "concept", concept)
-    put(fact, "timestamp", moment(first.timestamp))
-    put(fact, "importance", importance)
-    put(fact, "source", source_of(first.sources[0]))
-    put(fact, "expires_at", None if expires_at is None else moment(expires_at))
-    put(fact, "id", first.fact_id)
-    put(fact, "confirmed_at", moment(confirmed_at))
+    fact: MultipleFacts[Any] = _new(MultipleFacts)
+    _put(fact, "concept", concept)
+    _put(fact, "values", tuple([_value(concept, item) for item in items]))
+    _put(fact, "timestamp", moment(first.timestamp))
+    _put(fact, "importance", max(item.importance for item in items))
+    _put(fact, "source", source_of(first.sources[0]))
+    expiries = [item.expires_at for item in items if item.expires_at is not None]
+    _put(fact, "expires_at", moment(min(expiries)) if expiries else None)
+    _put(fact, "id", first.fact_id)
+    _put(fact, "confirmed_at", moment(max(item.confirmed_at for item in items)))
+    return fact
+
+
+_new, _put = object.__new__, object.__setattr__
+"""Loaded facts were checked when they were saved: they are filled in, and not checked again."""
 
 
 def _value(concept: Concept[Any, Any], item: Item) -> Any:

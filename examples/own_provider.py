@@ -55,8 +55,10 @@ class SqliteProvider:
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
         """Return the facts that hold every word, as parts of longer words too."""
-        facts = await self.load_all(subject, scope)
         words = _folded(description).split()
+        if not words:
+            raise ValueError("Describe the facts by at least one word; load_all gives all of them")
+        facts = await self.load_all(subject, scope)
         return [fact for fact in facts if all(word in _text(fact) for word in words)]
 
     async def _ledger(self, subject: MemorySubject, scope: MemoryScope) -> Ledger:

@@ -4,11 +4,15 @@ Warnings are errors, in the processes that an example starts as well.
 """
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from factmem import AgentMemoryProvider
+from factmem.testing import ProviderContract
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
@@ -75,3 +79,15 @@ def test_the_guard_refuses(environment: dict[str, str]) -> None:
     )
 
     assert "reached for the network" in done.stderr
+
+
+class TestOwnProvider(ProviderContract):
+    """The provider that users are shown how to write keeps the whole contract."""
+
+    @pytest.fixture
+    def provider(self, tmp_path: Path) -> AgentMemoryProvider:
+        made: AgentMemoryProvider = OWN_PROVIDER(str(tmp_path / "facts.sqlite"))
+        return made
+
+
+OWN_PROVIDER = runpy.run_path(str(FOLDER / "own_provider.py"))["SqliteProvider"]

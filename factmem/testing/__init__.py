@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from factmem.testing.chat import ScriptedChatModel
     from factmem.testing.clock import SettableClock
-    from factmem.testing.providers import ProviderContract
+    from factmem.testing.providers import FactStoreContract, ProviderContract
 
-__all__ = ["ProviderContract", "ScriptedChatModel", "SettableClock"]
+__all__ = ["FactStoreContract", "ProviderContract", "ScriptedChatModel", "SettableClock"]
 
 _HOMES = {
+    "FactStoreContract": "factmem.testing.providers",
     "ProviderContract": "factmem.testing.providers",
     "ScriptedChatModel": "factmem.testing.chat",
     "SettableClock": "factmem.testing.clock",

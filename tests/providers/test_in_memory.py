@@ -1,12 +1,11 @@
 """The store in memory: the whole contract."""
 
-import pytest
 
+from factmem.provider import TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.testing.providers import ProviderContract
+from factmem.testing.providers import FactStoreContract
 
 
-class TestInMemoryProvider(ProviderContract):
-    @pytest.fixture
-    def provider(self) -> InMemoryProvider:
-        return InMemoryProvider()
+class TestInMemoryProvider(FactStoreContract):
+    def make_provider(self, clock: TimeProvider) -> InMemoryProvider:
+        return InMemoryProvider(clock=clock)

@@ -56,6 +56,8 @@ class Line(NamedTuple):
 
     day: str
     """When it was said, as `2026-08-01`."""
+    value: str
+    """The value as the line has it."""
     text: str
     """The whole line, without its end."""
     rank: Rank
@@ -64,7 +66,7 @@ class Line(NamedTuple):
     def of(cls, value: str, about: str, day: str, importance: float, rank: Rank) -> "Line":
         """Return the line of a value and a name that are escaped already."""
         weight = "" if importance == 0.5 else f", importance {importance:g}"
-        return cls(day, f"- {value} ({about}, {day}{weight})", rank)
+        return cls(day, value, f"- {value} ({about}, {day}{weight})", rank)
 
 
 @dataclass(slots=True)
@@ -99,6 +101,22 @@ class MemoryParts:
         """How many values had no room, in all."""
         partly = sum(part.left_out for part in self.parts.values())
         return partly + sum(self.named.values()) + self.others
+
+    def join(self, fresh: "MemoryParts", asked: Collection[str]) -> None:
+        """Take in other parts: in place of what stands about `asked`, beside what stands else."""
+        for keyword in asked:
+            part = fresh.parts.get(keyword)
+            known = self.parts.pop(keyword, None) is not None
+            known = self.named.pop(keyword, None) is not None or known
+            if part is not None and not known:
+                self.others -= min(self.others, len(part.lines))
+        for keyword, part in fresh.parts.items():
+            before = self.parts.get(keyword)
+            if before is not None:
+                said = {line.value for line in part.lines}
+                part.lines += [line for line in before.lines if line.value not in said]
+                part.left_out += before.left_out
+            self.parts[keyword] = part
 
     def lines(self) -> Iterator[tuple[Part, Line]]:
         """Yield every line with its part."""

@@ -8,7 +8,7 @@ from typing_extensions import TypeVar
 
 from factmem.messages import MEMORY_MESSAGE, History, own_text, put_own_text
 from factmem.models import MemorySubject, MultipleFacts, Place, SingleFact
-from factmem.rendering import MEMORY, render
+from factmem.rendering import MEMORY, check_budget, render
 from factmem.resolution import Resolution, UnreadableConcept
 from factmem.tokens import TokenCounter
 
@@ -52,12 +52,7 @@ class MemoryMessage:
     def __init__(
         self, subjects: Iterable[MemorySubject], max_tokens: int | None, count: TokenCounter
     ) -> None:
-        frame = count(MEMORY.opening) + count(MEMORY.closing) if max_tokens is not None else 0
-        if max_tokens is not None and max_tokens <= frame:
-            raise ValueError(
-                f"max_tokens={max_tokens} has no room for a fact: the text around facts alone "
-                f"takes {frame}"
-            )
+        check_budget(max_tokens, MEMORY, count)
         self._levels = {subject.name: subject.priority_level for subject in subjects}
         self._max_tokens = max_tokens
         self._count = count

@@ -29,7 +29,7 @@ from factmem.models import AnyFact
 from factmem.resolution import PlacedFact, UnreadableConcept
 from factmem.tokens import TokenCounter, estimate_tokens
 
-__all__ = ["HISTORY", "MEMORY", "Frame", "Rendering", "render"]
+__all__ = ["HISTORY", "MEMORY", "Frame", "Rendering", "check_budget", "render"]
 
 MEMORY = Frame(
     MEMORY_MESSAGE,
@@ -80,8 +80,10 @@ def render(
     Args:
         facts: What holds, as `resolve` gives it.
         frame: What stands around the facts.
-        before: The text so far; what it says about the concepts in `asked` is replaced.
-        asked: The keywords that were looked up. None means all: nothing of `before` is kept.
+        before: The text so far.
+        asked: The keywords that were looked up: what `before` says about them is replaced. Other
+            concepts stay, and facts about them join what is there. None means that all were
+            looked up: nothing of `before` is kept.
         priorities: The priority level of each subject's name, to rank what `before` holds.
         max_tokens: The most that the whole text may take; None sets no limit.
         count: Counts the tokens of a text.
@@ -89,13 +91,7 @@ def render(
     levels = dict(priorities or {})
     fresh, unreadable = _parts_of(facts, levels)
     kept = MemoryParts() if asked is None else MemoryParts.parsed(before, frame, levels)
-    for keyword in asked or ():
-        part = fresh.get(keyword)
-        known = kept.parts.pop(keyword, None) is not None
-        known = kept.named.pop(keyword, None) is not None or known
-        if part is not None and not known:
-            kept.others -= min(kept.others, len(part.lines))
-    kept.parts |= fresh
+    kept.join(fresh, asked or ())
     if max_tokens is not None:
         kept = _fitted(kept, frame, asked or (), max_tokens, count)
     text = kept.text(frame)
@@ -104,10 +100,27 @@ def render(
     return Rendering(text, kept.left_out, unreadable)
 
 
+def check_budget(max_tokens: int | None, frame: Frame, count: TokenCounter) -> None:
+    """Make sure that there is room for more than the text around facts.
+
+    Raises:
+        ValueError: There is not.
+    """
+    if max_tokens is None:
+        return
+    around = count(frame.opening) + count(frame.closing)
+    if max_tokens <= around:
+        raise ValueError(
+            f"max_tokens={max_tokens} has no room for a fact: the text around facts alone takes "
+            f"{around}"
+        )
+
+
 def _parts_of(
     facts: Iterable[PlacedFact], levels: dict[str, int]
-) -> tuple[dict[str, Part], list[UnreadableConcept]]:
-    parts: dict[str, Part] = {}
+) -> tuple[MemoryParts, list[UnreadableConcept]]:
+    fresh = MemoryParts()
+    parts = fresh.parts
     unreadable: list[UnreadableConcept] = []
     names: dict[str, str] = {}
     for placed in facts:
@@ -132,7 +145,7 @@ def _parts_of(
             -placed.heard_at.timestamp(),
         )
         part.lines += [Line.of(value, about, day, fact.importance, rank) for value in values]
-    return parts, unreadable
+    return fresh, unreadable
 
 
 def _plain(fact: AnyFact, value: object) -> JsonValue:

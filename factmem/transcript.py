@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 from factmem._escaping import value_text
-from factmem.messages import OWN_MESSAGES, content_text, is_instruction
+from factmem.messages import OWN_MESSAGES, content_text
 from factmem.models import SourceKind
 
 __all__ = ["Transcript", "folded"]
@@ -40,10 +40,14 @@ class Transcript:
     Instructions, what factmem wrote itself, and the results of tools that are not trusted are not
     shown at all. Messages that may not be cited are shown without a number.
 
+    Messages are numbered from 0, those that factmem wrote left out, so that a message has the same
+    number whether facts were loaded into the chat or not.
+
     Args:
         messages: The history; not changed, and not looked at again later.
         trust: Who besides the user is believed.
-        since: The index of the first message that may be cited; earlier ones are context.
+        since: The index in `messages` of the first one that may be cited; earlier ones are
+            context.
 
     Raises:
         TypeError: A message is no dict.
@@ -60,48 +64,53 @@ class Transcript:
         trusted = {SourceKind.USER, *map(SourceKind, trust)}
         if beyond := trusted - set(_KINDS.values()):
             raise ValueError(f"No message is written by {sorted(beyond)}: trust assistant or tool")
-        self._since = since
-        self._count = len(messages)
+        self._count = 0
         self._kinds: dict[int, SourceKind] = {}
         self._texts: dict[int, str] = {}
         self._shown: list[tuple[int, str, str]] = []
         self._folded: dict[int, str] = {}
+        self._earlier: set[int] = set()
         for index, message in enumerate(messages):
-            kind = _kind(message)
             text = content_text(message)
+            if message.get("name") in OWN_MESSAGES:
+                continue
+            number, self._count = self._count, self._count + 1
+            if index < since:
+                self._earlier.add(number)
+            kind = _kind(message)
+            is_trusted = kind in trusted
             if kind is None or not text.strip():
                 continue
-            is_trusted = kind in trusted
             if is_trusted and index >= since:
-                self._kinds[index] = kind
-                self._texts[index] = text
+                self._kinds[number] = kind
+                self._texts[number] = text
             if is_trusted or kind is SourceKind.ASSISTANT:
-                self._shown.append((index, kind.value, text))
+                self._shown.append((number, kind.value, text))
 
     def __len__(self) -> int:
         """How many messages may be cited."""
         return len(self._kinds)
 
-    def kind(self, index: int) -> SourceKind | None:
+    def kind(self, number: int) -> SourceKind | None:
         """Return who wrote a message that may be cited; None for any other."""
-        return self._kinds.get(index)
+        return self._kinds.get(number)
 
-    def why_not(self, index: int) -> str | None:
+    def why_not(self, number: int) -> str | None:
         """Say why a message may not be cited; None for one that does not exist."""
-        if not 0 <= index < self._count:
+        if not 0 <= number < self._count:
             return None
-        return "it is an earlier one" if index < self._since else "its writer is not trusted"
+        return "it is an earlier one" if number in self._earlier else "its writer is not trusted"
 
-    def holds(self, index: int, quote: str) -> bool:
+    def holds(self, number: int, quote: str) -> bool:
         """Whether a message that may be cited has these words.
 
         A quote of one character or two letters is in too many messages to say anything: it counts
         when it is the whole message.
         """
         wanted = folded(quote).strip("\"'")
-        if index not in self._folded:
-            self._folded[index] = folded(self._texts[index])
-        text = self._folded[index]
+        if number not in self._folded:
+            self._folded[number] = folded(self._texts[number])
+        text = self._folded[number]
         if len(wanted) < 2 or len(wanted.encode()) < 3:
             return wanted != "" and wanted.strip(_BESIDE) == text.strip(_BESIDE)
         return wanted in text
@@ -109,16 +118,14 @@ class Transcript:
     def lines(self) -> str:
         """Return the messages as a model is shown them: one line of JSON each."""
         return "\n".join(
-            f'{{"message": {index}, "role": "{role}", "text": {value_text(text)}}}'
-            if index in self._kinds
+            f'{{"message": {number}, "role": "{role}", "text": {value_text(text)}}}'
+            if number in self._kinds
             else f'{{"role": "{role}", "text": {value_text(text)}}}'
-            for index, role, text in self._shown
+            for number, role, text in self._shown
         )
 
 
 def _kind(message: Mapping[str, object]) -> SourceKind | None:
-    """Return who wrote a message; None for instructions and for factmem itself."""
+    """Return who wrote a message; None for the application's instructions."""
     role = message.get("role")
-    if is_instruction(message) or message.get("name") in OWN_MESSAGES:
-        return None
     return _KINDS.get(role) if isinstance(role, str) else None

@@ -19,7 +19,6 @@ from factmem.models import (
     MemoryScope,
     MemorySubject,
     MultipleFacts,
-    Place,
     SingleFact,
     identity_of,
 )
@@ -27,6 +26,7 @@ from factmem.provider import ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvid
 from factmem.providers._arguments import checked_concept, condition_of, stamp_of, stored_facts
 from factmem.providers._clock import StoreClock, system_clock
 from factmem.providers._description import described, phrase_of
+from factmem.providers._place_info import in_order, place_info
 from factmem.providers._replay import unknown_entries
 
 __all__ = ["InMemoryProvider"]
@@ -59,17 +59,6 @@ class _Shelf:
         ]
         self.ledger = Ledger(map(decoded, left))
         self.lines = left
-
-    def info(self, place: Place, now: str) -> PlaceInfo:
-        confirmed = self.ledger.confirmations(now)
-        return PlaceInfo(
-            scope=place.scope,
-            subject=place.subject,
-            count=len(confirmed),
-            bytes=self.size,
-            oldest=moment(min(confirmed)) if confirmed else None,
-            newest=moment(max(confirmed)) if confirmed else None,
-        )
 
     def entries(self) -> list[Entry]:
         return [decoded(line) for line in self.lines]
@@ -218,10 +207,10 @@ class InMemoryProvider:
         await checkpoint()
         with self._open():
             found = [
-                shelf.info(Place.of_identity(identity), self._now(shelf))
+                place_info(identity, shelf.ledger, shelf.size, self._now(shelf))
                 for identity, shelf in self._shelves.items()
             ]
-        return sorted(found, key=lambda info: _order(info.place.identity))
+        return in_order(found)
 
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
         """See `FactStore.entries`."""
@@ -287,9 +276,3 @@ class InMemoryProvider:
         if until is None:
             return shelf.ledger, self._now(shelf)
         return Ledger(shelf.entries(), until=until), until
-
-
-def _order(identity: Identity) -> tuple[str, str, str, str]:
-    """Sort places by identity; one without an entity comes before those with one."""
-    kind, scope, subject, entity = identity
-    return kind, scope, subject, entity or ""

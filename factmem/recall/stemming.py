@@ -6,6 +6,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Protocol, cast
 
+from factmem.errors import MissingExtraError
+
 __all__ = ["Stem", "default_stem", "plural_stem", "snowball_stem", "unstemmed"]
 
 Stem = Callable[[str], str]
@@ -20,8 +22,12 @@ class _Stemmers(threading.local):
     """One Snowball stemmer for each thread: a stemmer keeps the word it works on in itself."""
 
     def __init__(self) -> None:
-        from snowballstemmer import stemmer  # type: ignore[import-untyped]
-
+        try:
+            from snowballstemmer import stemmer  # type: ignore[import-untyped]
+        except ImportError as exc:
+            raise MissingExtraError(
+                "Snowball stems need the package snowballstemmer: pip install 'factmem[recall]'"
+            ) from exc
         self.english = cast("_Stemmer", stemmer("english"))
 
 
@@ -36,7 +42,7 @@ def snowball_stem(word: str) -> str:
     Needs the package `snowballstemmer`, which the extra `recall` brings. Any thread may call it.
 
     Raises:
-        ImportError: The package is not installed.
+        MissingExtraError: The package is not installed.
     """
     return _stemmers().english.stemWord(word)
 

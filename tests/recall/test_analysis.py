@@ -1,8 +1,13 @@
 """What counts as a word: tables by script, and that no text is too strange."""
 
+import subprocess
+import sys
 import time
+import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
+from textwrap import dedent
 
 import pytest
 from hypothesis import given
@@ -118,6 +123,13 @@ def test_different_letters_stay_different() -> None:
     assert terms("हिन्दी") == ["हिन्दी"]
 
 
+def test_a_long_text_is_normalised_as_a_short_one() -> None:
+    """Normalising in chunks changes nothing between spaces."""
+    decomposed = unicodedata.normalize("NFD", "서윤은 café에서 카톡을 보냈다 ")
+
+    assert words(decomposed * 200) == words("서윤은 café에서 카톡을 보냈다") * 200
+
+
 def test_emoji_are_words() -> None:
     """A joined sequence gives its members; skin tones and variation selectors say nothing."""
     assert terms("I ❤️ 🍕!") == ["i", "❤", "🍕"]
@@ -151,6 +163,41 @@ def test_snowball_is_the_default_where_it_is_installed() -> None:
     assert default_stem() is snowball_stem
     assert words("swimming") == [("swim",)]
     assert words("swimming", stem=plural_stem) == [("swimming",)]
+
+
+def test_plural_endings_do_without_the_package() -> None:
+    """Where `snowballstemmer` is missing recall still works, and asking for it names the extra."""
+    program = """
+        import sys
+        sys.modules["snowballstemmer"] = None
+        from factmem.errors import MissingExtraError
+        from factmem.recall.analysis import words
+        from factmem.recall.stemming import snowball_stem
+        print(words("swimming tablets"))
+        try:
+            snowball_stem("tablets")
+        except MissingExtraError as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(program)], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.splitlines() == [
+        "[('swimming',), ('tablet',)]",
+        "Snowball stems need the package snowballstemmer: pip install 'factmem[recall]'",
+    ]
+
+
+def test_threads_do_not_share_a_stemmer() -> None:
+    """A Snowball stemmer keeps its word in itself; many threads at once still get their own."""
+    plain = [f"{stem}ations" for stem in ("gener", "oper", "communic", "nation", "determin")]
+    alone = [snowball_stem(word) for word in plain]
+
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(snowball_stem, plain * 400))
+
+    assert together == alone * 400
 
 
 def test_only_english_words_are_stemmed() -> None:

@@ -1,0 +1,1 @@
+"""How well, and how fast, recall finds the facts that a question is about."""

@@ -1,0 +1,163 @@
+"""The corpus of the recall benchmark is what its README says."""
+
+import json
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem.recall.analysis import STOP_WORDS, words
+from factmem.recall.fields import value_words
+
+CORPUS = Path(__file__).parent.parent / "benchmarks" / "recall" / "corpus"
+PEOPLE = {"mara", "tobias", "서윤", "jiho", "nadia"}
+NAMES = PEOPLE | {"seoyun", "지호", "나디아", "마라", "토비아스"}
+KINDS = {"direct", "paraphrase", "cross-lingual", "date", "distractor", "no-name", "old-new"}
+JSON_TYPES: dict[str, type] = {
+    "str": str,
+    "int": int,
+    "date": str,
+    "list": list,
+    "object": dict,
+}
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    text = (CORPUS / name).read_text(encoding="utf-8")
+    assert text == unicodedata.normalize("NFC", text)
+    return [json.loads(line) for line in text.splitlines()]
+
+
+FACTS = lines("facts.jsonl")
+QUESTIONS = lines("questions.jsonl")
+UNANSWERABLE = lines("unanswerable.jsonl")
+BY_ID = {fact["id"]: fact for fact in FACTS}
+
+
+def values(fact: dict[str, Any]) -> list[Any]:
+    """The values of a fact, one for a single one."""
+    return fact["values"] if fact["fact_type"] == "multiple" else [fact["value"]]
+
+
+def test_there_is_enough_of_it() -> None:
+    """Facts, questions and languages as promised, and everybody is asked about."""
+    facts_in = Counter(fact["language"] for fact in FACTS)
+    questions_in = Counter(question["language"] for question in QUESTIONS)
+    facts_of = Counter(fact["entity"] for fact in FACTS)
+    asked_of = Counter(BY_ID[key]["entity"] for question in QUESTIONS for key in question["facts"])
+
+    assert len(FACTS) >= 300
+    assert len(QUESTIONS) >= 100
+    assert len(UNANSWERABLE) >= 20
+    assert set(facts_in) == set(questions_in) == {"en", "ko"}
+    assert 0.35 <= facts_in["ko"] / len(FACTS) <= 0.45
+    assert 0.35 <= questions_in["ko"] / len(QUESTIONS) <= 0.45
+    assert set(facts_of) == set(asked_of) == PEOPLE
+    assert min(facts_of.values()) >= 60
+    assert min(asked_of.values()) >= 20
+
+
+def test_two_people_speak_both_languages() -> None:
+    """So that a search for one person has to work in two languages at once."""
+    spoken = defaultdict(set)
+    for fact in FACTS:
+        spoken[fact["entity"]].add(fact["language"])
+
+    assert {who for who, languages in spoken.items() if len(languages) == 2} == {"jiho", "nadia"}
+
+
+def test_ids_are_unique() -> None:
+    """Within each file, and no question is asked twice."""
+    for rows in (FACTS, QUESTIONS, UNANSWERABLE):
+        assert len({row["id"] for row in rows}) == len(rows)
+    texts = [question["question"] for question in QUESTIONS + UNANSWERABLE]
+    assert len(set(texts)) == len(texts)
+
+
+@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact["id"])
+def test_a_fact_has_its_form(fact: dict[str, Any]) -> None:
+    """Every field of the README, and no other."""
+    needed = {"id", "entity", "language", "keyword", "description", "fact_type", "timestamp"}
+    moment = datetime.fromisoformat(fact["timestamp"])
+    value_type = fact.get("value_type", "str")
+
+    assert set(fact) - {"value_type", "quote"} == needed | {
+        {"single": "value", "multiple": "values"}[fact["fact_type"]]
+    }
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", fact["keyword"])
+    assert moment.tzinfo is UTC
+    assert 2022 <= moment.year <= 2026
+    assert values(fact)
+    assert all(
+        type(value) is JSON_TYPES[value_type] and value_words(value) for value in values(fact)
+    )
+    if value_type == "date":
+        assert date.fromisoformat(fact["value"]).isoformat() == fact["value"]
+    assert fact["description"].strip()
+    assert fact.get("quote", "a quote").strip()
+
+
+def test_a_store_would_hold_all_of_it_at_once() -> None:
+    """No fact replaces or confirms another one when the corpus is saved, so all can be recalled."""
+    concepts = defaultdict(list)
+    for fact in FACTS:
+        concepts[fact["entity"], fact["keyword"]].append(fact)
+
+    for same in concepts.values():
+        assert len({(fact["description"], fact["fact_type"]) for fact in same}) == 1
+        assert same[0]["fact_type"] == "multiple" or len(same) == 1
+        written = [value_words(value) for fact in same for value in values(fact)]
+        assert len(set(written)) == len(written)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question["id"])
+def test_a_question_has_its_answers(question: dict[str, Any]) -> None:
+    """One to three facts that exist; across languages only where it says so."""
+    right = [BY_ID[key] for key in question["facts"]]
+    kinds = question["kinds"]
+
+    assert set(question) == {"id", "language", "question", "facts", "kinds"}
+    assert 1 <= len(set(question["facts"])) == len(right) <= 3
+    assert set(kinds) <= KINDS
+    assert len({"direct", "paraphrase"}.intersection(kinds)) == 1
+    across = all(fact["language"] != question["language"] for fact in right)
+    assert across is ("cross-lingual" in kinds)
+    named = any(name in question["question"].casefold() for name in NAMES)
+    assert named is ("no-name" not in kinds)
+
+
+def test_every_kind_of_question_is_there() -> None:
+    """Enough of each to tell a change from chance, or at least to notice it."""
+    counts = Counter(kind for question in QUESTIONS for kind in question["kinds"])
+
+    assert set(counts) == KINDS
+    assert min(counts.values()) >= 10
+
+
+def test_half_of_the_questions_share_few_words_with_their_facts() -> None:
+    """Two thirds or more of their words, names and stop words aside, are not in the right facts."""
+    names = {term for name in NAMES for word in words(name) for term in word}
+    far = 0
+    for question in QUESTIONS:
+        said = {
+            term
+            for fact in (BY_ID[key] for key in question["facts"])
+            for text in (
+                *(fact["keyword"], fact["description"], fact["timestamp"], fact.get("quote", "")),
+                *map(value_words, values(fact)),
+            )
+            for word in words(text)
+            for term in word
+        }
+        asked = [
+            word
+            for word in words(question["question"])
+            if not STOP_WORDS.issuperset(word) and not names.intersection(word)
+        ]
+        far += sum(bool(said.intersection(word)) for word in asked) <= len(asked) / 3
+
+    assert 0.4 <= far / len(QUESTIONS) <= 0.6

@@ -101,7 +101,7 @@ class StoreKeys:
                 ring, _ = self._opened()
                 self._rewrap(encryption, ring.with_new_generation(), [])
             self._reseal_all()
-        self._forget_old_generations()
+        self._forget_old_generations(encryption)
 
     def _opened(self) -> tuple[KeyRing, str]:
         if self._folder.codec() is None:
@@ -163,11 +163,11 @@ class StoreKeys:
                 if file in self._outdated(ring):
                     writer.reseal(file)
 
-    def _forget_old_generations(self) -> None:
+    def _forget_old_generations(self, encryption: Encryption) -> None:
         with self._folder.exclusive():
             ring, kid = self._opened()
             if len(ring.generations) == 1 or self._outdated(ring):
                 return
             ring = replace(ring, generations={ring.generation: ring.generations[ring.generation]})
             others = [each for each in self._slots() if each["kid"] != kid]
-            self._rewrap(self._mode.encryption, ring, others)
+            self._rewrap(encryption, ring, others)

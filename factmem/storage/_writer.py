@@ -219,17 +219,16 @@ class FolderWriter:
             return ErasedJournal(0, key_destroyed=False)
         file = self._codec.file_name(name)
         with self._folder.errors_of(file):
-            count, is_destroyed = 0, False
-            for each in self._files.names():
-                if each != file and not each.startswith(f"{file}."):
-                    continue
-                count += self._remove(file, each)
-                is_destroyed = self._codec.hides_names
-            if count:
-                self._files.sync_folder("journals")
+            names = self._files.names()
+            found = [each for each in names if each == file or each.startswith(f"{file}.")]
+            # A leftover of the passing name first: the others take that name on their way out.
+            found.sort(key=lambda each: each != f"{file}.tmp")
+            count = sum(self._remove(file, each) for each in found)
+            # Also where nothing was found: whoever removed it may have died before this.
+            self._files.sync_folder("journals")
             self._folder.distrust(file)
             self._folder.suspects.discard(file)
-            return ErasedJournal(count, key_destroyed=is_destroyed)
+            return ErasedJournal(count, key_destroyed=bool(found) and self._codec.hides_names)
 
     def _remove(self, file: str, each: str) -> int:
         """Remove a journal's file or a copy of it, and return how many bytes that freed."""

@@ -1,0 +1,1 @@
+"""Chat models: the protocol, and one for every endpoint that speaks OpenAI's API."""

@@ -5,14 +5,15 @@ from datetime import timedelta
 from logging import getLogger
 from typing import NamedTuple, TypeVar
 
-from factmem.entries import Entry, decoded, encoded, moment, stamp, stamped
-from factmem.errors import FactmemError
+from factmem.entries import Entry, decoded, encoded, encoded_entry, moment, stamp, stamped
+from factmem.errors import CorruptJournalError, FactmemError, TamperedError
 from factmem.history import compacted, purged
 from factmem.ledger import Condition, Ledger
-from factmem.models import Identity, MemoryScope, MemorySubject, Place
+from factmem.models import Identity, MemoryScope, MemorySubject
 from factmem.provider import ErasureReceipt, PlaceInfo
 from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import Pending
+from factmem.providers._place_info import in_order, place_info
 from factmem.providers._place_view import PlaceView, PlaceViews
 from factmem.providers._replay import unknown_entries
 from factmem.storage.base import (
@@ -97,25 +98,18 @@ class LocalPlaces:
 
     def places(self) -> list[PlaceInfo]:
         """Return all places that hold anything."""
-        return [self._info(_identity(name)) for name in self._journals.names()]
+        found = [self._info(_identity(name)) for name in self._journals.names()]
+        return in_order(info for info in found if info is not None)
 
-    def _info(self, identity: Identity) -> PlaceInfo:
+    def _info(self, identity: Identity) -> PlaceInfo | None:
         view = self._views.known(identity) or PlaceView()
         with view.refreshing:
             view.follow(identity, self._journals.read)
         with view.lock:
+            if view.position is None:  # erased since it was listed
+                return None
             now = self._clock.now(view.ledger.recorded_at)
-            confirmed = view.ledger.confirmations(now)
-            size = 0 if view.position is None else view.position.size
-        place = Place.of_identity(identity)
-        return PlaceInfo(
-            scope=place.scope,
-            subject=place.subject,
-            count=len(confirmed),
-            bytes=size,
-            oldest=moment(min(confirmed)) if confirmed else None,
-            newest=moment(max(confirmed)) if confirmed else None,
-        )
+            return place_info(identity, view.ledger, view.position.size, now)
 
     # Writing
 
@@ -177,19 +171,22 @@ class LocalPlaces:
     def erase(
         self, identity: Identity, scope: MemoryScope, subject: MemorySubject
     ) -> ErasureReceipt:
-        """Remove a place physically."""
-        count = size = 0
-        is_key_destroyed = False
-        now = self._clock.now()
-        if self._journals.read(identity).position is not None:
-            with self._journals.exclusive() as writer:
+        """Remove a place physically, also one that is damaged or that was erased in part."""
+        if not self._journals.exists():
+            return ErasureReceipt(scope, subject, moment(self._clock.now()), 0, 0, False)
+        with self._journals.exclusive() as writer:
+            try:
                 ledger = Ledger(decoded(record.data) for record in _records(identity, writer))
+            except (CorruptJournalError, TamperedError):
+                now, count = self._clock.now(), None
+            else:
                 now = self._clock.now(ledger.recorded_at)
                 count = len(ledger.matching(Condition(), now))
-                erased = writer.erase(identity)
-            size, is_key_destroyed = erased.bytes, erased.key_destroyed
-            self._views.drop(identity)
-        return ErasureReceipt(scope, subject, moment(now), count, size, is_key_destroyed)
+            erased = writer.erase(identity)
+        self._views.drop(identity)
+        return ErasureReceipt(
+            scope, subject, moment(now), count, erased.bytes, erased.key_destroyed
+        )
 
     def salvage(self, identity: Identity) -> SalvagedJournal:
         """Go on with what can be read of a damaged journal."""
@@ -221,6 +218,8 @@ class LocalPlaces:
         records = _records(identity, writer)
         before = [decoded(record.data) for record in records]
         after = edit(before)
+        if all(new is old for new, old in zip(after, before, strict=True)):
+            return 0
         kept: list[Record] = []
         for record, old, new in zip(records, before, after, strict=True):
             if new is old:
@@ -229,8 +228,7 @@ class LocalPlaces:
                 kept.append(Record(record.number, _line(new)))
         freed = sum(len(record.data) for record in records)
         freed -= sum(len(record.data) for record in kept)
-        if freed:
-            writer.rewrite(identity, kept)
+        writer.rewrite(identity, kept)
         return freed
 
     def _compact_if_worthwhile(
@@ -277,7 +275,7 @@ def _records(identity: Identity, journals: Journals | JournalWriter) -> list[Rec
 
 
 def _line(entry: Entry) -> bytes:
-    return stamped(encoded(entry.get("facts", ()), entry.get("forget", ())), entry["at"])
+    return stamped(encoded_entry(entry), entry["at"])
 
 
 def _identity(name: Iterable[str | None]) -> Identity:

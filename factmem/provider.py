@@ -93,8 +93,9 @@ class ErasureReceipt:
     scope: MemoryScope
     subject: MemorySubject
     erased_at: datetime
-    count: int
-    """How many values were current when they were erased; 0 where the place did not exist."""
+    count: int | None
+    """How many values were current when they were erased; 0 where the place did not exist, None
+    where it was damaged and could not be counted."""
     bytes: int
     """How many bytes of storage were removed."""
     key_destroyed: bool

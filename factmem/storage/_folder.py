@@ -300,6 +300,11 @@ class JournalFolder:
             return not self.files.exists(MANIFEST) and not self.files.exists("journals")
         return not self.files.exists(journal_path(opened.codec.file_name(name)))
 
+    def exists(self) -> bool:
+        """See `Journals.exists`."""
+        with self.errors_of(None):
+            return self.codec() is not None
+
     def names(self) -> list[JournalName]:
         """See `Journals.names`."""
         with self.errors_of(None):

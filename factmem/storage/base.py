@@ -200,6 +200,10 @@ class Journals(Protocol):
         """
         ...
 
+    def exists(self) -> bool:
+        """Whether there is a store in the folder; raise what keeps it from being opened."""
+        ...
+
     def names(self) -> list[JournalName]:
         """Return the names of all journals, sorted."""
         ...

@@ -28,12 +28,15 @@ LEVELS: list[list[str]] = [
         *("recall.*", "recall"),
     ],
     [
-        *("history", "prompts", "rendering", "loading", "saving", "reach"),
+        *("history", "prompts", "rendering", "loading", "origin", "reach", "detection"),
         *("storage.simple", "storage.encrypted", "storage._keys", "storage"),
         *("llm.openai", "llm.extraction", "llm", "embedding.*", "embedding"),
-        *("detection", "compression"),
     ],
-    ["providers.*", "providers", "memory", "bundle", "koog"],
+    [
+        *("providers.*", "providers", "bundle", "koog"),
+        *("saving", "memory_message", "compression"),
+    ],
+    ["memory"],
     ["agent", "nodes"],
     ["integrations.*", "integrations", "testing.*", "testing", ""],
 ]
@@ -206,8 +209,9 @@ def _imports_at_top(node: ast.stmt) -> Iterator[str]:
 
 
 PROBE = """
-import json, os, sys, sysconfig, threading
-paths, seen = [], []
+import json, os, sys, threading
+import anyio, pydantic, pydantic.types  # what they do is not ours
+before, seen = set(sys.modules), []
 def hook(event, args):
     if event in ("open", "os.mkdir", "os.remove", "os.rename", "socket.connect", "subprocess.Popen",
                  "_thread.start_new_thread", "os.putenv"):
@@ -219,7 +223,7 @@ for name in factmem.__all__:
 print(json.dumps({
     "seen": seen,
     "roots": [p for p in sys.path if p] + [os.path.realpath(p) for p in sys.path if p],
-    "modules": sorted(sys.modules),
+    "modules": sorted(set(sys.modules) - before),
     "threads": threading.active_count(),
 }))
 """

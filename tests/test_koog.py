@@ -510,6 +510,10 @@ class TestFlaws:
             (b'{"ide-theme": {"value": "PIN 1234"}}', "no map from keywords to lists"),
             (koog_text({"ide-theme": []}, KEY), "is encrypted: give the key"),
         ],
+        ids=[
+            *("nothing", "blank", "cut", "text", "not UTF-8", "lone surrogate", "deep"),
+            *("a list", "a string", "no list of facts", "encrypted"),
+        ],
     )
     async def test_files_that_cannot_be_read(
         self, store: InMemoryProvider, tmp_path: Path, content: bytes, reason: str

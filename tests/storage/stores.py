@@ -1,0 +1,94 @@
+"""Stores over a disk in memory, plain and sealed, and the short ways of reading and writing them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from factmem.encryption import Aes256GCMEncryptor, Key
+from factmem.storage._files import Files
+from factmem.storage._folder import JournalFolder
+from factmem.storage._keys import SealedMode, StoreKeys
+from factmem.storage.base import JournalName, Journals, JournalWriter, Position, Record
+from factmem.storage.simple import PlainMode
+
+__all__ = [
+    "ANN",
+    "BOB",
+    "KEYS",
+    "PLAIN",
+    "SEALED",
+    "Kind",
+    "append",
+    "followed",
+    "read",
+    "record",
+    "texts",
+]
+
+ANN: JournalName = ("agent", "support", "user", "Ann")
+BOB: JournalName = ("agent", "support", "user", "Bob")
+
+KEYS = [Key.generate() for _ in range(3)]
+"""The keys of the tests: stores are made with the first, and rotated to the others."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to keep journals."""
+
+    name: str
+    is_sealed: bool
+    open: Callable[..., JournalFolder] = field(repr=False)
+
+
+def _plain(files: Files, keys: Sequence[Key] = KEYS) -> JournalFolder:
+    return JournalFolder(files, PlainMode(), busy_timeout=5)
+
+
+def _sealed(files: Files, keys: Sequence[Key] = KEYS) -> JournalFolder:
+    mode = SealedMode(Aes256GCMEncryptor(*keys))
+    folder = JournalFolder(files, mode, busy_timeout=5)
+    folder.keys = StoreKeys(folder, mode)
+    return folder
+
+
+PLAIN = Kind("plain", is_sealed=False, open=_plain)
+SEALED = Kind("sealed", is_sealed=True, open=_sealed)
+
+
+def record(number: int, size: int = 20) -> bytes:
+    """Return a record that is like no other one, of about `size` characters of text."""
+    return b'{"id":"%d","text":"%s"}' % (number, (b"%d," % number * size)[:size])
+
+
+def append(journals: Journals, name: JournalName, *records: bytes) -> None:
+    """Append records in one call."""
+    with journals.exclusive() as writer:
+        writer.append(name, records)
+
+
+def read(journals: Journals | JournalWriter, name: JournalName) -> list[Record]:
+    """Return all records of a journal."""
+    return followed(journals, name, [], None)[0]
+
+
+def followed(
+    journals: Journals | JournalWriter,
+    name: JournalName,
+    records: list[Record],
+    position: Position | None,
+) -> tuple[list[Record], Position | None]:
+    """Return all records and the end, having read those up to `position` before."""
+    records = list(records)
+    while True:
+        reading = journals.read(name, position)
+        if reading.is_from_start:
+            records = []
+        records += reading.records
+        position = reading.position
+        if reading.is_end:
+            return records, position
+
+
+def texts(records: Sequence[Record]) -> list[bytes]:
+    """Return the records' texts."""
+    return [each.data for each in records]

@@ -190,6 +190,8 @@ class LocalPlaces:
 
     def salvage(self, identity: Identity) -> SalvagedJournal:
         """Go on with what can be read of a damaged journal."""
+        if not self._journals.exists():
+            raise ValueError("There is no such journal: nothing was saved in that folder yet")
         with self._journals.exclusive() as writer:
             salvaged = writer.salvage(identity)
         self._views.drop(identity)

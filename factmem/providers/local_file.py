@@ -279,6 +279,7 @@ class LocalFileMemoryProvider:
         Raises:
             ValueError: The store is not encrypted.
         """
+        self._check_open()
         if self._journals.keys is None:
             raise ValueError(
                 "A store in the clear has no keys: make one with "

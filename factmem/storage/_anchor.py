@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from factmem.errors import TamperedError
+from factmem.errors import CorruptJournalError, TamperedError
 from factmem.storage._codec import Codec, compact
 from factmem.storage._journal import Damage, Place
 
 if TYPE_CHECKING:
     from factmem.storage._folder import JournalFolder
 
-__all__ = ["Anchor", "parsed", "taken", "verify"]
+__all__ = ["Anchor", "of_another", "parsed", "taken", "verify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,7 @@ def verify(folder: "JournalFolder", anchor: Anchor) -> None:
     """Raise unless every journal has come as far as the anchor says; under the lock."""
     codec = folder.codec()
     if codec is None or folder.manifest["store"] != anchor.store:
-        raise TamperedError(
-            f"{folder.files.path('')!r} is not the store that the anchor was taken from"
-        )
+        raise of_another(folder)
     known = set(folder.journal_files(codec))
     for file, expected in anchor.journals.items():
         with folder.errors_of(file):
@@ -58,6 +56,12 @@ def verify(folder: "JournalFolder", anchor: Anchor) -> None:
                     is_forged=True,
                 )
             _verify_journal(folder, codec, file, expected)
+
+
+def of_another(folder: "JournalFolder") -> Exception:
+    """Return the error for a folder that is not the one the anchor was taken from."""
+    what = f"{folder.files.path('')!r} is not the store that the anchor was taken from"
+    return CorruptJournalError(what) if folder.keys is None else TamperedError(what)
 
 
 def _verify_journal(

@@ -126,11 +126,12 @@ class LocalFiles:
         try:
             os.makedirs(self._folder, 0o700, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise ValueError(
-                f"{self._folder!r} is a file: give the path of a folder to keep facts in"
-            ) from None
+            raise self._no_folder() from None
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
+
+    def _no_folder(self) -> ValueError:
+        return ValueError(f"{self._folder!r} is a file: give the path of a folder to keep facts in")
 
     def network_file_system(self) -> str | None:
         return _lock.network_file_system(self._folder)
@@ -212,6 +213,8 @@ class LocalFiles:
             fd = os.open(self.path(name), _READ)
         except FileNotFoundError:
             return None
+        except NotADirectoryError:
+            raise self._no_folder() from None
         try:
             return b"".join(_chunks(fd))
         finally:

@@ -39,6 +39,7 @@ from factmem.storage.base import (
 __all__ = ["MANIFEST", "JournalFolder", "Mode", "journal_path"]
 
 MANIFEST = "factmem.json"
+_NO_STORE = "The store does not exist yet: save a fact first"
 _MOST_PLACES = 4096
 """How many journals' places are remembered; a forgotten one is read again from its start."""
 
@@ -106,6 +107,10 @@ class JournalFolder:
 
     def codec(self) -> Codec | None:
         """Return the codec that the manifest asks for now; None where there is no store."""
+        with self.errors_of(None):
+            return self._codec()
+
+    def _codec(self) -> Codec | None:
         raw = self.files.content(MANIFEST)
         opened = self._opened
         if opened is not None and raw == opened.raw:
@@ -125,8 +130,15 @@ class JournalFolder:
     def manifest(self) -> dict[str, Any]:
         """The manifest as it was last read."""
         if self._opened is None:
-            raise StorageError("The store does not exist yet: save a fact first")
+            raise StorageError(_NO_STORE)
         return self._opened.manifest
+
+    def check_made(self) -> None:
+        """Raise `StorageError` where there is no store, without asking for its key."""
+        with self.errors_of(None):
+            if self.files.content(MANIFEST) is None:
+                self._check_is_new()
+                raise StorageError(_NO_STORE)
 
     def _check_is_new(self) -> None:
         if any(".jsonl" in name or ".fmj" in name for name in self.files.names()):
@@ -202,13 +214,10 @@ class JournalFolder:
 
     def read_now(self, name: JournalName, after: Position | None) -> Reading:
         """Read on from `after`, and say what is wrong as it seems now."""
-        file: str | None = None
-        with self.errors_of(None):
-            codec = self.codec()
-            if codec is not None:
-                file = codec.file_name(name)
-        if codec is None or file is None:
+        codec = self.codec()
+        if codec is None:
             return Reading([], None, is_from_start=True, is_end=True)
+        file = codec.file_name(name)
         with self.errors_of(file):
             try:
                 fd = self.files.open(journal_path(file))
@@ -296,19 +305,20 @@ class JournalFolder:
             path = journal_path(position.file)
             return self.files.is_unchanged(path, position.header, position.size)
         opened = self._opened
-        if opened is None:
-            return not self.files.exists(MANIFEST) and not self.files.exists("journals")
-        return not self.files.exists(journal_path(opened.codec.file_name(name)))
+        try:
+            if opened is None:
+                return not self.files.exists(MANIFEST) and not self.files.exists("journals")
+            return not self.files.exists(journal_path(opened.codec.file_name(name)))
+        except OSError:
+            return False
 
     def exists(self) -> bool:
         """See `Journals.exists`."""
-        with self.errors_of(None):
-            return self.codec() is not None
+        return self.codec() is not None
 
     def names(self) -> list[JournalName]:
         """See `Journals.names`."""
-        with self.errors_of(None):
-            codec = self.codec()
+        codec = self.codec()
         if codec is None:
             return []
         found = [self.name_in(codec, file) for file in self.journal_files(codec)]
@@ -316,7 +326,8 @@ class JournalFolder:
 
     def journal_files(self, codec: Codec) -> list[str]:
         """Return the files of all journals, without leftovers and copies."""
-        return [file for file in self.files.names() if file.endswith(codec.suffix)]
+        with self.errors_of(None):
+            return [file for file in self.files.names() if file.endswith(codec.suffix)]
 
     def first_line(self, file: str) -> bytes:
         """Return a journal's first line, verified or not."""
@@ -358,15 +369,24 @@ class JournalFolder:
     def verify(self, anchor: str) -> None:
         """See `Journals.verify`."""
         expected = _anchor.parsed(anchor)
-        if expected is not None:
-            with self.exclusive():
-                _anchor.verify(self, expected)
+        if expected is None:
+            return
+        if self.codec() is None:
+            raise _anchor.of_another(self)
+        with self.exclusive():
+            _anchor.verify(self, expected)
 
     # Locking
 
     @contextmanager
     def exclusive(self) -> Iterator[FolderWriter]:
         """See `Journals.exclusive`."""
+        with self.locked():
+            yield FolderWriter(self, self.codec())
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the store's lock, whether or not the store can be opened."""
         mutex = self._mutex
         if not mutex.acquire(timeout=self._busy_timeout):
             raise StoreBusyError(
@@ -381,9 +401,7 @@ class JournalFolder:
                 lock = self.files.lock(self._busy_timeout)
                 lock.__enter__()
             try:
-                with self.errors_of(None):
-                    codec = self.codec()
-                yield FolderWriter(self, codec)
+                yield
             finally:
                 lock.__exit__(None, None, None)
         finally:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from factmem.encryption import Encryption, KeySlot
-from factmem.errors import KeyRequiredError, TamperedError, WrongKeyError
+from factmem.errors import TamperedError, WrongKeyError
 from factmem.storage._codec import Codec
 from factmem.storage._folder import JournalFolder
 from factmem.storage._journal import Damage
@@ -68,6 +68,7 @@ class StoreKeys:
 
     def add(self, encryption: Encryption) -> None:
         """See `KeySlots.add`."""
+        self._folder.check_made()
         with self._folder.exclusive():
             ring, _ = self._opened()
             slot = encryption.wrap(ring.dump(), self._store())
@@ -76,6 +77,7 @@ class StoreKeys:
 
     def remove(self, encryption: Encryption) -> None:
         """See `KeySlots.remove`."""
+        self._folder.check_made()
         with self._folder.exclusive():
             self._opened()
             kid = encryption.unwrap(self._slots(), self._store()).kid
@@ -86,7 +88,8 @@ class StoreKeys:
 
     def rotate(self, encryption: Encryption, *, rewrite: bool = True) -> None:
         """See `KeySlots.rotate`."""
-        with self._folder.exclusive():
+        self._folder.check_made()
+        with self._folder.locked():
             ring, kid = self._opened_by(encryption)
             if not rewrite:
                 others = [each for each in self._slots() if each["kid"] != kid]
@@ -104,8 +107,7 @@ class StoreKeys:
         self._forget_old_generations(encryption)
 
     def _opened(self) -> tuple[KeyRing, str]:
-        if self._folder.codec() is None:
-            raise KeyRequiredError("The store does not exist yet: save a fact first")
+        self._folder.codec()
         return self._mode.ring(self._folder.manifest)
 
     def _opened_by(self, encryption: Encryption) -> tuple[KeyRing, str]:

@@ -1,31 +1,287 @@
-"""The store in local files: the contract, plain and encrypted, and what only files bring along."""
+"""The store in local files: the contract, plain and encrypted, and what files bring along."""
 
+# ruff: noqa: ASYNC240 - the tests look at the disk themselves
+
+import os
+import stat
+from base64 import urlsafe_b64encode
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
 from factmem.encryption import Aes256GCMEncryptor, Key
+from factmem.errors import StorageError
+from factmem.models import MemorySubject
 from factmem.provider import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage.base import Storage
 from factmem.storage.encrypted import EncryptedStorage
-from factmem.testing.clock import SettableClock
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 from factmem.testing.providers import FactStoreContract
-
-KEY = Key.generate()
+from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, journal_of
 
 
 class TestPlain(FactStoreContract):
     """A store in the clear is a store."""
 
     @pytest.fixture
-    def provider(self, tmp_path: Path, clock: SettableClock) -> FactStore:
-        return LocalFileMemoryProvider(tmp_path / "store", clock=clock)
+    def provider(self, root: Path, clock: SettableClock) -> FactStore:
+        return LocalFileMemoryProvider(root, clock=clock)
 
 
 class TestEncrypted(FactStoreContract):
     """And so is an encrypted one."""
 
     @pytest.fixture
-    def provider(self, tmp_path: Path, clock: SettableClock) -> FactStore:
+    def provider(self, root: Path, clock: SettableClock) -> FactStore:
         storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
-        return LocalFileMemoryProvider(tmp_path / "store", storage=storage, clock=clock)
+        return LocalFileMemoryProvider(root, storage=storage, clock=clock)
+
+
+async def test_facts_outlive_the_instance(root: Path, storage: Storage) -> None:
+    """Another one on the same folder finds them, closed or not."""
+    async with LocalFileMemoryProvider(root, storage=storage) as first:
+        await first.save_many([theme("dark"), languages("java", "c")], ALICE, AGENT)
+
+    assert await current(LocalFileMemoryProvider(root, storage=storage)) == ["dark", "java", "c"]
+
+
+async def test_two_instances_follow_each_other(root: Path, storage: Storage) -> None:
+    """Each sees what the other one did as soon as that has returned, whatever it was."""
+    one = LocalFileMemoryProvider(root, storage=storage)
+    two = LocalFileMemoryProvider(root, storage=storage)
+
+    assert (await current(one), await current(two)) == ([], [])
+    for number, (writer, reader) in enumerate([(one, two), (two, one)] * 3):
+        await writer.save(theme(f"theme{number}"), ALICE, AGENT)
+        assert await current(reader) == [f"theme{number}"]
+        assert await writer.compact(ALICE, AGENT) == 0 if number == 0 else True
+        assert await current(reader) == [f"theme{number}"]
+    await one.forget(ALICE, AGENT, concept=THEME)
+    assert await current(two) == []
+    await two.save(languages("java"), ALICE, AGENT)
+    await one.erase(ALICE, AGENT)
+    assert await current(two) == []
+    await two.save(languages("rust"), ALICE, AGENT)
+    assert await current(one) == ["rust"]
+
+
+async def test_two_instances_save_at_once(root: Path, storage: Storage) -> None:
+    """Into a store that neither of them has made yet."""
+    stores = [LocalFileMemoryProvider(root, storage=storage) for _ in range(2)]
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(20):
+            fact = languages(f"v{number}")
+            tasks.start_soon(stores[number % 2].save, fact, ALICE, AGENT)
+
+    for store in stores:
+        assert sorted(await current(store)) == sorted(f"v{number}" for number in range(20))
+
+
+ANCHOR = urlsafe_b64encode(b'{"anchor":1,"store":"%b","journals":{}}' % (b"ab" * 16)).decode()
+"""An anchor of a store of no journals."""
+
+
+Call = Callable[[LocalFileMemoryProvider], Awaitable[object]]
+
+QUIET: dict[str, Call] = {
+    "load": lambda store: store.load(THEME, ALICE, AGENT),
+    "load as_of": lambda store: store.load(THEME, ALICE, AGENT, as_of=START),
+    "load_all": lambda store: store.load_all(ALICE, AGENT),
+    "load_by_description": lambda store: store.load_by_description("theme", ALICE, AGENT),
+    "history": lambda store: store.history(THEME, ALICE, AGENT),
+    "forget": lambda store: store.forget(ALICE, AGENT, concept=THEME),
+    "purge": lambda store: store.forget(ALICE, AGENT, concept=THEME, purge=True),
+    "erase": lambda store: store.erase(ALICE, AGENT),
+    "places": lambda store: store.places(),
+    "entries": lambda store: store.entries(ALICE, AGENT),
+    "replay": lambda store: store.replay([], ALICE, AGENT),
+    "save_many": lambda store: store.save_many([], ALICE, AGENT),
+    "compact": lambda store: store.compact(ALICE, AGENT),
+    "anchor": lambda store: store.anchor(),
+    "aclose": lambda store: store.aclose(),
+}
+"""What is no save; on a store that does not exist it finds nothing."""
+
+LOUD: dict[str, tuple[Call, type[Exception], str]] = {
+    "salvage": (lambda store: store.salvage(ALICE, AGENT), ValueError, "no such journal"),
+    "verify": (lambda store: store.verify(ANCHOR), StorageError, "not the store"),
+    "unbound": (lambda store: store.save(theme("dark"), PERSON, AGENT), ValueError, r"\.of\("),
+    "surrogate": (lambda store: store.save(theme("\ud800"), ALICE, AGENT), ValueError, "theme"),
+}
+"""What must fail on a store that does not exist, and how it is told."""
+
+
+@pytest.mark.parametrize("call", QUIET)
+async def test_nothing_is_created_before_the_first_save(root: Path, call: str) -> None:
+    """Whatever is asked of it; not even the folder above."""
+    await QUIET[call](LocalFileMemoryProvider(root))
+
+    assert not root.parent.exists()
+
+
+@pytest.mark.parametrize("call", LOUD)
+async def test_nothing_is_created_for_what_is_refused(root: Path, call: str) -> None:
+    """Neither folder, nor lock, nor journal."""
+    act, error, message = LOUD[call]
+
+    with pytest.raises(error, match=message):
+        await act(LocalFileMemoryProvider(root))
+
+    assert not root.parent.exists()
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "x" * 201, "\x7f"])
+async def test_nothing_is_created_for_a_refused_name(root: Path, name: str) -> None:
+    """A name that is none never gets as far as the disk."""
+    store = LocalFileMemoryProvider(root)
+    await store.save(theme("dark"), ALICE, AGENT)
+    before = disk(root)
+
+    with pytest.raises(ValueError, match="entity"):
+        await store.save(theme("dark"), PERSON.of(name), AGENT)
+    with pytest.raises(ValueError, match="subject name"):
+        await store.save(theme("dark"), MemorySubject(name, "", 1), AGENT)
+
+    assert disk(root) == before
+
+
+async def test_only_the_owner_may_look(root: Path, storage: Storage) -> None:
+    """Folders are 0700 and files 0600, whatever the umask."""
+    mask = os.umask(0)
+    try:
+        await LocalFileMemoryProvider(root, storage=storage).save(theme("dark"), ALICE, AGENT)
+    finally:
+        os.umask(mask)
+
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [root, *root.rglob("*")]}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+
+
+@pytest.mark.parametrize("call", ["load", "load_all", "history", "forget", "places", "anchor"])
+async def test_a_root_that_is_a_file_is_refused(root: Path, call: str) -> None:
+    """With an error that says what to do, and the file stays."""
+    root.parent.mkdir()
+    root.write_text("my diary")
+    store = LocalFileMemoryProvider(root)
+
+    with pytest.raises(ValueError, match="is a file: give the path of a folder"):
+        await store.save(theme("dark"), ALICE, AGENT)
+    with pytest.raises(ValueError, match="is a file: give the path of a folder"):
+        await QUIET[call](store)
+
+    assert root.read_text() == "my diary"
+
+
+async def test_a_symlinked_journal_is_refused(root: Path, storage: Storage, tmp_path: Path) -> None:
+    """Nobody leads the store to a file elsewhere, in reading or in writing."""
+    await LocalFileMemoryProvider(root, storage=storage).save(theme("dark"), ALICE, AGENT)
+    journal, elsewhere = journal_of(root), tmp_path / "elsewhere"
+    journal.rename(elsewhere)
+    journal.symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+    store = LocalFileMemoryProvider(root, storage=storage)
+
+    for call in ("load", "load_all", "history", "forget", "purge", "erase", "places", "anchor"):
+        with pytest.raises(StorageError, match="symbolic links"):
+            await QUIET[call](store)
+    with pytest.raises(StorageError, match="symbolic links"):
+        await store.save(theme("light"), ALICE, AGENT)
+
+    assert journal.is_symlink()
+    assert elsewhere.read_bytes() == before
+    await store.save(theme("light"), BOB, AGENT)
+    assert await current(store, BOB) == ["light"]
+
+
+@pytest.mark.parametrize("name", ["lock", "factmem.json"])
+async def test_a_symlinked_lock_or_manifest_is_refused(
+    root: Path, tmp_path: Path, name: str
+) -> None:
+    """What they point to is neither made nor believed."""
+    root.mkdir(parents=True)
+    (root / name).symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(StorageError, match="symbolic links"):
+        await LocalFileMemoryProvider(root).save(theme("dark"), ALICE, AGENT)
+
+    assert not (tmp_path / "elsewhere").exists()
+
+
+CLOSED: dict[str, Call] = {
+    **QUIET,
+    "save": lambda store: store.save(theme("dark"), ALICE, AGENT),
+    "salvage": lambda store: store.salvage(ALICE, AGENT),
+    "verify": lambda store: store.verify(ANCHOR),
+    "keys": lambda store: store.keys.ids(),
+}
+del CLOSED["aclose"]
+
+
+@pytest.mark.parametrize("call", CLOSED)
+async def test_a_closed_store_refuses(root: Path, storage: Storage, call: str) -> None:
+    """Every call, with an error that says what to do; closing again is none."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    await store.save(theme("dark"), ALICE, AGENT)
+    await store.aclose()
+    await store.aclose()
+
+    with pytest.raises(ValueError, match="is closed: make a new one"):
+        await CLOSED[call](store)
+    with pytest.raises(ValueError, match="is closed: make a new one"):
+        async with store:
+            pass
+
+
+async def test_closing_finishes_what_was_begun(root: Path, storage: Storage) -> None:
+    """A save that began before is acknowledged and kept; one that comes later is refused."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    saved: list[str] = []
+    refused: list[str] = []
+
+    async def save(value: str) -> None:
+        try:
+            await store.save(languages(value), ALICE, AGENT)
+        except ValueError:
+            refused.append(value)
+        else:
+            saved.append(value)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(40):
+            tasks.start_soon(save, f"v{number}")
+            if number == 19:
+                await anyio.lowlevel.checkpoint()
+                tasks.start_soon(store.aclose)
+                await anyio.lowlevel.checkpoint()
+
+    assert len(saved) >= 20
+    assert len(saved) + len(refused) == 40
+    assert sorted(await current(LocalFileMemoryProvider(root, storage=storage))) == sorted(saved)
+
+
+async def test_an_empty_place_is_warm_too(root: Path) -> None:
+    """What was not there is looked for again, and is seen when somebody else has saved it."""
+    mine, other = LocalFileMemoryProvider(root), LocalFileMemoryProvider(root)
+    assert await mine.load(LANGUAGES, ALICE, AGENT) == []
+    await other.save(theme("dark"), BOB, AGENT)
+    assert await mine.load(LANGUAGES, ALICE, AGENT) == []
+    await other.save(languages("java"), ALICE, AGENT)
+
+    assert await current(mine) == ["java"]
+
+
+def test_the_key_does_not_show(root: Path) -> None:
+    """Neither in the store's name nor in its storage's."""
+    key = Key.generate()
+    storage = EncryptedStorage(Aes256GCMEncryptor(key))
+
+    told = repr(LocalFileMemoryProvider(root, storage=storage)) + repr(storage)
+
+    assert key.to_base64() not in told
+    assert str(root) in told

@@ -1,0 +1,25 @@
+"""What the tests of the store in local files share: a folder, and both ways of keeping it."""
+
+from pathlib import Path
+
+import pytest
+
+from factmem.encryption import Aes256GCMEncryptor
+from factmem.storage.base import Storage
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.simple import SimpleStorage
+from tests.providers.local_stores import KEY
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder that does not exist yet."""
+    return tmp_path / "memory" / "store"
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def storage(request: pytest.FixtureRequest) -> Storage:
+    """Run a test once in the clear and once encrypted."""
+    return (
+        SimpleStorage() if request.param == "plain" else EncryptedStorage(Aes256GCMEncryptor(KEY))
+    )

@@ -1,0 +1,249 @@
+"""Which of several places' facts hold."""
+
+import itertools
+import random
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from factmem.errors import StoredFactError
+from factmem.memory import AgentMemory
+from factmem.models import (
+    AnyFact,
+    Concept,
+    FactType,
+    MemoryScope,
+    MemoryScopeType,
+    MemorySubject,
+    MultipleFacts,
+    Place,
+)
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.resolution import PlacedFact, UnreadableConcept, resolve
+from factmem.scopes import MemoryScopesProfile
+from factmem.testing.clock import START, SettableClock
+from tests.memory.world import (
+    AGENT,
+    ALICE,
+    COMPANY,
+    DEVICE,
+    LANGUAGES,
+    PRODUCT,
+    THEME,
+    languages,
+    theme,
+)
+
+SUBJECTS = [ALICE, DEVICE, COMPANY]
+PROFILE = MemoryScopesProfile("bot", "chat", "my-app", "acme")
+SCOPES = PROFILE.scopes()
+PLACES = [Place(scope, subject) for subject in SUBJECTS for scope in SCOPES]
+
+
+def at(place: Place, fact: AnyFact) -> PlacedFact:
+    return PlacedFact(place, fact)
+
+
+def expected_winner(one: tuple[Place, int], other: tuple[Place, int]) -> Place:
+    """The rule in words of its own: subject, then scope, then age."""
+    (a, heard_a), (b, heard_b) = one, other
+    if SUBJECTS.index(a.subject) != SUBJECTS.index(b.subject):
+        return a if SUBJECTS.index(a.subject) < SUBJECTS.index(b.subject) else b
+    if SCOPES.index(a.scope) != SCOPES.index(b.scope):
+        return a if SCOPES.index(a.scope) < SCOPES.index(b.scope) else b
+    return a if heard_a > heard_b else b
+
+
+TABLE = [
+    (one, other, is_old)
+    for one, other in itertools.permutations(PLACES, 2)
+    for is_old in (False, True)
+]
+"""3 subjects x 4 scopes, each against each, the first saved before or after the second."""
+
+
+async def test_the_table_of_all_places_against_all() -> None:
+    """264 pairs, through a store: the most specific place wins, whichever was saved last."""
+    assert len(TABLE) == 12 * 11 * 2
+    for one, other, is_old in TABLE:
+        store = InMemoryProvider(clock=(clock := SettableClock()))
+        memory = AgentMemory(store, scopes=PROFILE, subjects=SUBJECTS)
+        order = [one, other] if is_old else [other, one]
+        heard = {}
+        for number, place in enumerate(order):
+            clock.advance()
+            heard[place.identity] = number
+            await store.save(theme(str(place)), place.subject, place.scope)
+
+        [fact] = await memory.current(THEME)
+
+        winner = expected_winner((one, heard[one.identity]), (other, heard[other.identity]))
+        assert fact.value == str(winner), (str(one), str(other), is_old)
+
+
+async def test_within_a_place_the_newest_wins() -> None:
+    """The order of saving decides, not what the fact says of its time."""
+    store = InMemoryProvider()
+    memory = AgentMemory(store, scopes=PROFILE, subjects=SUBJECTS)
+    for value, day in (("old", 3), ("new", 1)):
+        await store.save(theme(value, timestamp=START + timedelta(days=day)), ALICE, AGENT)
+
+    found = await memory.current(THEME, scopes=[AGENT])
+
+    assert [fact.value for fact in found] == ["new"]
+
+
+async def test_two_places_of_one_rank_are_decided_by_what_was_confirmed_last() -> None:
+    """Two products of one company: said again counts as newer."""
+    store = InMemoryProvider(clock=(clock := SettableClock()))
+    memory = AgentMemory(store, subjects=[ALICE])
+    one, other = MemoryScope.Product("one"), MemoryScope.Product("other")
+    for value, scope in (("first", one), ("second", other), ("first", one)):
+        clock.advance()
+        await store.save(theme(value), ALICE, scope)
+
+    for scopes in ([one, other], [other, one]):
+        [fact] = await memory.current(THEME, scopes=scopes)
+        assert fact.value == "first"
+
+
+def test_the_order_in_which_places_are_given_decides_nothing() -> None:
+    """Also where all else is equal: Koog let the order of a list decide."""
+    found = [at(place, theme(str(place), confirmed_at=START)) for place in PLACES]
+    found += [at(place, languages(str(place), "shared", confirmed_at=START)) for place in PLACES]
+    expected = resolve(found)
+    rng = random.Random(3)
+
+    for _ in range(50):
+        rng.shuffle(found)
+        resolved = resolve(found)
+        assert resolved.facts == expected.facts
+    assert [fact.concept.keyword for fact in expected.facts] == ["ide-theme", *["languages"] * 12]
+
+
+def test_the_values_of_all_places_are_united_and_each_is_there_once() -> None:
+    """A value that several places have stays with the most specific of them."""
+    agent, product = Place(AGENT, ALICE), Place(PRODUCT, ALICE)
+    company = Place(AGENT, COMPANY)
+    found = [
+        at(company, languages("German", "Korean")),
+        at(product, languages("English", "Korean")),
+        at(agent, languages("Korean")),
+        at(agent, languages("French")),
+    ]
+
+    resolved = resolve(found)
+
+    held = [(placed.place, placed.fact.values) for placed in resolved.placed]
+    assert held == [
+        (agent, ("Korean",)),
+        (agent, ("French",)),
+        (product, ("English",)),
+        (company, ("German",)),
+    ]
+    assert resolved.placed[2].fact.id == found[1].fact.id
+
+
+def test_equal_values_are_equal_by_their_json() -> None:
+    concept = Concept("sizes", "Sizes", FactType.MULTIPLE, value_type=dict[str, int])
+    one = MultipleFacts(concept, ({"a": 1, "b": 2},))
+    other = MultipleFacts(concept, ({"b": 2, "a": 1}, {"a": 2}))
+
+    resolved = resolve([at(PLACES[0], one), at(PLACES[1], other)])
+
+    assert [fact.values for fact in resolved.facts] == [({"a": 1, "b": 2},), ({"a": 2},)]
+
+
+def test_the_most_specific_place_says_whether_one_value_holds_or_many() -> None:
+    """An application that changed its mind has both kinds stored."""
+    many = Concept("ide-theme", "Themes", FactType.MULTIPLE)
+    specific, general = PLACES[0], PLACES[5]
+
+    one = resolve([at(general, MultipleFacts(many, ("a", "b"))), at(specific, theme("c"))])
+    united = resolve([at(general, theme("c")), at(specific, MultipleFacts(many, ("a", "c")))])
+
+    assert [fact.values for fact in one.facts] == [("c",)]
+    assert [fact.values for fact in united.facts] == [("a", "c")]
+
+
+def unreadable(place: Place, keyword: str = "ide-theme") -> UnreadableConcept:
+    return UnreadableConcept(place, keyword, StoredFactError("does not fit"))
+
+
+@pytest.mark.parametrize(
+    ("misfit", "values"),
+    [(0, []), (5, ["c"]), (11, ["c"])],
+)
+def test_what_cannot_be_read_hides_what_is_less_specific(misfit: int, values: list[str]) -> None:
+    """The company's value in place of Alice's own would be a wrong one."""
+    resolved = resolve([at(PLACES[4], theme("c"))], [unreadable(PLACES[misfit])])
+
+    assert [fact.values[0] for fact in resolved.facts] == values
+    assert [each.place for each in resolved.unreadable] == [PLACES[misfit]]
+
+
+def test_many_values_stay_where_some_cannot_be_read() -> None:
+    found = [at(PLACES[4], languages("Korean")), at(PLACES[4], theme("dark"))]
+
+    resolved = resolve(found, [unreadable(PLACES[0], "languages")])
+
+    assert [fact.values for fact in resolved.facts] == [("dark",), ("Korean",)]
+
+
+def test_a_provider_that_gives_several_values_is_read_by_the_last() -> None:
+    """Against its contract; the newest still wins."""
+    found = [at(PLACES[0], theme(value)) for value in ("old", "new")]
+
+    assert [fact.values for fact in resolve(found).facts] == [("new",)]
+
+
+def scope_types(profile: MemoryScopesProfile, *choices: Any) -> list[str]:
+    return [str(scope) for scope in profile.scopes(choices or None)]
+
+
+def test_a_profile_maps_types_to_scopes() -> None:
+    """A type without a name is passed over on load and refused on save."""
+    profile = MemoryScopesProfile(agent="bot", product="my-app")
+
+    assert scope_types(profile) == ["agent/bot", "product/my-app"]
+    assert scope_types(profile, MemoryScopeType.FEATURE) == []
+    assert scope_types(profile, MemoryScopeType.PRODUCT, MemoryScope.Feature("x")) == [
+        "product/my-app",
+        "feature/x",
+    ]
+    assert profile.writable(MemoryScopeType.AGENT) == MemoryScope.Agent("bot")
+    with pytest.raises(ValueError, match=r"'feature'.*MemoryScopesProfile\(feature=\.\.\.\)"):
+        profile.writable(MemoryScopeType.FEATURE)
+    with pytest.raises(ValueError, match="empty"):
+        MemoryScopesProfile(agent=" ")
+
+
+def values_of(facts: Sequence[Any]) -> list[object]:
+    return [value for fact in facts for value in fact.values]
+
+
+async def test_the_example_of_the_documentation() -> None:
+    """Alice's own choice, her device's, and the house style of her company."""
+    store = InMemoryProvider()
+    memory = AgentMemory(store, scopes=PROFILE, subjects=[ALICE, DEVICE, COMPANY])
+    await store.save(theme("light"), COMPANY, MemoryScope.CrossProduct("acme"))
+    await store.save(languages("English"), COMPANY, MemoryScope.CrossProduct("acme"))
+    await store.save(theme("dim"), DEVICE, MemoryScope.Product("my-app"))
+    await store.save(languages("Korean", "English"), ALICE, MemoryScope.Product("my-app"))
+
+    assert values_of(await memory.current(THEME)) == ["dim"]
+    await store.save(theme("dark"), ALICE, MemoryScope.Product("my-app"))
+    assert values_of(await memory.current(THEME)) == ["dark"]
+    await store.save(theme("solarized"), ALICE, MemoryScope.Agent("bot"))
+    assert values_of(await memory.current(THEME)) == ["solarized"]
+    assert values_of(await memory.current(LANGUAGES)) == ["Korean", "English"]
+
+
+def subject_order(subject: MemorySubject) -> int:
+    return subject.priority_level
+
+
+def test_everything_is_the_least_specific_subject() -> None:
+    assert max([*SUBJECTS, MemorySubject.EVERYTHING], key=subject_order) is MemorySubject.EVERYTHING

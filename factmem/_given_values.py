@@ -16,6 +16,8 @@ MAX_VALUE = 2_000
 """The longest value, in bytes of JSON, that is taken from a model."""
 MAX_LIST = 50
 """The most values that one item may hold."""
+MAX_DEPTH = 4
+"""How deep a value may be nested where the application gave no type."""
 
 _ANY_JSON: object = JsonValue
 _NOTHING = frozenset(
@@ -53,10 +55,12 @@ def _one_value(raw: JsonValue, concept: AnyConcept) -> tuple[Canonical, object]:
     """Return a value with its canonical form."""
     raw = raw.strip() if isinstance(raw, str) else raw
     is_text = concept.codec.is_plain_text
-    if isinstance(raw, str) and (is_text or concept.value_type is _ANY_JSON):
-        if not raw or raw.casefold().rstrip(".") in _NOTHING:
-            raise ValueError("is empty")
-    elif is_text and isinstance(raw, bool | int | float):
+    is_free = is_text or concept.value_type is _ANY_JSON
+    if is_free and (raw in ("", [], {}) or _says_nothing(raw)):
+        raise ValueError("is empty")
+    if is_free and _is_deeper(raw, MAX_DEPTH):
+        raise ValueError(f"is nested deeper than {MAX_DEPTH} levels, and no type asks for it")
+    if is_text and isinstance(raw, bool | int | float):
         raw = to_json(raw).decode()
     try:
         if len(to_json(raw)) > MAX_VALUE:
@@ -67,6 +71,15 @@ def _one_value(raw: JsonValue, concept: AnyConcept) -> tuple[Canonical, object]:
     except ValueError:
         message = "does not fit the concept's type"
     raise ValueError(message)
+
+
+def _says_nothing(raw: JsonValue) -> bool:
+    return isinstance(raw, str) and raw.casefold().rstrip(".") in _NOTHING
+
+
+def _is_deeper(raw: JsonValue, levels: int) -> bool:
+    parts = raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else ()
+    return levels < 0 or any(_is_deeper(part, levels - 1) for part in parts)
 
 
 def _loaded(raw: JsonValue, concept: AnyConcept) -> object:

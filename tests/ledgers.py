@@ -1,0 +1,281 @@
+"""Random ledgers for Hypothesis, and a naive model of what is current in them."""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from factmem.entries import Entry, ForgottenItem, SourceEntry, StoredFact, source_of
+from factmem.ledger import Condition, Ledger
+from factmem.values import canonical
+
+searched = settings(max_examples=int(os.environ.get("LEDGERS", "60")), deadline=None)
+"""How many ledgers a property is tried with; `LEDGERS=5000` looks harder."""
+
+KEYWORDS = ["theme", "languages"]
+SOURCES: list[SourceEntry] = [
+    {"kind": "user", "conversation": "chat"},
+    {"kind": "user", "conversation": "mail"},
+    {"kind": "tool", "quote": "said a and 1"},
+]
+
+
+def stamp(second: int) -> str:
+    """The time of one of the first hundred seconds."""
+    return f"2001-02-03T04:{second // 60:02d}:{second % 60:02d}.000000Z"
+
+
+def saved(
+    *values: Any, fact_id: str = "one", kind: str = "MULTIPLE", keyword: str = "k", **more: Any
+) -> Any:
+    """A stored fact; without values, one of which all were purged."""
+    fact: dict[str, Any] = {"id": fact_id, "keyword": keyword, "type": kind}
+    fact |= {"description": f"About {keyword}", "timestamp": stamp(0)}
+    if values:
+        fact |= {"value": values[0]} if kind == "SINGLE" else {"values": list(values)}
+    return fact | more
+
+
+def entry(second: int, *facts: Any) -> Entry:
+    """An entry that saves facts."""
+    return {"at": stamp(second), "facts": list(facts)}
+
+
+@dataclass
+class Step:
+    """What was done: a save, or a forgetting with its condition; and the entry it became."""
+
+    entry: Entry
+    condition: Condition | None = None
+
+
+seconds = st.integers(0, 90)
+VALUES: list[JsonValue] = ["a", "b", "c", 1, True, 1.0, [1, "a"], {"x": 1, "y": 2}, 2**70, None]
+values = st.sampled_from(VALUES)
+
+
+ids = st.sampled_from(["one", "two", "three", *(f"id-{number}" for number in range(12))])
+topics = st.sampled_from([(word, text) for word in KEYWORDS for text in ("Old", "New")])
+extras = st.sampled_from(
+    [
+        {**importance, **source}
+        for importance in ({}, {"importance": 0.0}, {"importance": 0.7}, {"importance": 1.0})
+        for source in ({}, *({"source": source} for source in SOURCES))
+    ]
+)
+expiries = st.none() | st.none() | seconds
+
+
+@st.composite
+def facts(draw: st.DrawFn) -> StoredFact:
+    """Draw a fact; ids come again, as they do where facts are copied with `replace`."""
+    (keyword, description), expires = draw(topics), draw(expiries)
+    found = draw(st.lists(values, min_size=1, max_size=3))
+    fact: Any = {"id": draw(ids), "keyword": keyword, "description": description}
+    fact |= {"type": "MULTIPLE", "timestamp": stamp(len(found) + len(str(found)) % 60)}
+    fact |= {"values": found} | draw(extras)
+    if draw(st.booleans()):
+        fact |= {"type": "SINGLE", "value": fact.pop("values")[0]}
+    if expires is not None:
+        fact["expires_at"] = stamp(expires)
+    drawn: StoredFact = fact
+    return drawn
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> Condition:
+    """Draw a condition of at least one part."""
+    parts: dict[str, Any] = {
+        "keyword": draw(st.sampled_from(KEYWORDS)),
+        "key": draw(values.map(canonical)),
+        "fact_id": draw(st.sampled_from(["one", "two", "three"])),
+        "source": draw(st.sampled_from([source_of(each) for each in SOURCES])),
+        "older_than": stamp(draw(seconds)),
+    }
+    chosen = draw(st.sets(st.sampled_from(sorted(parts)), min_size=1, max_size=3))
+    if "key" in chosen:
+        chosen.add("keyword")
+    return Condition(**{name: parts[name] for name in chosen})
+
+
+@st.composite
+def ledgers(draw: st.DrawFn, max_size: int = 10) -> list[Step]:
+    """Draw what was done to a place, by a clock that is set back at times."""
+    ledger, second, steps = Ledger(), 20, list[Step]()
+    for kind in draw(st.lists(st.sampled_from("ssssf"), min_size=1, max_size=max_size)):
+        second = min(90, max(0, second + draw(st.integers(-6, 12))))
+        at = stamp(second)
+        if kind == "s":
+            entry: Entry = {"at": at, "facts": draw(st.lists(facts(), min_size=1, max_size=2))}
+            step = Step(entry)
+        else:
+            condition = draw(conditions())
+            now = max(at, ledger.recorded_at)
+            step = Step({"at": at, "forget": ledger.matching(condition, now)}, condition)
+        ledger.apply(step.entry)
+        steps.append(step)
+    return steps
+
+
+def moments(entries: Iterable[Entry], since: str = "") -> list[str]:
+    """Every time at which something may change in a ledger, the first moment and the last."""
+    found = {since or stamp(0), stamp(99)}
+    for each in entries:
+        found.add(each["at"])
+        found.update(fact["expires_at"] for fact in each.get("facts", ()) if "expires_at" in fact)
+    return sorted(then for then in found if then >= since)
+
+
+def entries_of(steps: Iterable[Step]) -> list[Entry]:
+    """The entries alone."""
+    return [step.entry for step in steps]
+
+
+def shown(ledger: Ledger, now: str) -> list[tuple[Any, ...]]:
+    """Every current item of a ledger with what is known of it: by keyword, oldest first."""
+    return [
+        (
+            keyword,
+            (topic.description, topic.fact_type),
+            item.value,
+            item.fact_id,
+            item.timestamp,
+            item.importance,
+            item.expires_at,
+            item.confirmed_at,
+            list(item.sources),
+        )
+        for keyword, topic, items in _current(ledger, now)
+        for item in items
+    ]
+
+
+def names(ledger: Ledger, now: str) -> list[ForgottenItem]:
+    """What forgettings call the current items, in the same order."""
+    return [
+        (keyword, item.fact_id, item.position)
+        for keyword, _, items in _current(ledger, now)
+        for item in items
+    ]
+
+
+def _current(ledger: Ledger, now: str) -> list[tuple[str, Any, list[Any]]]:
+    topics = [
+        (keyword, topic, [item for item in topic.items.values() if item.is_alive(now)])
+        for keyword, topic in ledger._topics.items()
+    ]
+    return sorted((each for each in topics if each[2]), key=lambda each: each[2][0].number)
+
+
+@dataclass
+class NaiveItem:
+    """One current value and all that is known of it."""
+
+    keyword: str
+    value: Any
+    fact: StoredFact
+    position: int
+    latest: StoredFact
+    confirmed_at: str
+    sources: list[Any] = field(default_factory=list)
+
+    def is_alive(self, now: str) -> bool:
+        return "expires_at" not in self.latest or now < self.latest["expires_at"]
+
+    def is_of(self, fact: StoredFact, value: Any) -> bool:
+        return self.keyword == fact["keyword"] and _same(self.value, value)
+
+
+@dataclass
+class NaiveStore:
+    """The rule of design, told with lists and loops."""
+
+    items: list[NaiveItem] = field(default_factory=list)
+    types: dict[str, tuple[str, str]] = field(default_factory=dict)
+    now: str = ""
+
+    def run(self, steps: Iterable[Step]) -> "NaiveStore":
+        for step in steps:
+            self.now = max(self.now, step.entry["at"])
+            self.items = [item for item in self.items if item.is_alive(self.now)]
+            if step.condition is not None:
+                self.forget(step.condition)
+            for fact in step.entry.get("facts", ()):
+                self.save(fact)
+                self.items = [item for item in self.items if item.is_alive(self.now)]
+        return self
+
+    def save(self, fact: StoredFact) -> None:
+        self.types[fact["keyword"]] = (fact["description"], fact["type"])
+        if fact["type"] == "SINGLE":
+            self.items = [
+                item
+                for item in self.items
+                if item.keyword != fact["keyword"] or item.is_of(fact, fact["value"])
+            ]
+        for value in [fact["value"]] if "value" in fact else fact["values"]:
+            found = [
+                item for item in self.items if item.is_of(fact, value) and item.is_alive(self.now)
+            ]
+            if found:
+                (item,) = found
+                item.latest, item.confirmed_at = fact, self.now
+                if fact.get("source") not in item.sources:
+                    item.sources.append(fact.get("source"))
+            else:
+                self.items.append(
+                    NaiveItem(fact["keyword"], value, fact, 0, fact, self.now, [fact.get("source")])
+                )
+
+    def forget(self, condition: Condition) -> None:
+        self.items = [item for item in self.items if not self.is_met(condition, item)]
+
+    def is_met(self, condition: Condition, item: NaiveItem) -> bool:
+        source = condition.source
+        return not (
+            (condition.keyword is not None and item.keyword != condition.keyword)
+            or (condition.key is not None and canonical(item.value) != condition.key)
+            or (condition.fact_id is not None and item.fact["id"] != condition.fact_id)
+            or (condition.older_than is not None and item.confirmed_at >= condition.older_than)
+            or (
+                source is not None
+                and any(
+                    found is None
+                    or found["kind"] != source.kind
+                    or (source.conversation or found.get("conversation"))
+                    != found.get("conversation")
+                    or (source.quote or found.get("quote")) != found.get("quote")
+                    for found in item.sources
+                )
+            )
+        )
+
+    def shown(self, now: str) -> list[tuple[Any, ...]]:
+        """Every current item with what is known of it: by keyword, oldest first."""
+        alive = [item for item in self.items if item.is_alive(now)]
+        keywords = dict.fromkeys(item.keyword for item in alive)
+        return [
+            (
+                item.keyword,
+                self.types[item.keyword],
+                item.value,
+                item.fact["id"],
+                item.fact["timestamp"],
+                item.latest.get("importance", 0.5),
+                item.latest.get("expires_at"),
+                item.confirmed_at,
+                item.sources,
+            )
+            for keyword in keywords
+            for item in alive
+            if item.keyword == keyword
+        ]
+
+
+def _same(one: Any, other: Any) -> bool:
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

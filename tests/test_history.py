@@ -1,0 +1,307 @@
+"""History: told, and taken out without a change to what is read."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem._trace import Trace
+from factmem.entries import Entry, encoded_entry
+from factmem.history import compacted, history, history_share, purged
+from factmem.ledger import Condition, Ledger
+from factmem.models import Concept, FactType
+from factmem.provider import HistoryAction
+from tests.ledgers import (
+    Step,
+    conditions,
+    entries_of,
+    entry,
+    ledgers,
+    moments,
+    names,
+    saved,
+    searched,
+    seconds,
+    shown,
+    stamp,
+)
+
+
+def views(entries: list[Entry], moments: list[str]) -> list[Any]:
+    """All that can be read of a ledger at some moments, with the names of the items."""
+    found: list[Any] = []
+    for then in moments:
+        ledger = Ledger(entries, until=then)
+        found.append((shown(ledger, then), names(ledger, then)))
+    return found
+
+
+def left(entries: list[Entry | None]) -> list[Entry]:
+    """The entries that are left."""
+    return [each for each in entries if each is not None]
+
+
+@searched
+@given(ledgers(), seconds)
+def test_compaction_changes_nothing_that_is_read_since(steps: list[Step], second: int) -> None:
+    """Now or as of any moment from the cutoff on: values, ids, times, sources, names, order."""
+    entries = entries_of(steps)
+
+    rest = compacted(entries, stamp(second))
+
+    assert len(rest) == len(entries)
+    times = moments(entries, since=stamp(second))
+    assert views(left(rest), times) == views(entries, times)
+
+
+@searched
+@given(ledgers(), seconds)
+def test_compaction_leaves_no_history_before(steps: list[Step], second: int) -> None:
+    """Every value that is left lived on after the cutoff, and so did what forgettings name."""
+    cutoff = stamp(second)
+    entries = entries_of(steps)
+
+    trace = Trace(left(compacted(entries, cutoff)))
+
+    assert not [life for life in trace.lives if life.is_dead(cutoff)]
+    assert len(list(trace.lives)) == len([x for x in Trace(entries).lives if not x.is_dead(cutoff)])
+    assert history_share(left(compacted(entries, cutoff)), cutoff) == 0
+
+
+@searched
+@given(ledgers(), seconds, seconds)
+def test_compaction_can_be_repeated(steps: list[Step], first: int, second: int) -> None:
+    """With the same cutoff nothing is left to do, and an entry that did not change is the same."""
+    entries, cutoff = entries_of(steps), stamp(max(first, second))
+    once = left(compacted(entries, stamp(min(first, second))))
+    twice = left(compacted(once, cutoff))
+
+    again = compacted(twice, cutoff)
+
+    assert all(new is old for new, old in zip(again, twice, strict=True))
+    times = moments(entries, since=cutoff)
+    assert views(twice, times) == views(entries, times)
+
+
+@searched
+@given(ledgers(), ledgers())
+def test_a_compacted_ledger_goes_on_as_before(steps: list[Step], later: list[Step]) -> None:
+    """What is saved and forgotten afterwards has the same effect."""
+    entries = entries_of(steps)
+    end = Ledger(entries).recorded_at
+    rest = left(compacted(entries, end))
+
+    for each in (entries, rest):
+        ledger = Ledger(each)
+        for step in later:
+            entry = step.entry.copy()
+            entry["at"] = max(end, entry["at"])
+            if step.condition is not None:
+                entry["forget"] = ledger.matching(step.condition, entry["at"])
+            ledger.apply(entry)
+            each.append(entry)
+
+    times = moments(entries, since=end)
+    assert [view[0] for view in views(rest, times)] == [view[0] for view in views(entries, times)]
+
+
+@searched
+@given(ledgers(), conditions(), seconds)
+def test_purging_takes_what_meets_the_condition_and_nothing_else(
+    steps: list[Step], condition: Condition, second: int
+) -> None:
+    """What is current stays; every past is as it was but for the purged values."""
+    entries = entries_of(steps)
+    now = max(stamp(second), Ledger(entries).recorded_at)
+    before = Trace(entries)
+    dead = [life for life in before.lives if life.is_dead(now)]
+    keys = {
+        (life.keyword, life.key)
+        for life in dead
+        if condition.is_met_by(life.keyword, life.key, life.item)
+    }
+    gone = {life.item.number for life in dead if (life.keyword, life.key) in keys}
+
+    rest = left(purged(entries, condition, now))
+
+    assert (shown(Ledger(rest), now), names(Ledger(rest), now)) == (
+        shown(Ledger(entries), now),
+        names(Ledger(entries), now),
+    )
+    for then in moments(entries):
+        past = _numbered(Ledger(entries, until=then), then)
+        kept = [told for number, told in past if number not in gone]
+        found = [told for _, told in _numbered(Ledger(rest, until=then), then)]
+        assert sorted(found, key=str) == sorted(kept, key=str)
+
+
+def _numbered(ledger: Ledger, now: str) -> list[tuple[int, Any]]:
+    """Each current item with its number, as both folds of a ledger number them alike."""
+    return [
+        (item.number, (keyword, item.value, item.fact_id, item.timestamp, item.confirmed_at))
+        for keyword, topic in ledger._topics.items()
+        for item in topic.items.values()
+        if item.is_alive(now)
+    ]
+
+
+tokens = st.sampled_from([f"token-{letter}" for letter in "abcdef"])
+
+
+@st.composite
+def secrets(draw: st.DrawFn) -> list[Entry]:
+    """Draw a ledger of texts that are found again in its bytes, quoted in their sources."""
+    entries: list[Entry] = []
+    ledger = Ledger()
+    for second in range(draw(st.integers(1, 8))):
+        if draw(st.integers(0, 3)):
+            values = draw(st.lists(tokens, min_size=1, max_size=3, unique=True))
+            kind = draw(st.sampled_from(["SINGLE", "MULTIPLE"]))
+            keyword = draw(st.sampled_from("jk"))
+            values = values[:1] if kind == "SINGLE" else values
+            quote = {"kind": "user", "quote": f"I said {values}"}
+            fact = saved(*values, fact_id=f"f{second}", kind=kind, keyword=keyword, source=quote)
+            entries.append(entry(second, fact))
+        else:
+            condition = Condition("k", draw(tokens))
+            forgotten = ledger.matching(condition, stamp(second))
+            entries.append({"at": stamp(second), "forget": forgotten})
+        ledger.apply(entries[-1])
+    return entries
+
+
+@searched
+@given(secrets(), tokens)
+def test_no_byte_of_a_purged_value_is_left(entries: list[Entry], token: str) -> None:
+    """But in the quote of something that is current, or under another keyword."""
+    now = stamp(99)
+    forgotten = Ledger(entries).matching(Condition("k", token), now)
+    entries.append({"at": stamp(50), "forget": forgotten})
+
+    rest = left(purged(entries, Condition("k", token), now))
+
+    for save in (save for saves in Trace(rest).saved for save in saves):
+        fact = save.fact
+        if fact["keyword"] == "k":
+            assert token not in [fact.get("value"), *fact.get("values", [])]
+            if all(value.life.is_dead(now) for value in save.values):
+                assert token.encode() not in encoded_entry(entry(0, fact))
+
+
+def test_no_cutoff_keeps_all() -> None:
+    """That is the default of a store: history stays."""
+    entries = [entry(1, saved("a", kind="SINGLE")), entry(2, saved("b", kind="SINGLE"))]
+
+    rest = compacted(entries, None)
+
+    assert all(new is old for new, old in zip(rest, entries, strict=True))
+
+
+def test_what_is_left_of_entries() -> None:
+    """Positions for the values that stay, a stub for the description, names for what is left."""
+    later: Any = {"at": stamp(4), "link": "kept as it is"}
+    entries: list[Entry] = [
+        entry(1, saved("a", "b", "c"), saved("x", keyword="other", fact_id="three")),
+        entry(2, saved("d", fact_id="two", description="Newer")),
+        {"at": stamp(3), "forget": [("k", "one", 0), ("k", "two", 0)]},
+        later,
+        {"at": stamp(5), "forget": [("k", "one", 2), ("other", "three", 0)]},
+    ]
+
+    rest = compacted(entries, stamp(4))
+
+    assert rest == [
+        entry(1, saved("b", "c", positions=[1, 2]), saved("x", keyword="other", fact_id="three")),
+        entry(2, saved(fact_id="two", description="Newer")),
+        None,
+        later,
+        entries[4],
+    ]
+    assert rest[3] is later
+    assert rest[4] is entries[4]
+
+
+def test_a_clock_that_went_back_is_mended_where_its_entry_stays() -> None:
+    """Entries count as recorded no earlier than those before them, even when those are gone."""
+    entries: list[Entry] = [
+        entry(9, saved("a", kind="SINGLE")),
+        entry(2, saved("b", kind="SINGLE")),
+    ]
+
+    assert compacted(entries, stamp(9)) == [None, entry(9, saved("b", kind="SINGLE"))]
+
+
+def test_a_purged_save_leaves_a_stub_as_long_as_it_replaces_something() -> None:
+    """The stub goes with what it replaced."""
+    entries: list[Entry] = [
+        entry(1, saved("a", kind="SINGLE", importance=0.9)),
+        entry(2, saved("b", kind="SINGLE", fact_id="two", importance=0.9)),
+        {"at": stamp(3), "forget": [("k", "two", 0)]},
+    ]
+
+    rest = purged(entries, Condition("k", "b"), stamp(3))
+
+    assert rest == [entries[0], entry(2, saved(kind="SINGLE", fact_id="two")), None]
+    assert compacted(left(rest), stamp(3)) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("second", "share"), [(0, 0.0), (2, 0.25), (3, 0.5), (5, 0.5), (6, 0.75), (99, 0.75)]
+)
+def test_the_share_of_history(second: int, share: float) -> None:
+    """Of all values that were ever saved, those that are over at the cutoff."""
+    entries: list[Entry] = [
+        entry(1, saved("a", kind="SINGLE")),
+        entry(2, saved("b", kind="SINGLE", expires_at=stamp(3))),
+        entry(4, saved("c", "d")),
+        {"at": stamp(6), "forget": [("k", "one", 1)]},
+    ]
+
+    assert history_share(entries, stamp(second)) == share
+    assert history_share([], stamp(second)) == 0
+
+
+@searched
+@given(ledgers())
+def test_every_save_and_forgetting_is_told_once(steps: list[Step]) -> None:
+    """In order, with the time that it counts as recorded at."""
+    entries = entries_of(steps)
+    concept = Concept("theme", "Anything", FactType.MULTIPLE, value_type=Any)
+    expected: list[Any] = []
+    for each in entries:
+        expected += [fact["id"] for fact in each.get("facts", []) if fact["keyword"] == "theme"]
+        if ids := [name[1] for name in each.get("forget", []) if name[0] == "theme"]:
+            expected.append(tuple(dict.fromkeys(ids)))
+
+    told = history(entries, concept)
+
+    assert [one.fact.id if one.fact else one.forgotten for one in told] == expected
+    assert [one.recorded_at for one in told] == sorted(one.recorded_at for one in told)
+
+
+@searched
+@given(ledgers())
+def test_a_save_is_a_confirmation_if_all_of_it_was_current(steps: list[Step]) -> None:
+    """Whatever else the ledger holds: other keywords, ids that come again."""
+    entries = entries_of(steps)
+    trace = Trace(entries)
+    concept = Concept("theme", "Anything", FactType.MULTIPLE, value_type=Any)
+
+    told = [one.action for one in history(entries, concept) if one.fact]
+
+    assert told == [
+        HistoryAction.SAVED if any(value.is_new for value in save.values) else "confirmed"
+        for saves in trace.saved
+        for save in saves
+        if save.fact["keyword"] == "theme"
+    ]
+
+
+def test_a_save_of_which_nothing_is_left_is_not_told() -> None:
+    """A stub is there for the ledger."""
+    entries = [entry(1, saved("a")), entry(2, saved(fact_id="two"))]
+
+    told = history(entries, Concept("k", "Anything", FactType.MULTIPLE))
+
+    assert [one.fact.values for one in told if one.fact] == [("a",)]

@@ -1,0 +1,245 @@
+"""What is current: the ledger against a naive model, and the cases that a reader asks about."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from factmem.entries import Entry, moment
+from factmem.errors import StoredFactError
+from factmem.ledger import Condition, Ledger
+from factmem.models import Concept, FactSource, FactType, SourceKind
+from tests.ledgers import (
+    KEYWORDS,
+    NaiveStore,
+    Step,
+    conditions,
+    entries_of,
+    entry,
+    ledgers,
+    moments,
+    names,
+    saved,
+    searched,
+    seconds,
+    shown,
+    stamp,
+)
+
+
+def current(*entries: Entry, second: int = 99) -> list[Any]:
+    """The values that are current."""
+    return [item[2] for item in shown(Ledger(entries), stamp(second))]
+
+
+@searched
+@given(ledgers())
+def test_the_ledger_does_what_a_naive_model_does(steps: list[Step]) -> None:
+    """Saves, confirmations, SINGLE over MULTIPLE and back, forgetting, expiry, clocks set back."""
+    ledger, naive = Ledger(entries_of(steps)), NaiveStore().run(steps)
+
+    for now in moments(entries_of(steps), since=naive.now):
+        assert shown(ledger, now) == naive.shown(now)
+
+
+@searched
+@given(ledgers(), seconds)
+def test_the_past_is_what_was_recorded_up_to_then(steps: list[Step], second: int) -> None:
+    """`until` folds the entries that count as recorded by then, and no other."""
+    then, recorded, known = stamp(second), "", list[Step]()
+    for step in steps:
+        recorded = max(recorded, step.entry["at"])
+        if recorded <= then:
+            known.append(step)
+
+    ledger = Ledger(entries_of(steps), until=then)
+
+    assert shown(ledger, then) == NaiveStore().run(known).shown(then)
+
+
+@searched
+@given(ledgers())
+def test_each_current_item_has_a_name_of_its_own(steps: list[Step]) -> None:
+    """A forgetting names one item, although ids of facts come again."""
+    ledger = Ledger(entries_of(steps))
+
+    found = names(ledger, "")
+
+    assert len(found) == len(set(found)) == len(ledger)
+
+
+@searched
+@given(ledgers(), conditions())
+def test_forgetting_takes_what_matches_and_nothing_else(
+    steps: list[Step], condition: Condition
+) -> None:
+    """The items that `matching` names are those that the naive model forgets."""
+    entries, naive = entries_of(steps), NaiveStore().run(steps)
+    forgotten = Ledger(entries).matching(condition, naive.now)
+    before = len(naive.shown(naive.now))
+    naive.forget(condition)
+
+    after = Ledger([*entries, {"at": naive.now, "forget": forgotten}])
+
+    assert shown(after, naive.now) == naive.shown(naive.now)
+    assert len(forgotten) == before - len(naive.shown(naive.now))
+
+
+@searched
+@given(ledgers())
+def test_facts_are_the_items(steps: list[Step]) -> None:
+    """`load` and `load_all` show every current item once, and nothing else."""
+    ledger = Ledger(entries_of(steps))
+    now = ledger.recorded_at
+    items = shown(ledger, now)
+
+    everything = [
+        (fact.concept.keyword, fact.id, value)
+        for fact in ledger.load_all((), now)
+        for value in fact.values
+    ]
+
+    types = {item[0]: item[1][1] for item in items}
+    for keyword in KEYWORDS:
+        own = [(item[3], item[2]) for item in items if item[0] == keyword]
+        assert _loaded(ledger, keyword, FactType.SINGLE, now) == own[-1:]
+        assert sorted(_loaded(ledger, keyword, FactType.MULTIPLE, now), key=str) == sorted(
+            own, key=str
+        )
+        last = own[-1:] if types.get(keyword) == "SINGLE" else own
+        told = [(fact_id, value) for key, fact_id, value in everything if key == keyword]
+        assert sorted(told, key=str) == sorted(last, key=str)
+    assert len(ledger.confirmations(now)) == len(items)
+
+
+def _loaded(ledger: Ledger, keyword: str, fact_type: FactType, now: str) -> list[tuple[str, Any]]:
+    concept = Concept(keyword, "Anything", fact_type, value_type=JsonValue)
+    return [(fact.id, value) for fact in ledger.load(concept, now) for value in fact.values]
+
+
+@searched
+@given(ledgers(), st.lists(seconds, min_size=10, max_size=10))
+def test_no_clock_decides_which_value_is_newest(steps: list[Step], times: list[int]) -> None:
+    """Without expiry and ages, the order of the ledger alone says what is current."""
+    plain: list[Entry] = []
+    for step in steps:
+        if "facts" in step.entry:
+            facts: list[Any] = [
+                {name: part for name, part in fact.items() if name != "expires_at"}
+                for fact in step.entry["facts"]
+            ]
+            plain.append({"at": step.entry["at"], "facts": facts})
+    moved: list[Entry] = [
+        {**each, "at": stamp(second)} for each, second in zip(plain, times, strict=False)
+    ]
+
+    def values(entries: list[Entry]) -> list[Any]:
+        return [(item[0], item[2], item[3]) for item in shown(Ledger(entries), stamp(99))]
+
+    assert values(moved) == values(plain[: len(moved)])
+
+
+def test_a_save_without_its_value_still_replaces() -> None:
+    """A SINGLE save of which the value was purged keeps what it replaced from coming back."""
+    replaced = [entry(1, saved("a", "b")), entry(2, saved(kind="SINGLE", fact_id="two"))]
+
+    assert current(*replaced) == []
+    assert current(*replaced, entry(3, saved("c"))) == ["c"]
+    assert current(entry(1, saved("a")), entry(2, saved())) == ["a"]
+
+
+def test_positions_are_those_of_the_values_that_are_left() -> None:
+    """A fact that lost values names the others as before."""
+    ledger = Ledger([entry(1, saved("b", "d", positions=[1, 3]))])
+
+    assert names(ledger, "") == [("k", "one", 1), ("k", "one", 3)]
+
+
+def test_a_fact_id_that_comes_again_gets_new_positions() -> None:
+    """Whatever it was first: many values, or the one value that many then joined."""
+    ledger = Ledger([entry(1, saved("a", "b")), entry(2, saved("c", "a"), saved("d"))])
+    joined = Ledger([entry(1, saved("a", kind="SINGLE")), entry(2, saved("b", "c"))])
+
+    assert [name[2] for name in names(ledger, "")] == [0, 1, 2, 4]
+    assert [name[2] for name in names(joined, "")] == [0, 1, 2]
+
+
+def test_a_fact_shows_what_holds_for_all_its_values() -> None:
+    """Values confirmed apart: the greatest importance, the earliest expiry, the latest time."""
+    ledger = Ledger(
+        [
+            entry(1, saved("a", "b", "c", expires_at=stamp(50), importance=0.6)),
+            entry(2, saved("b", fact_id="two", expires_at=stamp(40), importance=0.9)),
+            entry(3, saved("c", fact_id="three", importance=0.1)),
+        ]
+    )
+
+    (fact,) = ledger.load_all((), stamp(3))
+
+    assert (fact.importance, fact.expires_at) == (0.9, moment(stamp(40)))
+    assert fact.confirmed_at == moment(stamp(3))
+
+
+def test_the_first_source_is_shown_and_all_count() -> None:
+    """A fact shows where it comes from; a condition looks at every source of a value."""
+    chat, mail = {"kind": "user", "conversation": "chat"}, {"kind": "user", "conversation": "mail"}
+    ledger = Ledger([entry(1, saved("a", source=chat)), entry(2, saved("a", source=mail))])
+
+    (fact,) = ledger.load_all((), stamp(2))
+
+    assert fact.source == FactSource(SourceKind.USER, "chat")
+    assert ledger.matching(Condition(source=FactSource(SourceKind.USER, "chat")), "") == []
+    assert ledger.matching(Condition(source=FactSource(SourceKind.USER)), "") == [("k", "one", 0)]
+
+
+def test_text_is_told_as_text_and_all_else_as_json() -> None:
+    """`load_all` does not know types; a concept that is named gives its own."""
+    ledger = Ledger([entry(1, saved("a"), saved("b", 7, keyword="mixed"))])
+    named = Concept("k", "Named", FactType.MULTIPLE)
+
+    text, mixed = ledger.load_all((), stamp(1))
+
+    types: list[object] = [text.concept.value_type, mixed.concept.value_type]
+    assert types == [str, JsonValue]
+    assert text.concept.description == "About k"
+    assert ledger.load_all([named], stamp(1))[0].concept is named
+
+
+def test_what_does_not_fit_names_the_concept_only() -> None:
+    """The error says what was expected and what can be done, and quotes no value."""
+    ledger = Ledger([entry(1, saved({"pin": "1234"}))])
+
+    with pytest.raises(
+        StoredFactError, match=r"'k' is not a valid int \(int_type\).*load_all"
+    ) as e:
+        ledger.load(Concept("k", "A number", value_type=int), stamp(1))
+
+    assert "1234" not in str(e.value)
+
+
+def test_entries_of_later_versions_are_passed_over() -> None:
+    """They change nothing but the time."""
+    later: Any = {"at": stamp(5), "link": ["a", "b"]}
+    ledger = Ledger([entry(1, saved("a")), later])
+
+    assert len(ledger) == 1
+    assert ledger.recorded_at == stamp(5)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_current"),
+    [
+        (("k", "one", 0), True),
+        (("k", "one", 1), False),
+        (("k", "two", 0), False),
+        (("j", "one", 0), False),
+    ],
+)
+def test_an_item_is_found_by_its_name(name: Any, is_current: bool) -> None:
+    """By all of it, and only as long as it has not expired."""
+    ledger = Ledger([entry(1, saved("a", expires_at=stamp(9)))])
+
+    assert ledger.is_current(name, stamp(8)) is is_current
+    assert not ledger.is_current(name, stamp(9))

@@ -1,0 +1,1 @@
+"""The speed of the stores, beside a raw fsync, SQLite and LangGraph's SQLite store."""

@@ -1,0 +1,220 @@
+"""What is measured, each behind the same few calls: save one fact, save many, load one, load all.
+
+A fact is about 120 bytes of text under a concept with a description of 100 bytes. The SQL
+contenders keep what factmem would: keyword, description and value, in one row.
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+import aiosqlite
+from langgraph.store.sqlite.aio import AsyncSqliteStore  # type: ignore[import-untyped]
+
+from factmem.encryption import Aes256GCMEncryptor, Key
+from factmem.entries import encoded, stamped, stored
+from factmem.models import Concept, MemoryScope, MemorySubject, SingleFact
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.simple import SimpleStorage
+
+__all__ = ["CONTENDERS", "DESCRIPTION", "Contender", "value_of"]
+
+DESCRIPTION = (
+    "What the user said about this point when asked for it by the support agent last year. "
+    + "." * 14
+)
+KEY = Key.from_base64("A" * 43 + "=")
+USER = MemorySubject("user", "The user", 1, per_entity=True)
+PRODUCT = MemoryScope.Product("benchmark")
+
+
+def value_of(number: int) -> str:
+    """Return about 120 bytes that differ for each number."""
+    return f"Answer number {number}: ".ljust(120, "x")
+
+
+class Contender(Protocol):
+    """A store under measurement; `place` chooses one of many independent places."""
+
+    async def save(self, place: int, number: int) -> None: ...
+    async def save_many(self, place: int, numbers: Sequence[int]) -> None: ...
+    async def load(self, place: int, number: int) -> str: ...
+    async def load_all(self, place: int) -> int: ...
+
+
+class Factmem:
+    def __init__(self, provider: LocalFileMemoryProvider) -> None:
+        self._provider = provider
+
+    async def save(self, place: int, number: int) -> None:
+        await self._provider.save(_fact(number), USER.of(f"user-{place}"), PRODUCT)
+
+    async def save_many(self, place: int, numbers: Sequence[int]) -> None:
+        facts = [_fact(number) for number in numbers]
+        await self._provider.save_many(facts, USER.of(f"user-{place}"), PRODUCT)
+
+    async def load(self, place: int, number: int) -> str:
+        facts = await self._provider.load(_concept(number), _subject(place), PRODUCT)
+        return facts[0].value
+
+    async def load_all(self, place: int) -> int:
+        return len(await self._provider.load_all(_subject(place), PRODUCT))
+
+
+def _concept(number: int) -> Concept:
+    concept = _concepts.get(number)
+    if concept is None:
+        concept = _concepts[number] = Concept(f"concept-{number}", DESCRIPTION)
+    return concept
+
+
+def _subject(place: int) -> MemorySubject:
+    subject = _subjects.get(place)
+    if subject is None:
+        subject = _subjects[place] = USER.of(f"user-{place}")
+    return subject
+
+
+_concepts: dict[int, Concept] = {}
+_subjects: dict[int, MemorySubject] = {}
+
+
+def _fact(number: int) -> SingleFact[str]:
+    return SingleFact(Concept(f"concept-{number}", DESCRIPTION), value_of(number))
+
+
+@asynccontextmanager
+async def _plain(root: Path) -> AsyncIterator[Contender]:
+    async with LocalFileMemoryProvider(root / "plain", storage=SimpleStorage()) as provider:
+        yield Factmem(provider)
+
+
+@asynccontextmanager
+async def _encrypted(root: Path) -> AsyncIterator[Contender]:
+    storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
+    async with LocalFileMemoryProvider(root / "encrypted", storage=storage) as provider:
+        yield Factmem(provider)
+
+
+class RawFsync:
+    """Appends the bytes that factmem would write, and syncs them: no store can be faster."""
+
+    def __init__(self, root: Path) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._file = os.open(root / "raw", flags, 0o600)
+
+    async def save(self, place: int, number: int) -> None:
+        await self.save_many(place, [number])
+
+    async def save_many(self, place: int, numbers: Sequence[int]) -> None:
+        body = encoded([stored(_fact(number)) for number in numbers])
+        os.write(self._file, stamped(body, "2026-01-01T00:00:00.000000Z") + b"\n")
+        os.fsync(self._file)
+
+    async def load(self, place: int, number: int) -> str:
+        raise LookupError("a raw file cannot be asked")
+
+    async def load_all(self, place: int) -> int:
+        raise LookupError("a raw file cannot be asked")
+
+
+@asynccontextmanager
+async def _raw(root: Path) -> AsyncIterator[Contender]:
+    yield RawFsync(root)
+
+
+class Sqlite:
+    """The standard library's SQLite on the caller's thread: WAL, synchronous=FULL."""
+
+    def __init__(self, root: Path) -> None:
+        self._db = sqlite3.connect(root / "sqlite.db", isolation_level=None, timeout=60)
+        self._db.execute("pragma journal_mode=wal")
+        self._db.execute("pragma synchronous=full")
+        self._db.execute(
+            "create table if not exists facts (place int, keyword text, description text, "
+            "value text, primary key (place, keyword))"
+        )
+
+    async def save(self, place: int, number: int) -> None:
+        self._db.execute("insert or replace into facts values (?, ?, ?, ?)", _row(place, number))
+
+    async def save_many(self, place: int, numbers: Sequence[int]) -> None:
+        self._db.execute("begin")
+        rows = [_row(place, number) for number in numbers]
+        self._db.executemany("insert or replace into facts values (?, ?, ?, ?)", rows)
+        self._db.execute("commit")
+
+    async def load(self, place: int, number: int) -> str:
+        query = "select value from facts where place = ? and keyword = ?"
+        row = self._db.execute(query, (place, f"concept-{number}")).fetchone()
+        return str(row[0])
+
+    async def load_all(self, place: int) -> int:
+        query = "select keyword, description, value from facts where place = ?"
+        return len(self._db.execute(query, (place,)).fetchall())
+
+
+def _row(place: int, number: int) -> tuple[int, str, str, str]:
+    return place, f"concept-{number}", DESCRIPTION, value_of(number)
+
+
+@asynccontextmanager
+async def _sqlite(root: Path) -> AsyncIterator[Contender]:
+    yield Sqlite(root)
+
+
+class LangGraph:
+    """LangGraph's `AsyncSqliteStore`, switched to WAL and synchronous=FULL."""
+
+    def __init__(self, store: AsyncSqliteStore) -> None:
+        self._store = store
+
+    async def save(self, place: int, number: int) -> None:
+        await self._store.aput((f"user-{place}",), f"concept-{number}", _document(number))
+
+    async def save_many(self, place: int, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            await self.save(place, number)
+
+    async def load(self, place: int, number: int) -> str:
+        item = await self._store.aget((f"user-{place}",), f"concept-{number}")
+        if item is None:
+            raise LookupError(number)
+        return str(item.value["value"])
+
+    async def load_all(self, place: int) -> int:
+        return len(await self._store.asearch((f"user-{place}",), limit=1_000_000))
+
+
+def _document(number: int) -> dict[str, str]:
+    return {"description": DESCRIPTION, "value": value_of(number)}
+
+
+@asynccontextmanager
+async def _langgraph(root: Path) -> AsyncIterator[Contender]:
+    async with aiosqlite.connect(root / "langgraph.db", isolation_level=None) as db:
+        await db.execute("pragma journal_mode=wal")
+        await db.execute("pragma synchronous=full")
+        await db.execute("pragma busy_timeout=60000")
+        store = AsyncSqliteStore(db)
+        await store.setup()
+        yield LangGraph(store)
+
+
+CONTENDERS: dict[str, Callable[[Path], AbstractAsyncContextManager[Contender]]] = {
+    "raw fsync": _raw,
+    "sqlite": _sqlite,
+    "langgraph": _langgraph,
+    "factmem": _plain,
+    "factmem, encrypted": _encrypted,
+}
+
+
+def fact_json_size(number: int) -> int:
+    """Return the size of a fact's own JSON: what disk use is compared with."""
+    return len(json.dumps(stored(_fact(number)), ensure_ascii=False).encode())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 import aiosqlite
-from langgraph.store.sqlite.aio import AsyncSqliteStore  # type: ignore[import-untyped]
+from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from factmem.encryption import Aes256GCMEncryptor, Key
 from factmem.entries import encoded, stamped, stored

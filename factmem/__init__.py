@@ -60,13 +60,17 @@ from factmem.storage.simple import SimpleStorage
 
 if TYPE_CHECKING:
     from factmem.bundle import ExportReport, ImportReport, export_facts, import_facts
+    from factmem.compression import RetrieveFactsFromHistory
+    from factmem.detection import DetectionReport
     from factmem.koog import KoogReport, import_koog
     from factmem.llm.base import ChatModel, ChatResponse, Extraction, Usage
     from factmem.llm.openai import OpenAIChatModel
+    from factmem.memory import AgentMemory
     from factmem.scopes import MemoryScopesProfile
 
 __all__ = [
     "Aes256GCMEncryptor",
+    "AgentMemory",
     "AgentMemoryProvider",
     "AnyFact",
     "ChatModel",
@@ -75,6 +79,7 @@ __all__ = [
     "Concept",
     "CorruptJournalError",
     "DecryptionError",
+    "DetectionReport",
     "EncryptedStorage",
     "Encryption",
     "ErasureReceipt",
@@ -105,6 +110,7 @@ __all__ = [
     "OpenAIChatModel",
     "Place",
     "PlaceInfo",
+    "RetrieveFactsFromHistory",
     "SalvagedJournal",
     "SimpleStorage",
     "SingleFact",
@@ -125,9 +131,12 @@ __all__ = [
 
 _LATER = {
     "factmem.bundle": ("ExportReport", "ImportReport", "export_facts", "import_facts"),
+    "factmem.compression": ("RetrieveFactsFromHistory",),
+    "factmem.detection": ("DetectionReport",),
     "factmem.koog": ("KoogReport", "import_koog"),
     "factmem.llm.base": ("ChatModel", "ChatResponse", "Extraction", "Usage"),
     "factmem.llm.openai": ("OpenAIChatModel",),
+    "factmem.memory": ("AgentMemory",),
     "factmem.scopes": ("MemoryScopesProfile",),
 }
 """What is seldom needed, or takes long to import, comes when it is first asked for."""

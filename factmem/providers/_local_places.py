@@ -166,6 +166,7 @@ class LocalPlaces:
                 view.take(writer.append(identity, records), records)
             if purge:
                 self._rewrite(identity, writer, lambda entries: purged(entries, condition, now))
+                writer.drop_copies(identity)
         return len(forgotten)
 
     def erase(
@@ -208,7 +209,10 @@ class LocalPlaces:
             return self._rewrite(identity, writer, lambda entries: compacted(entries, cutoff))
 
     def _cutoff(self, keep_history: timedelta) -> str:
-        return stamp(moment(self._clock.now()) - keep_history)
+        try:
+            return stamp(moment(self._clock.now()) - keep_history)
+        except OverflowError:  # longer than there are years
+            return ""
 
     def _rewrite(
         self,

@@ -79,8 +79,8 @@ class LocalFileMemoryProvider:
         clock: TimeProvider = system_clock,
         keep_history: timedelta | None = None,
     ) -> None:
-        if keep_history is not None and keep_history < timedelta(0):
-            raise ValueError("keep_history is how long history is kept: give no negative span")
+        if keep_history is not None:
+            _check_span(keep_history)
         self._root = Path(root)
         self._journals = (storage or SimpleStorage()).open(self._root)
         self._clock = StoreClock(clock)
@@ -191,7 +191,10 @@ class LocalFileMemoryProvider:
         older_than: datetime | timedelta | None = None,
         purge: bool = False,
     ) -> int:
-        """See `FactStore.forget`. With `purge` the journal's file is written anew."""
+        """See `FactStore.forget`.
+
+        With `purge` the journal's file is written anew, and copies that `salvage` kept are removed.
+        """
         condition = condition_of(
             self._clock.now(),
             concept=concept,
@@ -240,6 +243,7 @@ class LocalFileMemoryProvider:
 
         What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
         """
+        _check_span(keep_history)
         identity = self._enter(subject, scope)
         return await self._work(lambda: self._places.compact(identity, keep_history))
 
@@ -357,6 +361,11 @@ class ProviderKeys:
         changes, at once: right for a changed passphrase, not for a key that got out.
         """
         await self._workers.run(lambda: self._slots.rotate(_encryption(key), rewrite=rewrite))
+
+
+def _check_span(keep_history: timedelta) -> None:
+    if keep_history < timedelta(0):
+        raise ValueError("keep_history is how long history is kept: give no negative span")
 
 
 def _encryption(key: Key | str | Encryption) -> Encryption:

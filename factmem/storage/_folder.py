@@ -7,14 +7,22 @@ line is the same, and what a reader concludes about damage only under the lock.
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import orjson
 
-from factmem.errors import CorruptJournalError, DecryptionError, StorageError, StoreBusyError
+from factmem.errors import (
+    CorruptJournalError,
+    DecryptionError,
+    KeyRequiredError,
+    StorageError,
+    StoreBusyError,
+    TamperedError,
+    WrongKeyError,
+)
 from factmem.storage import _anchor
 from factmem.storage._codec import Codec, compact, new_id
 from factmem.storage._files import Files
@@ -95,6 +103,7 @@ class JournalFolder:
     def forget_all(self) -> None:
         """Forget everything seen so far, and all locks: for a forked child, and for closing."""
         self._mutex = threading.Lock()
+        self._opening = threading.Lock()
         self._opened: _Opened | None = None
         self._places: dict[str, Place] = {}
         self._places_mutex = threading.Lock()
@@ -111,16 +120,26 @@ class JournalFolder:
             return self._codec()
 
     def _codec(self) -> Codec | None:
-        raw = self.files.content(MANIFEST)
         opened = self._opened
+        if opened is not None and self.files.content(MANIFEST) == opened.raw:
+            return opened.codec
+        # One thread at a time: none puts an older manifest back over a newer one, and a passphrase
+        # is derived once.
+        with self._opening:
+            return self._open()
+
+    def _open(self) -> Codec | None:
+        raw, opened = self._manifest_text(), self._opened
         if opened is not None and raw == opened.raw:
             return opened.codec
         if raw is None:
-            self._check_is_new()
             self._opened = None
             return None
         manifest = self._parsed(raw)
-        opened = _Opened(raw, manifest, self.mode.codec(manifest))
+        try:
+            opened = _Opened(raw, manifest, self.mode.codec(manifest))
+        except (KeyRequiredError, WrongKeyError, TamperedError) as exc:
+            raise type(exc)(f"At {self.files.path(MANIFEST)!r}: {exc}") from None
         with self._places_mutex:
             self._places.clear()
             self._opened = opened
@@ -136,16 +155,19 @@ class JournalFolder:
     def check_made(self) -> None:
         """Raise `StorageError` where there is no store, without asking for its key."""
         with self.errors_of(None):
-            if self.files.content(MANIFEST) is None:
-                self._check_is_new()
+            if self._manifest_text() is None:
                 raise StorageError(_NO_STORE)
 
-    def _check_is_new(self) -> None:
-        if any(".jsonl" in name or ".fmj" in name for name in self.files.names()):
-            raise CorruptJournalError(
-                f"The store has journals but no {self.files.path(MANIFEST)!r}: restore that file "
-                f"from a backup. Nothing was created over them"
-            )
+    def _manifest_text(self) -> bytes | None:
+        raw = self.files.content(MANIFEST)
+        if raw is None and any(".jsonl" in name or ".fmj" in name for name in self.files.names()):
+            raw = self.files.content(MANIFEST)  # somebody may have made the store meanwhile
+            if raw is None:
+                raise CorruptJournalError(
+                    f"The store has journals but no {self.files.path(MANIFEST)!r}: restore that "
+                    f"file from a backup. Nothing was created over them"
+                )
+        return raw
 
     def _parsed(self, raw: bytes) -> dict[str, Any]:
         path = self.files.path(MANIFEST)
@@ -379,13 +401,13 @@ class JournalFolder:
     # Locking
 
     @contextmanager
-    def exclusive(self) -> Iterator[FolderWriter]:
+    def exclusive(self) -> Generator[FolderWriter]:
         """See `Journals.exclusive`."""
         with self.locked():
             yield FolderWriter(self, self.codec())
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Generator[None]:
         """Hold the store's lock, whether or not the store can be opened."""
         mutex = self._mutex
         if not mutex.acquire(timeout=self._busy_timeout):
@@ -420,7 +442,7 @@ class JournalFolder:
     # Errors
 
     @contextmanager
-    def errors_of(self, file: str | None) -> Iterator[None]:
+    def errors_of(self, file: str | None) -> Generator[None]:
         """Raise what goes wrong with a journal's file, or with the store, in the public terms."""
         path = self.files.path("" if file is None else journal_path(file))
         try:

@@ -8,7 +8,7 @@ deleted file excludes nobody.
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from factmem.errors import StoreBusyError
@@ -23,7 +23,7 @@ _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "9p
 
 
 @contextmanager
-def held(path: str, timeout: float) -> Iterator[None]:
+def held(path: str, timeout: float) -> Generator[None]:
     """Hold the lock file `path`, made if it is not there; it is closed in forked children.
 
     Raises:

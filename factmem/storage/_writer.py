@@ -219,16 +219,33 @@ class FolderWriter:
             return ErasedJournal(0, key_destroyed=False)
         file = self._codec.file_name(name)
         with self._folder.errors_of(file):
-            names = self._files.names()
-            found = [each for each in names if each == file or each.startswith(f"{file}.")]
-            # A leftover of the passing name first: the others take that name on their way out.
-            found.sort(key=lambda each: each != f"{file}.tmp")
+            found = self._copies(file)
+            if file in self._files.names():
+                found.append(file)
             count = sum(self._remove(file, each) for each in found)
             # Also where nothing was found: whoever removed it may have died before this.
             self._files.sync_folder("journals")
             self._folder.distrust(file)
             self._folder.suspects.discard(file)
             return ErasedJournal(count, key_destroyed=bool(found) and self._codec.hides_names)
+
+    def drop_copies(self, name: JournalName) -> None:
+        """See `JournalWriter.drop_copies`."""
+        if self._codec is None:
+            return
+        file = self._codec.file_name(name)
+        with self._folder.errors_of(file):
+            for each in self._copies(file):
+                self._remove(file, each)
+            self._files.sync_folder("journals")
+
+    def _copies(self, file: str) -> list[str]:
+        """Return what stands beside a journal's file under its name.
+
+        A leftover of the passing name comes first: the others take that name on their way out.
+        """
+        found = [each for each in self._files.names() if each.startswith(f"{file}.")]
+        return sorted(found, key=lambda each: each != f"{file}.tmp")
 
     def _remove(self, file: str, each: str) -> int:
         """Remove a journal's file or a copy of it, and return how many bytes that freed."""

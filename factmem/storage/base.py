@@ -123,6 +123,10 @@ class JournalWriter(Protocol):
         """Remove a journal physically; nothing is removed where there is none."""
         ...
 
+    def drop_copies(self, name: JournalName) -> None:
+        """Remove what `salvage` and a rewrite that was killed left beside a journal's file."""
+        ...
+
     def salvage(self, name: JournalName) -> SalvagedJournal:
         """Keep a copy of a damaged journal's file and go on with the records that can be read."""
         ...

@@ -1,0 +1,340 @@
+"""What leaves a store in local files, how far, and what of it stays on the disk."""
+
+# ruff: noqa: ASYNC240 - the tests look at the disk themselves
+
+import shutil
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+
+from factmem.errors import CorruptJournalError, TamperedError
+from factmem.models import FactSource, SourceKind
+from factmem.provider import ErasureReceipt
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage.base import Storage
+from factmem.storage.simple import SimpleStorage
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import AGENT, LANGUAGES, THEME, languages, theme
+from tests.providers.local_stores import ALICE, BOB, current, disk, journal_of, journals
+
+DAY = timedelta(days=1)
+SECRET = "the-secret-\u00fc-\U0001f95d"
+
+
+def holds(root: Path, value: str) -> list[str]:
+    """Return the files that hold a value, as UTF-8 or as JSON escapes."""
+    spellings = {value.encode(), value.encode("unicode_escape"), value[:10].encode()}
+    return [name for name, data in disk(root).items() if any(text in data for text in spellings)]
+
+
+def flip(path: Path, line: int) -> None:
+    """Change one byte in the middle of a line, the first being 1."""
+    lines = path.read_bytes().split(b"\n")
+    middle = len(lines[line - 1]) // 2
+    old = lines[line - 1]
+    lines[line - 1] = old[:middle] + bytes([old[middle] ^ 1]) + old[middle + 1 :]
+    path.write_bytes(b"\n".join(lines))
+
+
+Step = Callable[[LocalFileMemoryProvider], Awaitable[object]]
+
+STEPS: dict[str, list[Step]] = {
+    "current": [lambda store: store.save(theme(SECRET), ALICE, AGENT)],
+    "replaced": [
+        lambda store: store.save(theme(SECRET), ALICE, AGENT),
+        lambda store: store.save(theme("dark"), ALICE, AGENT),
+    ],
+    "forgotten": [
+        lambda store: store.save(theme(SECRET), ALICE, AGENT),
+        lambda store: store.forget(ALICE, AGENT, concept=THEME),
+    ],
+    "confirmed": [
+        lambda store: store.save(theme(SECRET), ALICE, AGENT),
+        lambda store: store.save(theme(SECRET), ALICE, AGENT),
+    ],
+    "compacted": [
+        lambda store: store.save(theme("light"), ALICE, AGENT),
+        lambda store: store.save(theme(SECRET), ALICE, AGENT),
+        lambda store: store.compact(ALICE, AGENT),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", STEPS)
+async def test_a_purged_value_is_on_no_disk(root: Path, steps: str) -> None:
+    """Whatever had become of it before; no file of the store holds a byte of it."""
+    store = LocalFileMemoryProvider(root)
+    await store.save(languages("java"), ALICE, AGENT)
+    for step in STEPS[steps]:
+        await step(store)
+    assert holds(root, SECRET)
+
+    await store.forget(ALICE, AGENT, concept=THEME, value=SECRET, purge=True)
+
+    assert holds(root, SECRET) == []
+    assert "java" in await current(LocalFileMemoryProvider(root))
+
+
+@pytest.mark.parametrize("length", range(8, 20))
+async def test_a_value_beside_others_is_purged(root: Path, length: int) -> None:
+    """Also one that takes as much room as what then names the others' positions."""
+    store, secret = LocalFileMemoryProvider(root), "0123456789abcdefghij"[:length]
+    await store.save(languages("java", secret, "rust"), ALICE, AGENT)
+
+    assert await store.forget(ALICE, AGENT, concept=LANGUAGES, value=secret, purge=True) == 1
+
+    assert holds(root, secret) == []
+    assert await current(LocalFileMemoryProvider(root)) == ["java", "rust"]
+
+
+async def test_what_a_source_said_is_purged_with_it(root: Path) -> None:
+    """The quote goes with the value."""
+    store = LocalFileMemoryProvider(root)
+    source = FactSource(SourceKind.USER, "chat-1", 3, f"I said {SECRET}")
+    await store.save(theme("dark", source=source), ALICE, AGENT)
+
+    await store.forget(ALICE, AGENT, source=FactSource(SourceKind.USER, "chat-1"), purge=True)
+
+    assert holds(root, SECRET) == []
+    assert holds(root, "dark") == []
+
+
+async def test_a_purge_reaches_copies_and_leftovers(root: Path) -> None:
+    """Those of a salvage, and of a compaction that was killed, are files of the store too."""
+    store = LocalFileMemoryProvider(root)
+    await store.save(theme(SECRET), ALICE, AGENT)
+    await store.save(languages("java"), ALICE, AGENT)
+    await store.save(languages("rust"), ALICE, AGENT)
+    flip(journal_of(root), 3)
+    await store.salvage(ALICE, AGENT)
+    leftover = root / "journals" / f"{journals(root)[0].name}.tmp"
+    shutil.copy(journals(root)[0], leftover)
+    assert len(holds(root, SECRET)) == 3
+
+    await store.forget(ALICE, AGENT, concept=THEME, purge=True)
+
+    assert holds(root, SECRET) == []
+    assert await current(store) == ["rust"]
+
+
+async def test_an_erased_place_leaves_nothing(root: Path, storage: Storage) -> None:
+    """No file, no copy, no leftover; the receipt tells how much there was."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    await store.save(theme("dark"), BOB, AGENT)
+    before = disk(root)
+    await store.save_many([theme(SECRET), languages("java", "c")], ALICE, AGENT)
+    await store.save(languages("rust"), ALICE, AGENT)
+    (journal,) = [path for path in journals(root) if str(path.relative_to(root)) not in before]
+    flip(journal, len(journal.read_bytes().splitlines()) - 1)
+    await store.salvage(ALICE, AGENT)
+    shutil.copy(journal, f"{journal}.tmp")
+    freed = sum(len(data) for name, data in disk(root).items() if name not in before)
+
+    receipt = await store.erase(ALICE, AGENT)
+
+    assert disk(root) == before
+    assert receipt == ErasureReceipt(
+        scope=AGENT,
+        subject=ALICE,
+        erased_at=receipt.erased_at,
+        count=1,
+        bytes=freed,
+        key_destroyed=not isinstance(storage, SimpleStorage),
+    )
+    assert await current(store) == []
+    assert await current(store, BOB) == ["dark"]
+
+
+async def test_compaction_takes_history_out(
+    root: Path, storage: Storage, clock: SettableClock
+) -> None:
+    """As far back as is asked for, and nothing that is current."""
+    store = LocalFileMemoryProvider(root, storage=storage, clock=clock)
+    for value in ("light", "dim", "dark"):
+        await store.save(theme(value), ALICE, AGENT)
+        clock.advance(DAY)
+    await store.save(languages("java"), ALICE, AGENT)
+    size = journal_of(root).stat().st_size
+
+    freed = await store.compact(ALICE, AGENT, keep_history=2 * DAY)
+
+    assert freed > 0
+    assert journal_of(root).stat().st_size < size
+    assert await current(store) == ["dark", "java"]
+    told = await store.history(THEME, ALICE, AGENT)
+    assert [entry.fact.values for entry in told if entry.fact] == [("dim",), ("dark",)]
+    (dim,) = await store.load(THEME, ALICE, AGENT, as_of=START + DAY)
+    assert dim.value == "dim"
+    assert await store.compact(ALICE, AGENT) > 0
+    assert await store.compact(ALICE, AGENT) == 0
+    assert await current(LocalFileMemoryProvider(root, storage=storage)) == ["dark", "java"]
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock()
+
+
+async def test_history_beyond_its_time_is_compacted_now_and_then(
+    root: Path, storage: Storage
+) -> None:
+    """With `keep_history`, by saving alone; without it, never."""
+    keeping = LocalFileMemoryProvider(root / "keeping", storage=storage)
+    thrifty = LocalFileMemoryProvider(root / "thrifty", storage=storage, keep_history=timedelta(0))
+
+    for store in (keeping, thrifty):
+        await store.save(languages("java"), ALICE, AGENT)
+        for batch in range(10):
+            async with anyio.create_task_group() as tasks:
+                for number in range(100):
+                    fact = theme(f"theme {batch} {number}")
+                    tasks.start_soon(store.save, fact, ALICE, AGENT)
+        await store.save(theme("dark"), ALICE, AGENT)
+
+    assert len(await keeping.entries(ALICE, AGENT)) == 1002
+    assert len(await thrifty.entries(ALICE, AGENT)) < 600
+    for store in (keeping, thrifty):
+        assert await current(store) == ["dark", "java"]
+
+
+async def test_history_can_be_kept_longer_than_there_are_years(root: Path) -> None:
+    """The longest span that there is takes nothing out, and fails no save."""
+    store = LocalFileMemoryProvider(root, keep_history=timedelta.max)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(300):
+            tasks.start_soon(store.save, theme(f"v{number}"), ALICE, AGENT)
+
+    assert await store.compact(ALICE, AGENT, keep_history=timedelta.max) == 0
+    assert len(await store.history(THEME, ALICE, AGENT)) == 300
+
+
+def test_a_negative_span_of_history_is_refused(root: Path) -> None:
+    """It would throw away what is to come."""
+    with pytest.raises(ValueError, match="give no negative span"):
+        LocalFileMemoryProvider(root, keep_history=-DAY)
+
+
+async def test_a_negative_span_is_refused_in_compaction(root: Path) -> None:
+    """And nothing is rewritten."""
+    store = LocalFileMemoryProvider(root)
+    await store.save(theme("dark"), ALICE, AGENT)
+
+    with pytest.raises(ValueError, match="give no negative span"):
+        await store.compact(ALICE, AGENT, keep_history=-DAY)
+
+
+async def test_damage_is_told_until_it_is_salvaged(root: Path, storage: Storage) -> None:
+    """Reads and saves refuse and change nothing; salvage keeps a copy and goes on."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    for value in ("a", "b", "c"):
+        await store.save(languages(value), ALICE, AGENT)
+    flip(journal_of(root), len(journal_of(root).read_bytes().splitlines()) - 1)
+    before = disk(root)
+    store = LocalFileMemoryProvider(root, storage=storage)
+
+    for act in (
+        lambda: store.load(LANGUAGES, ALICE, AGENT),
+        lambda: store.load_all(ALICE, AGENT),
+        lambda: store.history(LANGUAGES, ALICE, AGENT),
+        lambda: store.save(languages("d"), ALICE, AGENT),
+        lambda: store.forget(ALICE, AGENT, concept=LANGUAGES),
+        lambda: store.compact(ALICE, AGENT),
+        store.anchor,
+    ):
+        with pytest.raises(CorruptJournalError, match=str(journal_of(root))):
+            await act()
+    assert disk(root) == before
+
+    salvaged = await store.salvage(ALICE, AGENT)
+
+    assert (salvaged.kept, salvaged.missing) == (2, 1)
+    copy = Path(salvaged.copy)
+    assert copy.parent == root / "journals"
+    assert copy.read_bytes() in before.values()
+    assert await current(store) == ["a", "c"]
+    await store.save(languages("d"), ALICE, AGENT)
+    assert await current(LocalFileMemoryProvider(root, storage=storage)) == ["a", "c", "d"]
+
+
+async def test_a_sound_neighbour_of_a_damaged_place_goes_on(root: Path, storage: Storage) -> None:
+    """Damage is the affair of one place."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    await store.save(theme("dark"), ALICE, AGENT)
+    flip(journal_of(root), 1)
+    await store.save(theme("light"), BOB, AGENT)
+
+    with pytest.raises((CorruptJournalError, TamperedError)):
+        await LocalFileMemoryProvider(root, storage=storage).load(THEME, ALICE, AGENT)
+
+    assert await current(LocalFileMemoryProvider(root, storage=storage), BOB) == ["light"]
+
+
+async def _grown(root: Path, storage: Storage) -> LocalFileMemoryProvider:
+    store = LocalFileMemoryProvider(root, storage=storage)
+    for value in ("light", "dark"):
+        await store.save(theme(value), ALICE, AGENT)
+        await store.save(languages(value), BOB, AGENT)
+    return store
+
+
+async def test_an_anchor_holds_while_a_store_goes_on(root: Path, storage: Storage) -> None:
+    """Through saves, forgetting and compaction, for ever."""
+    empty = await LocalFileMemoryProvider(root, storage=storage).anchor()
+    store = await _grown(root, storage)
+    anchor = await store.anchor()
+
+    await store.verify(anchor)
+    await store.save(theme("dim"), ALICE, AGENT)
+    await store.forget(BOB, AGENT, concept=LANGUAGES)
+    await store.verify(anchor)
+    await store.compact(ALICE, AGENT)
+    await store.compact(BOB, AGENT)
+    await store.verify(anchor)
+
+    await LocalFileMemoryProvider(root, storage=storage).verify(anchor)
+    await store.verify(empty)
+
+
+@pytest.mark.parametrize("change", ["store", "place", "end", "gone", "erased", "other"])
+async def test_an_anchor_tells_what_was_put_back(root: Path, storage: Storage, change: str) -> None:
+    """The whole store, one file of it, a cut at a line's end, and a file that is gone."""
+    store = await _grown(root, storage)
+    shutil.copytree(root, root.with_name("copy"))
+    before = disk(root)
+    await store.save(theme("dim"), ALICE, AGENT)
+    anchor = await store.anchor()
+    (name,) = [name for name, data in disk(root).items() if before[name] != data]
+    match change:
+        case "store":
+            shutil.rmtree(root)
+            shutil.copytree(root.with_name("copy"), root)
+        case "place":
+            shutil.copy(root.with_name("copy") / name, root / name)
+        case "end":
+            lines = (root / name).read_bytes().splitlines(keepends=True)
+            (root / name).write_bytes(b"".join(lines[:-1]))
+        case "gone":
+            (root / name).unlink()
+        case "erased":
+            await store.erase(ALICE, AGENT)
+        case "other":
+            shutil.rmtree(root)
+            await _grown(root, storage)
+
+    error = CorruptJournalError if isinstance(storage, SimpleStorage) else TamperedError
+    with pytest.raises(error, match=r"anchor|had come to"):
+        await LocalFileMemoryProvider(root, storage=storage).verify(anchor)
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "e30=", "\u00fc", "eyJhbmNob3IiOjJ9"])
+async def test_what_is_no_anchor_is_refused(root: Path, text: str) -> None:
+    """With an error that says what to pass."""
+    store = LocalFileMemoryProvider(root)
+    await store.save(theme("dark"), ALICE, AGENT)
+
+    with pytest.raises(ValueError, match=r"pass the text that anchor\(\) gave"):
+        await store.verify(text)

@@ -116,7 +116,10 @@ class PlainCodec:
     def open_header(self, file: str, line: bytes) -> Header:
         if not line.endswith(_crc_end(line, 0)):
             raise UnreadableHeader("its first line does not verify")
-        fields = json.loads(line)
+        try:
+            fields = json.loads(line)
+        except ValueError:  # two lines that became one verify, as the second one's seed is the first
+            raise UnreadableHeader("its first line does not verify") from None
         if fields["factmem"] != 1:
             raise UnreadableHeader("it was written by a newer version of factmem: upgrade")
         if self.file_name(tuple(fields["place"])) != file:

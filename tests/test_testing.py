@@ -1,0 +1,144 @@
+"""The shipped contract is tested itself: every wrong store is caught by the tests meant for it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.wrong_providers import WRONG
+
+CONFTEST = """
+import pytest
+
+pytest.register_assert_rewrite("factmem.testing")
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+"""
+
+SUITE = """
+import pytest
+
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing import FactStoreContract
+from tests.wrong_providers import WRONG
+
+
+@pytest.mark.anyio
+class TestTheRightOne(FactStoreContract):
+    def make_provider(self, clock):
+        return InMemoryProvider(clock=clock)
+
+
+def suite(wrong):
+    class Wrong(TestTheRightOne):
+        def make_provider(self, clock):
+            return wrong(clock=clock)
+
+    Wrong.__name__ = f"Test{wrong.__name__}"
+    return Wrong
+
+
+for wrong in WRONG:
+    globals()[f"Test{wrong.__name__}"] = suite(wrong)
+"""
+
+
+class _Results:
+    """A plugin that notes which tests of which class failed, and how."""
+
+    def __init__(self) -> None:
+        self.failed: dict[str, set[str]] = {}
+        self.passed: dict[str, set[str]] = {}
+        self.errors: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        _, suite, test = report.nodeid.split("::")
+        if report.when == "call":
+            found = self.failed if report.failed else self.passed
+            found.setdefault(suite, set()).add(test.partition("[")[0])
+        elif report.failed:
+            self.errors.append(report.nodeid)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> _Results:
+    """Run, in a project of its own, the tests that are named for each wrong store."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "test_suites.py").write_text(SUITE)
+    named = [
+        f"{folder / 'test_suites.py'}::Test{wrong.__name__}::{test}"
+        for wrong, tests in WRONG.items()
+        for test in sorted(tests)
+    ]
+    right = [
+        f"{folder / 'test_suites.py'}::TestTheRightOne::{test}"
+        for test in sorted(set().union(*WRONG.values()))
+    ]
+    found = _Results()
+    options = ["-q", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
+    pytest.main([*options, f"--rootdir={folder}", *named, *right], plugins=[found])
+    return found
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
+def test_a_wrong_store_is_caught(wrong: type, results: _Results) -> None:
+    """By each of the tests that were written for its fault."""
+    assert results.failed.get(f"Test{wrong.__name__}", set()) == WRONG[wrong]
+
+
+def test_the_right_store_is_not_accused(results: _Results) -> None:
+    """The same tests pass on it, and nothing failed for another reason than the store."""
+    assert results.failed.get("TestTheRightOne") is None
+    assert results.passed["TestTheRightOne"] == set().union(*WRONG.values())
+    assert results.errors == []
+
+
+def test_importing_it_is_light() -> None:
+    """The scripted chat model and the clock need no pytest, and nothing needs openai."""
+    probe = (
+        "import sys, factmem.testing as testing\n"
+        "testing.ScriptedChatModel, testing.SettableClock\n"
+        "assert not {'pytest', 'openai', 'cryptography'} & set(sys.modules)\n"
+        "assert all(hasattr(testing, name) for name in testing.__all__)\n"
+        "assert 'pytest' in sys.modules and 'openai' not in sys.modules\n"
+        "assert not hasattr(testing, 'NoSuchContract')\n"
+    )
+
+    command = [sys.executable, "-c", probe]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_suite_without_a_provider_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever forgets the one method reads its name."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\n")
+    (tmp_path / "test_mine.py").write_text(
+        "from factmem.testing import FactStoreContract, ProviderContract\n"
+        "class TestMine(FactStoreContract): ...\n"
+        "class TestOther(ProviderContract): ...\n"
+    )
+
+    pytest.main(
+        [
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            f"--rootdir={tmp_path}",
+            "-k",
+            "test_it_is_a",
+            str(tmp_path),
+        ]
+    )
+
+    told = capsys.readouterr().out
+    assert "Override `make_provider` to return a new store on this clock" in told
+    assert "Override the fixture `provider` to return a new provider" in told

@@ -1,0 +1,357 @@
+"""Stores with one fault each, and the tests of the contract that must notice."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio.lowlevel
+import orjson
+
+from factmem.entries import Entry, StoredFact, decoded, encoded, stamped, stored
+from factmem.ledger import Ledger
+from factmem.models import (
+    AnyFact,
+    Concept,
+    FactType,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.provider import TimeProvider
+from factmem.providers._clock import StoreClock
+from factmem.providers.in_memory import InMemoryProvider, _Shelf
+
+_ANYWHERE = MemoryScope.Agent("anywhere")
+
+
+class ReadsThenWrites(InMemoryProvider):
+    """Reads all, waits, and writes all back: what came between is lost."""
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        lines = [_line(entry) for entry in await self.entries(subject, scope)]
+        await anyio.lowlevel.checkpoint()
+        await super().save(fact, subject, scope)
+        (shelf,) = self._shelves.values()
+        shelf.lines = [*lines, shelf.lines[-1]]
+        shelf.ledger = Ledger(map(decoded, shelf.lines))
+
+
+class SortsByTimestamp(InMemoryProvider):
+    """Believes what facts say about their time."""
+
+    async def load(self, concept: Any, subject: Any, scope: Any, **options: Any) -> list[Any]:
+        told = await self.history(concept, subject, scope)
+        current = await super().load(concept, subject, scope, **options)
+        if concept.fact_type is FactType.MULTIPLE or not current:
+            return current
+        return [max((entry.fact for entry in told if entry.fact), key=lambda fact: fact.timestamp)]
+
+
+class FirstWins(InMemoryProvider):
+    """Keeps the first value of a concept."""
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        if isinstance(fact, MultipleFacts) or not await self.load(fact.concept, subject, scope):
+            await super().save(fact, subject, scope)
+
+
+class MatchesWholeConcepts(InMemoryProvider):
+    """Finds facts by all of their concept instead of its keyword."""
+
+    async def load(self, concept: Any, subject: Any, scope: Any, **options: Any) -> list[Any]:
+        found = await super().load_all(subject, scope)
+        known = {(fact.concept.keyword, fact.concept.description) for fact in found}
+        if (concept.keyword, concept.description) not in known:
+            return []
+        return await super().load(concept, subject, scope, **options)
+
+
+class IgnoresTheScope(InMemoryProvider):
+    """Shows everything to everyone."""
+
+    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
+        return await super()._enter(subject, _ANYWHERE)
+
+
+class IgnoresTheKindOfScope(InMemoryProvider):
+    """Takes the product of a name for the agent of that name."""
+
+    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
+        return await super()._enter(subject, MemoryScope.Agent(scope.name))
+
+
+class IgnoresTheEntity(InMemoryProvider):
+    """Tells Bob what Alice said."""
+
+    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
+        subject.check_bound()
+        return await super()._enter(MemorySubject(subject.name, "", 1), scope)
+
+
+class TakesUnboundForEveryone(InMemoryProvider):
+    """Files what has no entity under the subject itself."""
+
+    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
+        if subject.per_entity and subject.entity is None:
+            subject = MemorySubject(subject.name, "", 1)
+        return await super()._enter(subject, scope)
+
+
+class IgnoresCase(InMemoryProvider):
+    """Folds names as some file systems do."""
+
+    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
+        scope = MemoryScope(scope.type, scope.name.casefold())
+        name = subject.name.casefold()
+        if subject.entity is None:
+            return await super()._enter(MemorySubject(name, "", 1), scope)
+        bound = MemorySubject(name, "", 1, per_entity=True).of(subject.entity.casefold())
+        return await super()._enter(bound, scope)
+
+
+class RunsNamesTogether(InMemoryProvider):
+    """Makes one path of the parts of a place's name."""
+
+    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
+        kind, *names = await super()._enter(subject, scope)
+        return (kind, "/".join(filter(None, names)), "", None)
+
+
+class DoublesConfirmations(InMemoryProvider):
+    """Appends what is there already."""
+
+    async def load(self, concept: Any, subject: Any, scope: Any, **options: Any) -> list[Any]:
+        if not await super().load(concept, subject, scope, **options):
+            return []
+        told = await self.history(concept, subject, scope)
+        saved = [entry.fact for entry in told if entry.fact]
+        return saved if concept.fact_type is FactType.MULTIPLE else saved[-1:]
+
+
+class ForgetsUntilTheNextSave(InMemoryProvider):
+    """Drops values from what it holds in memory, but not from what it reads again later."""
+
+    async def forget(self, subject: Any, scope: Any, **conditions: Any) -> int:
+        count = await super().forget(subject, scope, **conditions)
+        shelf = self._shelves.get(await self._enter(subject, scope), _Shelf())
+        shelf.lines = [line for line in shelf.lines if b'"forget"' not in line]
+        return count
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        await super().save(fact, subject, scope)
+        shelf = self._shelves[await self._enter(subject, scope)]
+        shelf.ledger = Ledger(map(decoded, shelf.lines))
+
+
+class ForgetsWholeFacts(InMemoryProvider):
+    """Takes the id of a fact for the name of each of its values."""
+
+    async def forget(self, subject: Any, scope: Any, **conditions: Any) -> int:
+        before = await self.entries(subject, scope)
+        count = await super().forget(subject, scope, **conditions)
+        for entry in (await self.entries(subject, scope))[len(before) :]:
+            for _, fact_id, _ in entry.get("forget", ()):
+                await super().forget(subject, scope, fact_id=fact_id)
+        return count
+
+
+class PurgesTheCurrentOnly(InMemoryProvider):
+    """Leaves a purged value in history."""
+
+    async def forget(self, subject: Any, scope: Any, **conditions: Any) -> int:
+        conditions.pop("purge", None)
+        return await super().forget(subject, scope, **conditions)
+
+
+class PurgesWhatReplaced(InMemoryProvider):
+    """Takes out the saves of a purged value, and with them what they had replaced."""
+
+    async def forget(self, subject: Any, scope: Any, *, purge: bool = False, **rest: Any) -> int:
+        count = await super().forget(subject, scope, **rest)
+        if purge and "value" in rest:
+            shelf = self._shelves[await self._enter(subject, scope)]
+            secret = orjson.dumps(rest["value"])
+            shelf.lines = [
+                line for line in shelf.lines if secret not in line and b"forget" not in line
+            ]
+            shelf.ledger = Ledger(map(decoded, shelf.lines))
+        return count
+
+
+class SavesInPart(InMemoryProvider):
+    """Saves the facts of a batch one by one."""
+
+    async def save_many(self, facts: Iterable[AnyFact], subject: Any, scope: Any) -> None:
+        for fact in facts:
+            await super().save_many([fact], subject, scope)
+
+
+class SavesValuesOneByOne(InMemoryProvider):
+    """Can be cancelled between two values of a fact."""
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        if isinstance(fact, SingleFact):
+            await super().save(fact, subject, scope)
+            return
+        for value in fact.values:
+            await super().save(replace(fact, values=(value,)), subject, scope)
+
+
+class AsksTheWallClock(InMemoryProvider):
+    """Has a clock of its own."""
+
+    def __init__(self, *, clock: TimeProvider) -> None:
+        super().__init__(clock=lambda: datetime.now(UTC))
+
+
+class _Naive(StoreClock):
+    def now(self, recorded_at: str = "") -> str:
+        self._latest = ""
+        return super().now("")
+
+
+class LetsTheClockGoBack(InMemoryProvider):
+    """Judges expiry by whatever the clock says at the moment."""
+
+    def __init__(self, *, clock: TimeProvider) -> None:
+        super().__init__(clock=clock)
+        self._clock = _Naive(clock)
+
+
+class ExpiresTooLate(InMemoryProvider):
+    """Shows a fact at the moment of its expiry."""
+
+    def __init__(self, *, clock: TimeProvider) -> None:
+        super().__init__(clock=lambda: clock() - timedelta(microseconds=1))
+
+
+class KnowsNoPast(InMemoryProvider):
+    """Answers every question about the past with the present."""
+
+    def _ledger(self, identity: Any, until: str | None) -> tuple[Ledger, str]:
+        return super()._ledger(identity, None)
+
+
+class TakesAnything(InMemoryProvider):
+    """Writes what cannot be read back as it was."""
+
+    async def save_many(self, facts: Iterable[AnyFact], subject: Any, scope: Any) -> None:
+        for fact in facts:
+            concept = Concept(fact.concept.keyword, fact.concept.description)
+            try:
+                stored(fact)
+            except ValueError:
+                text = SingleFact(concept, repr(fact.values).encode(errors="ignore").decode())
+                await super().save_many([text], subject, scope)
+            else:
+                await super().save_many([fact], subject, scope)
+
+
+class RoundsWideNumbers(InMemoryProvider):
+    """Reads JSON with a reader that makes floats of large integers."""
+
+    def _ledger(self, identity: Any, until: str | None) -> tuple[Ledger, str]:
+        ledger, now = super()._ledger(identity, until)
+        for topic in ledger._topics.values():
+            for item in topic.items.values():
+                if isinstance(item.value, int) and abs(item.value) >= 2**64:
+                    item.value = float(item.value)
+        return ledger, now
+
+
+class TrimsTexts(InMemoryProvider):
+    """Tidies up what it was given."""
+
+    async def save_many(self, facts: Iterable[AnyFact], subject: Any, scope: Any) -> None:
+        tidy: list[AnyFact] = [
+            replace(fact, value=fact.value.strip())
+            if isinstance(fact, SingleFact) and type(fact.value) is str
+            else fact
+            for fact in facts
+        ]
+        await super().save_many(tidy, subject, scope)
+
+
+class SharesItsObjects(InMemoryProvider):
+    """Hands out what it keeps."""
+
+    def __init__(self, *, clock: TimeProvider) -> None:
+        super().__init__(clock=clock)
+        self._given: dict[str, AnyFact] = {}
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        self._given[fact.id] = fact
+        await super().save(fact, subject, scope)
+
+    async def load(self, concept: Any, subject: Any, scope: Any, **options: Any) -> list[Any]:
+        found = await super().load(concept, subject, scope, **options)
+        return [self._given[fact.id] for fact in found]
+
+
+class RepeatsReplays(InMemoryProvider):
+    """Appends whatever it is given to replay."""
+
+    async def replay(self, entries: Sequence[Entry], subject: Any, scope: Any) -> int:
+        if entries:
+            shelf = self._shelves.setdefault(await self._enter(subject, scope), _Shelf())
+            for entry in entries:
+                shelf.append(_line(entry))
+        return len(entries)
+
+
+class AnswersWhenClosed(InMemoryProvider):
+    """Goes on as if nothing had happened."""
+
+    def _check_open(self) -> None:
+        return
+
+
+def _line(entry: Entry) -> bytes:
+    facts: Iterable[StoredFact] = entry.get("facts", ())
+    return stamped(encoded(facts, entry.get("forget", ())), entry["at"])
+
+
+WRONG: dict[type[InMemoryProvider], set[str]] = {
+    ReadsThenWrites: {"test_concurrent_saves_all_land", "test_each_task_reads_what_it_saved"},
+    SortsByTimestamp: {"test_the_last_save_wins"},
+    FirstWins: {"test_the_last_save_wins", "test_an_earlier_value_can_be_saved_again"},
+    MatchesWholeConcepts: {"test_descriptions_are_no_part_of_a_place"},
+    IgnoresTheScope: {"test_names_never_mix", "test_scopes_of_one_name_are_apart"},
+    IgnoresTheKindOfScope: {"test_scopes_of_one_name_are_apart"},
+    IgnoresTheEntity: {"test_names_never_mix", "test_entities_of_one_subject_are_apart"},
+    TakesUnboundForEveryone: {
+        "test_an_unbound_subject_is_refused",
+        "test_an_unbound_subject_forgets_nothing",
+        "test_an_unbound_subject_erases_nothing",
+    },
+    IgnoresCase: {"test_names_never_mix"},
+    RunsNamesTogether: {"test_names_are_not_run_together"},
+    DoublesConfirmations: {
+        "test_a_value_is_held_once",
+        "test_saving_what_is_current_confirms_it",
+        "test_concurrent_saves_leave_one_current_value",
+    },
+    ForgetsUntilTheNextSave: {"test_forgotten_values_do_not_come_back"},
+    ForgetsWholeFacts: {"test_exactly_what_meets_all_conditions_is_forgotten"},
+    PurgesTheCurrentOnly: {"test_a_purged_value_leaves_no_trace", "test_purging_frees_room"},
+    PurgesWhatReplaced: {"test_what_a_purged_value_had_replaced_stays_replaced"},
+    SavesInPart: {"test_one_bad_fact_refuses_the_batch", "test_no_reader_sees_a_part"},
+    SavesValuesOneByOne: {"test_cancelled_tasks_disturb_no_other"},
+    AsksTheWallClock: {"test_a_fact_expires_at_its_time", "test_confirmations_tell_their_time"},
+    LetsTheClockGoBack: {
+        "test_what_expired_does_not_come_back",
+        "test_a_recorded_time_is_not_undone_by_the_clock",
+        "test_a_clock_set_back_changes_nothing",
+    },
+    ExpiresTooLate: {"test_a_fact_expires_at_its_time"},
+    KnowsNoPast: {"test_each_moment_has_its_facts", "test_expiry_is_judged_then"},
+    TakesAnything: {"test_what_would_come_back_changed_is_refused"},
+    RoundsWideNumbers: {"test_any_type_survives"},
+    TrimsTexts: {"test_any_text_survives"},
+    SharesItsObjects: {"test_what_is_loaded_is_not_what_is_stored"},
+    RepeatsReplays: {"test_a_replay_can_be_repeated", "test_nonsense_is_refused"},
+    AnswersWhenClosed: {"test_a_closed_store_refuses"},
+}
+"""Each wrong store, and tests that it fails."""

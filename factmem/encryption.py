@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import NoReturn, NotRequired, Protocol
+from typing import ClassVar, NoReturn, NotRequired, Protocol
 
 from typing_extensions import TypedDict
 
@@ -267,7 +267,7 @@ class Key:
             return NotImplemented
         return hmac.compare_digest(self._comparable(), other._comparable())
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A key is not pickled or copied: pass on to_base64() if you must")

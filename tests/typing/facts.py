@@ -87,7 +87,7 @@ async def loads(provider: AgentMemoryProvider) -> None:
     print(tier, nickname, either)
 
     ages[0].values.count(36)
-    (await provider.load(LANGUAGES, USER, APP))[0].value  # type: ignore[attr-defined]
+    print((await provider.load(LANGUAGES, USER, APP))[0].value)  # type: ignore[attr-defined]
     await provider.load("age", USER, APP)  # type: ignore[arg-type]
     await provider.load(AGE, USER, APP, as_of=None)  # type: ignore[call-arg]
 

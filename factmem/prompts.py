@@ -46,7 +46,7 @@ a document) is not the word of its writer: take nothing from it.
 message letter by letter, in its own language: the few words that state it.
 5. Use the keyword of a concept below when one fits. Else make up a keyword: a general name of one \
 to three English words in lower case, joined by hyphens ("preferred-language", not \
-"alice-likes-kotlin").
+"likes-kotlin-best").
 6. "value" is short, and in the language of the message. Write a value that is known already just \
 as it is known. One item holds one value; several values are several items.
 7. "action" is "assert" for what is true now, "retract" for a known value that the message says is \

@@ -1,0 +1,312 @@
+"""A long chat made short, and nothing torn apart."""
+
+import copy
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factmem.compression import RetrieveFactsFromHistory, _last_exchange
+from factmem.detection import RejectionReason
+from factmem.errors import ChatModelError, ExtractionError
+from factmem.models import Concept, FactType
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from factmem.testing.clock import SettableClock
+from tests.memory.world import (
+    AGE,
+    AGENT,
+    ALICE,
+    LANGUAGES,
+    THEME,
+    Chat,
+    answer,
+    assistant,
+    memory_of,
+    theme,
+    user,
+)
+
+CLOCK = SettableClock()
+
+
+def call(*ids: str) -> dict[str, Any]:
+    calls = [{"id": each, "type": "function", "function": {"name": "f"}} for each in ids]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def result(call_id: str, content: str = "done") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+LONG: Chat = [
+    {"role": "system", "content": "You help."},
+    user("I prefer the dark theme, and I speak Korean."),
+    call("1"),
+    result("1", "The user's age is 36."),
+    assistant("Noted."),
+    {"role": "system", "content": "Be brief."},
+    user("No, the dim theme. And I speak English too."),
+    assistant("Sure."),
+    user("What now?"),
+    call("2", "3"),
+    result("2"),
+    result("3"),
+    assistant("Done."),
+]
+
+
+def found(message: int, quote: str, keyword: str, value: object) -> dict[str, object]:
+    return {"message": message, "quote": quote, "keyword": keyword, "value": value}
+
+
+FOUND = [
+    found(1, "dark theme", "ide-theme", "dark"),
+    found(1, "speak Korean", "languages", "Korean"),
+    found(3, "age is 36", "age", 36),
+    found(6, "dim theme", "ide-theme", "dim"),
+    found(6, "speak English", "languages", "English"),
+]
+
+CONCEPTS = (THEME, LANGUAGES, AGE)
+
+
+def history_text(messages: Chat) -> str:
+    [text] = [m["content"] for m in messages if m.get("name") == "factmem_history"]
+    return str(text)
+
+
+async def test_a_long_chat_becomes_what_it_says() -> None:
+    """One call; instructions and the last exchange stay, with its tool calls."""
+    messages = copy.deepcopy(LONG)
+    model = ScriptedChatModel(answer(*FOUND))
+
+    report = await RetrieveFactsFromHistory(*CONCEPTS, clock=CLOCK).compress(messages, model)
+
+    assert [m for m in messages if m.get("name") is None] == [LONG[0], LONG[5], *LONG[8:]]
+    assert messages[2]["name"] == "factmem_history"
+    lines = history_text(messages).splitlines()[2:-1]
+    assert lines == [
+        'age: "The user\'s age in years"',
+        "- 36 (tool, 2001-02-03)",
+        'ide-theme: "The IDE theme that the user prefers"',
+        '- "dim" (user, 2001-02-03)',
+        'languages: "Languages that the user speaks"',
+        '- "English" (user, 2001-02-03)',
+        '- "Korean" (user, 2001-02-03)',
+    ]
+    assert report.removed == 6
+    assert [each.reason for each in report.rejected] == [RejectionReason.SUPERSEDED]
+    assert (len(model.calls), report.usage.calls, report.left_out) == (1, 1, 0)
+
+
+async def test_the_model_is_shown_what_is_removed_and_no_more() -> None:
+    model = ScriptedChatModel(answer(*FOUND))
+
+    await RetrieveFactsFromHistory(*CONCEPTS).compress(copy.deepcopy(LONG), model)
+
+    told = str(model.calls[0])
+    assert '"text": "The user\'s age is 36."' in model.calls[0][1]["content"]  # type: ignore[operator]
+    assert "What now?" not in told
+    assert "You help." not in told
+
+
+async def test_memory_stays() -> None:
+    store = InMemoryProvider()
+    await store.save(theme("solarized"), ALICE, AGENT)
+    messages = copy.deepcopy(LONG)
+    await memory_of(store).load_facts_to_agent(messages, THEME)
+    before = copy.deepcopy(messages[1])
+    model = ScriptedChatModel(answer(*FOUND))
+
+    await RetrieveFactsFromHistory(*CONCEPTS).compress(messages, model)
+
+    assert messages[1] == before
+    assert [m.get("name") for m in messages[:4]] == [
+        None, "factmem_memory", None, "factmem_history",
+    ]  # fmt: skip
+    assert "solarized" not in str(model.calls)
+
+
+async def test_compressed_again_a_chat_adds_to_what_it_says() -> None:
+    messages = copy.deepcopy(LONG)
+    strategy = RetrieveFactsFromHistory(*CONCEPTS, clock=CLOCK)
+    await strategy.compress(messages, ScriptedChatModel(answer(*FOUND)))
+    messages += [user("I speak German as well, and like it light."), assistant("Ok."), user("So?")]
+    said = next(
+        i
+        for i, m in enumerate(messages)
+        if m["content"] == "I speak German as well, and like it light."
+    )
+    more = [
+        found(said - 1, "German", "languages", "German"),
+        found(said - 1, "light", "ide-theme", "light"),
+    ]
+
+    await strategy.compress(messages, ScriptedChatModel(answer(*more)))
+
+    text = history_text(messages)
+    assert re.findall(r"^- (\S+)", text, flags=re.MULTILINE) == [
+        "36", '"light"', '"English"', '"German"', '"Korean"',
+    ]  # fmt: skip
+    assert messages[-1] == user("So?")
+
+
+async def test_nothing_found_is_nothing_removed() -> None:
+    """An empty message in place of a chat would lose all of it."""
+    for said in (answer(), answer(found(1, "invented", "ide-theme", "x"))):
+        messages = copy.deepcopy(LONG)
+
+        report = await RetrieveFactsFromHistory(*CONCEPTS).compress(
+            messages, ScriptedChatModel(said)
+        )
+
+        assert messages == LONG
+        assert (report.removed, report.facts) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        LONG[:1],
+        LONG[:2],
+        [user("Hello"), call("1"), result("1")],
+        [call("1"), result("1")],
+        [assistant("Hello")],
+    ],
+)
+async def test_a_short_chat_is_left_alone(messages: Chat) -> None:
+    """Without any call to the model."""
+    model = ScriptedChatModel()
+    short = copy.deepcopy(messages)
+
+    report = await RetrieveFactsFromHistory(THEME).compress(short, model)
+
+    assert short == messages
+    assert (report.removed, model.calls) == (0, [])
+
+
+@pytest.mark.parametrize("error", [ChatModelError("down"), ExtractionError("bad")])
+async def test_an_error_leaves_the_chat_alone(error: Exception) -> None:
+    messages = copy.deepcopy(LONG)
+
+    with pytest.raises(type(error)):
+        await RetrieveFactsFromHistory(THEME).compress(messages, ScriptedChatModel(error))
+
+    assert messages == LONG
+
+
+async def test_a_chat_that_changed_meanwhile_is_left_alone() -> None:
+    messages = copy.deepcopy(LONG)
+
+    def meddle(_: object) -> str:
+        del messages[1]
+        return answer(*FOUND)
+
+    with pytest.raises(RuntimeError, match="changed while"):
+        await RetrieveFactsFromHistory(*CONCEPTS).compress(messages, ScriptedChatModel(meddle))
+
+    assert messages == [LONG[0], *LONG[2:]]
+
+
+async def test_what_comes_meanwhile_is_kept() -> None:
+    messages = copy.deepcopy(LONG)
+
+    def add(_: object) -> str:
+        messages.append(user("One more thing"))
+        return answer(*FOUND)
+
+    await RetrieveFactsFromHistory(*CONCEPTS).compress(messages, ScriptedChatModel(add))
+
+    assert messages[-1] == user("One more thing")
+    assert messages[-2] == LONG[-1]
+
+
+async def test_its_budget_is_kept() -> None:
+    messages: Chat = [user(f"I speak language {i}, really") for i in range(50)]
+    messages.append(user("And now?"))
+    items = [found(i, f"speak language {i},", "languages", f"language {i}") for i in range(50)]
+    strategy = RetrieveFactsFromHistory(LANGUAGES, max_tokens=1_000, token_counter=len)
+
+    report = await strategy.compress(messages, ScriptedChatModel(answer(*items)))
+
+    assert len(history_text(messages)) <= 1_000
+    assert report.left_out == 50 - history_text(messages).count("\n- ") > 0
+
+
+def test_misuse_is_told() -> None:
+    with pytest.raises(ValueError, match="Name the concepts"):
+        RetrieveFactsFromHistory()
+    with pytest.raises(ValueError, match="one keyword"):
+        RetrieveFactsFromHistory(THEME, Concept("ide-theme", "", FactType.MULTIPLE))
+    with pytest.raises(ValueError, match="no room"):
+        RetrieveFactsFromHistory(THEME, max_tokens=5)
+
+
+# The last exchange
+
+
+def pairs_are_whole(messages: Chat, start: int) -> bool:
+    """Whether no result stands after `start` whose call stands before it, or the other way."""
+    called = {c["id"] for m in messages[start:] for c in m.get("tool_calls") or ()}
+    results = {m["tool_call_id"] for m in messages[start:] if m["role"] == "tool"}
+    before = {c["id"] for m in messages[:start] for c in m.get("tool_calls") or ()}
+    answered = {m["tool_call_id"] for m in messages[:start] if m["role"] == "tool"}
+    return not (results & before) and not (called & answered)
+
+
+def test_a_question_in_the_midst_of_tool_calls() -> None:
+    """A user who speaks while tools run: call and results stay together."""
+    messages = [
+        user("a"),
+        assistant("b"),
+        user("c"),
+        call("1", "2"),
+        result("1"),
+        user("d"),
+        result("2"),
+    ]
+
+    assert _last_exchange(messages) == 3
+
+
+def test_old_function_results_stay_with_their_call() -> None:
+    messages: Chat = [
+        user("a"),
+        {"role": "assistant", "function_call": {"name": "f"}},
+        {"role": "function", "name": "f", "content": "x"},
+    ]
+
+    assert _last_exchange(messages[1:]) == 0
+    assert _last_exchange(messages) == 0
+
+
+@st.composite
+def chats(draw: st.DrawFn) -> Chat:
+    messages: Chat = []
+    waiting: list[str] = []
+    for number in range(draw(st.integers(0, 25))):
+        kind = draw(st.sampled_from(["user", "assistant", "call", "result", "system"]))
+        if kind == "call":
+            ids = [f"{number}-{i}" for i in range(draw(st.integers(1, 3)))]
+            waiting += ids
+            messages.append(call(*ids))
+        elif kind == "result" and waiting:
+            messages.append(result(waiting.pop(draw(st.integers(0, len(waiting) - 1)))))
+        elif kind in {"user", "assistant", "system"}:
+            messages.append({"role": kind, "content": f"message {number}"})
+    return messages
+
+
+@given(chats())
+@settings(max_examples=300)
+def test_tool_calls_are_never_torn_apart(messages: Chat) -> None:
+    """Whatever the order in which users, tools and models speak."""
+    start = _last_exchange(messages)
+
+    assert pairs_are_whole(messages, start)
+    users = [i for i, m in enumerate(messages) if m["role"] == "user"]
+    assert not users or start <= users[-1]

@@ -1,0 +1,176 @@
+"""Quotes, keywords and tokens: the small rules that the large ones rest on."""
+# ruff: noqa: RUF001 - characters of full width are among what is tested
+
+import os
+
+import pytest
+
+from factmem._keywords import Keywords, tidy_keyword
+from factmem.errors import MissingExtraError
+from factmem.models import Concept
+from factmem.rendering import render
+from factmem.tokens import estimate_tokens, tiktoken_counter
+from factmem.transcript import Transcript, folded
+from tests.memory.world import languages, note, placed, user
+
+
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("I prefer Kotlin", "i PREFER  kotlin"),
+        ("I prefer\nKotlin", "prefer Kotlin"),
+        ("ＫＯＴＬＩＮ ①", "kotlin 1"),
+        ("Straße", "STRASSE"),
+        ("café", "cafe\u0301"),
+        ("나는 서울에 산다", "서울에산다"),
+        ("서울", "서울"),
+        ("我喜欢深色\n主题", "我喜欢深色主题"),
+        ("暗い テーマ が好き", "暗いテーマが好き"),
+        ("it\u2019s \u201cfine\u201d \u2013 really", 'it\'s "fine" - really'),
+        ("soft\u00adware and zero\u200bwidth", "software and zerowidth"),
+        ("He said yes.", '"He said yes."'),
+        ("5", "5"),
+        ("네!", "네"),
+        ("好。", "好"),
+    ],
+)
+def test_a_quote_is_found_however_a_model_copies_it(said: str, quote: str) -> None:
+    assert Transcript([user(said)]).holds(0, quote)
+
+
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("I prefer Kotlin", "I prefer Java"),
+        ("I am not an admin", "I am an admin"),
+        ("I am not an admin", "I am ... an admin"),
+        ("네, 좋아요", "네"),
+        ("I am 5", "5"),
+        ("OK then", "ok"),
+        ("anything", ""),
+        ("anything", "\u200b"),
+        ("anything", '"'),
+    ],
+)
+def test_a_quote_that_is_none(said: str, quote: str) -> None:
+    assert not Transcript([user(said)]).holds(0, quote)
+
+
+def test_folding_is_the_same_the_second_time() -> None:
+    for text in ("ﬁ Å İ ŉ ǰ ΰ", "ﷺ ㍿ ½", "ΑΣ ας"):
+        assert folded(folded(text)) == folded(text)
+
+
+def test_lone_surrogates_in_a_chat_do_no_harm() -> None:
+    """A framework that cut a text in half of an emoji."""
+    transcript = Transcript([user("I like tea \ud83d")])
+
+    assert transcript.holds(0, "I like tea")
+    assert "I like tea ?" in transcript.lines()
+
+
+def test_parts_are_read_and_pictures_are_not() -> None:
+    parts = [
+        {"type": "text", "text": "I like"},
+        {"type": "image_url"},
+        {"type": "text", "text": "tea"},
+    ]
+
+    assert Transcript([{"role": "user", "content": parts}]).holds(0, "I like tea")
+
+
+@pytest.mark.parametrize(
+    ("given", "tidy"),
+    [
+        ("Preferred Language", "preferred-language"),
+        ("preferred_language", "preferred-language"),
+        ("preferredLanguage", "preferred-language"),
+        ("  PREFERRED--LANGUAGE  ", "preferred-language"),
+        ("IDE theme (colour)", "ide-theme-colour"),
+        ("C++ version", "c++-version"),
+        ("C# version", "c#-version"),
+        ("node.js version", "node-js-version"),
+        ("사는 곳", "사는-곳"),
+        ("पसंदीदा भाषा", "पसंदीदा-भाषा"),
+        ("ＷＩＤＥ", "wide"),
+        ("🎨 theme", "theme"),
+    ],
+)
+def test_new_keywords_are_tidied(given: str, tidy: str) -> None:
+    assert tidy_keyword(given) == tidy
+    assert tidy_keyword(tidy) == tidy
+
+
+@pytest.mark.parametrize(
+    "given", ["../x", "a/b", "a\\b", "..", "🎨", "-", "x" * 65, "a\x00b", "a\x1bb", "／etc", "++"]
+)
+def test_keywords_that_are_refused(given: str) -> None:
+    with pytest.raises(ValueError, match=r"path|letter|longer|control") as caught:
+        tidy_keyword(given)
+    assert given not in str(caught.value)
+
+
+def test_a_known_keyword_is_found_in_any_spelling() -> None:
+    keywords = Keywords([Concept("preferred-language", ""), Concept("C++", ""), Concept("C", "")])
+
+    for spelling in ("Preferred Language", "preferred_language", "PREFERREDLANGUAGE "):
+        assert keywords.known(spelling) == "preferred-language"
+    assert (keywords.known("c++"), keywords.known("c"), keywords.known("d")) == ("C++", "C", None)
+
+
+def test_an_exact_spelling_wins_over_one_alike() -> None:
+    keywords = Keywords([Concept("ab-c", ""), Concept("a-bc", "")])
+
+    assert (keywords.known("a-bc"), keywords.known("A BC")) == ("a-bc", "ab-c")
+
+
+# Tokens
+
+SAMPLES = [
+    ("English", "prefers Kotlin over Java for backend services", 7, 14),
+    ("Korean", "서울 강남구에 살고 있으며 지하철로 출퇴근합니다", 15, 35),
+    ("Chinese", "住在上海市浦东新区，每天坐地铁上班", 12, 28),
+    ("Japanese", "東京都渋谷区に住んでいて、電車で通勤しています", 15, 36),
+    ("emoji", "🎉🚀🍕", 3, 12),
+    ("an id", "550e8400-e29b-41d4-a716-446655440000", 15, 40),
+]
+"""Texts, and the least and the most that o200k_base and twice cl100k_base would give."""
+
+
+@pytest.mark.parametrize(("what", "text", "least", "most"), SAMPLES)
+def test_the_estimate_is_about_right(what: str, text: str, least: int, most: int) -> None:
+    assert least <= estimate_tokens(text) <= most, what
+
+
+def test_the_estimate_of_odd_texts() -> None:
+    assert estimate_tokens("") == 0
+    assert estimate_tokens("\ud800") > 0
+    assert estimate_tokens("x" * 1_000_000) > 100_000
+
+
+def test_the_estimate_grows_with_the_text() -> None:
+    """No part of a text may take more than the whole."""
+    text = render(placed([note("a"), languages("한국어", "Deutsch", "🎉")])).text
+
+    counts = [estimate_tokens(text[:end]) for end in range(len(text) + 1)]
+
+    assert counts == sorted(counts)
+
+
+def test_a_counter_that_is_not_installed_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "tiktoken", None)
+
+    with pytest.raises(MissingExtraError, match="pip install tiktoken"):
+        tiktoken_counter()
+
+
+@pytest.mark.skipif("TIKTOKEN_CACHE_DIR" not in os.environ, reason="needs tiktoken's vocabulary")
+def test_the_exact_counter_keeps_the_budget_too() -> None:
+    count = tiktoken_counter()
+    facts = [note(f"concept-{i}", f"값 {i} of some words") for i in range(200)]
+
+    exact = render(placed(facts), max_tokens=1_000, count=count)
+    estimated = render(placed(facts), max_tokens=1_000)
+
+    assert 900 < count(exact.text) <= 1_000
+    assert 600 < count(estimated.text) <= 1_000

@@ -118,7 +118,7 @@ class PlainCodec:
             raise UnreadableHeader("its first line does not verify")
         try:
             fields = json.loads(line)
-        except ValueError:  # two lines that became one verify, as the second one's seed is the first
+        except ValueError:  # two lines run together: the first is the other one's seed
             raise UnreadableHeader("its first line does not verify") from None
         if fields["factmem"] != 1:
             raise UnreadableHeader("it was written by a newer version of factmem: upgrade")

@@ -133,6 +133,9 @@ class FolderWriter:
     ) -> Place:
         """Write a new incarnation beside the file and put it in its place."""
         self._folder.settle()
+        # The file is durable before it has its name, so its first line can vouch for all of it.
+        keep = [*keep, *map(Record, range(last + 1, last + 1 + len(records)), records)]
+        last += len(records)
         if codec.hides_names:
             keep = [Record(0, name_record(name)), *keep]
         line = codec.new_header(name, file, len(keep), last + 1)
@@ -140,14 +143,14 @@ class FolderWriter:
         temporary = f"{_path(file)}.tmp"
         fd = self._files.create(temporary)
         try:
-            for chunk in _chunks(_all_lines(line, sealer, keep, last, records)):
+            for chunk in _chunks(_all_lines(line, sealer, keep)):
                 self._files.append(fd, chunk)
             self._files.sync(fd)
         finally:
             self._files.close(fd)
         self._files.rename(temporary, _path(file))
         self._files.sync_folder("journals")
-        return self._reloaded(codec, file, line + b"\n", last + len(records))
+        return self._reloaded(codec, file, line + b"\n", last)
 
     def _reloaded(self, codec: Codec, file: str, header: bytes, last: int) -> Place:
         """Read a file that was just put in place: what is known rests on what it says."""
@@ -331,19 +334,12 @@ def _lines(
     return lines, tag
 
 
-def _all_lines(
-    header: bytes,
-    sealer: LineSealer,
-    keep: Iterable[Record],
-    last: int,
-    records: Iterable[bytes],
-) -> Iterator[bytes]:
+def _all_lines(header: bytes, sealer: LineSealer, keep: Iterable[Record]) -> Iterator[bytes]:
     yield header
     tag = sealer.start
     for record in keep:
         line, tag = sealer.seal(record.number, 0, tag, record.data)
         yield line
-    yield from _lines(sealer, last + 1, last, tag, records)[0]
 
 
 def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:

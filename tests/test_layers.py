@@ -36,8 +36,11 @@ LEVELS: list[list[str]] = [
         *("providers.*", "providers", "bundle", "koog"),
         *("saving", "memory_message", "compression"),
     ],
-    ["memory"],
-    ["agent", "nodes"],
+    ["memory", "background"],
+    ["context"],
+    ["tools", "tool_loop", "features"],
+    ["nodes", "memory_feature"],
+    ["agent"],
     ["integrations.*", "integrations", "testing.*", "testing", ""],
 ]
 """What may import what: a module imports from the levels above it in this list.

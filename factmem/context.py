@@ -1,0 +1,234 @@
+"""One run of an agent: what its features, nodes and tools see, and what comes out."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from typing_extensions import TypeVar
+
+from factmem.background import BackgroundWork
+from factmem.errors import FactmemError
+from factmem.llm.base import ChatModel, Message, ToolDefinition, Usage
+from factmem.memory import AgentMemory
+from factmem.models import MemorySubject
+
+__all__ = ["MAX_STEPS", "AgentContext", "AgentResult", "AgentTool", "FeatureError"]
+
+R = TypeVar("R")
+
+MAX_STEPS = 20
+"""How many times the model is asked for one answer, unless the agent says otherwise."""
+
+
+@runtime_checkable
+class AgentTool(Protocol):
+    """Something that a model may ask to have run.
+
+    `factmem.tools.Tool` makes one of a Python function. Implement it for tools that have their
+    schema from elsewhere, such as a server's. Calls may run at once.
+    """
+
+    @property
+    def name(self) -> str:
+        """What the model calls it by."""
+        ...
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """What the model is told: name, description and the JSON schema of the arguments."""
+        ...
+
+    async def call(self, arguments: str, context: "AgentContext") -> str:
+        """Run it and return what the model is to read.
+
+        Arguments that do not fit are no exception: the answer says so. An exception ends the run.
+
+        Args:
+            arguments: What the model wrote: meant to be a JSON object, and not checked.
+            context: The run.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """What came of a run."""
+
+    text: str = field(repr=False)
+    """The answer."""
+    messages: list[dict[str, object]] = field(repr=False)
+    """The whole conversation, the answer at its end: pass it to the next run to go on."""
+    usage: Usage
+    """What the run's calls to models cost; of work in the background its own report tells."""
+    reports: list[object] = field(repr=False)
+    """What features and nodes had to say, such as `LoadReport` and `DetectionReport`, in the order
+    in which it happened. The report of work in the background joins when the work is done."""
+    finish_reason: str | None = None
+    """Why the model stopped at last: `stop`, `length` (cut off), `content_filter`."""
+    subjects: tuple[MemorySubject, ...] = field(default=(), repr=False)
+    """Whom the run concerned."""
+    conversation: str | None = None
+    """The application's name for the conversation."""
+
+    def reports_of(self, kind: type[R]) -> list[R]:
+        """Return the reports of one type: `result.reports_of(DetectionReport)`."""
+        return [report for report in self.reports if isinstance(report, kind)]
+
+
+class FeatureError(FactmemError):
+    """The model has answered, and then a feature failed; `__cause__` says how.
+
+    The answer is not lost: it is in `result`.
+    """
+
+    def __init__(self, message: str, *, result: AgentResult) -> None:
+        super().__init__(message)
+        self.result = result
+        """The run without what failed."""
+
+
+class AgentContext:
+    """One run of an agent, made for it and gone with it.
+
+    Features, nodes and tools may change `messages` in place and append to `reports`.
+
+    Args:
+        text: What the user said.
+        messages: The conversation before it.
+        chat_model: Whom to ask.
+        tools: What the model may ask to have run, by name.
+        max_steps: How many times the model is asked for one answer.
+        subjects: Whom the run concerns; without any, the memory's own subjects.
+        conversation: The application's name for the conversation.
+        background: Where work may go on after the run.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        messages: Iterable[Message] = (),
+        *,
+        chat_model: ChatModel,
+        tools: Mapping[str, AgentTool] | None = None,
+        max_steps: int = MAX_STEPS,
+        subjects: Sequence[MemorySubject] = (),
+        conversation: str | None = None,
+        background: BackgroundWork | None = None,
+    ) -> None:
+        self.text = text
+        self.messages = [dict(message) for message in messages]
+        """The conversation: what the model is shown, in the form of chat completions."""
+        self.chat_model = chat_model
+        self.tools = dict(tools or {})
+        self.max_steps = max_steps
+        self.subjects = tuple(subjects)
+        self.conversation = conversation
+        self.usage = Usage()
+        """What the calls to models have cost so far."""
+        self.reports: list[object] = []
+        """What features and nodes had to say so far."""
+        self.answer = ""
+        """What the model said at last."""
+        self.finish_reason: str | None = None
+        self._background = background or BackgroundWork()
+        self._question: dict[str, object] | None = None
+        self._memory: AgentMemory | None = None
+
+    @property
+    def memory(self) -> AgentMemory:
+        """The memory of the agent; where a call names no subjects, it concerns those of the run.
+
+        Raises:
+            RuntimeError: None is installed.
+        """
+        if self._memory is None:
+            raise RuntimeError(
+                "The agent has no memory: agent.install(AgentMemory, provider=..., agent_name=...)"
+            )
+        return self._memory
+
+    @memory.setter
+    def memory(self, memory: AgentMemory) -> None:
+        """Set by the feature that brings it."""
+        self._memory = memory
+
+    @property
+    def since(self) -> int:
+        """The index in `messages` where this run begins: that of its first question.
+
+        Earlier messages were an earlier run's. 0 before the model was asked.
+        """
+        question = self._question
+        if question is None:
+            return 0
+        for index, message in enumerate(self.messages):
+            if message is question:
+                return index
+        return self.messages.index(question) if question in self.messages else 0
+
+    def add_question(self, text: str) -> None:
+        """Append what the user says, and note where this run begins."""
+        message: dict[str, object] = {"role": "user", "content": text}
+        self._question = self._question or message
+        self.messages.append(message)
+
+    def bound(self, subject: MemorySubject) -> MemorySubject:
+        """Return the subject, bound to the run's entity where it is per entity and names none.
+
+        So a strategy names `USER`, and each run says who that is.
+
+        Raises:
+            UnboundSubjectError: The run does not name one.
+        """
+        if not subject.per_entity or subject.entity is not None:
+            return subject
+        named = [each for each in self.subjects if each.name == subject.name and each.entity]
+        if len(named) != 1:
+            subject.check_bound()
+        return named[0]
+
+    def check_background(self) -> None:
+        """Make sure that work can go on after the run.
+
+        Raises:
+            RuntimeError: The agent is not open: it takes `async with agent`.
+        """
+        self._background.check_open()
+
+    def start_in_background(self, work: Callable[[], Awaitable[object]], *, name: str) -> None:
+        """Do work that outlives the run, in the agent's task group.
+
+        Work for the same subjects is done in the order of their runs. What it returns joins
+        `reports` unless it is None; what it raises is reported as a `FeatureError`.
+
+        Raises:
+            RuntimeError: The agent is not open: it takes `async with agent`.
+        """
+
+        async def report() -> None:
+            try:
+                outcome = await work()
+            except Exception as exc:
+                raise self.failure(name) from exc
+            if outcome is not None:
+                self.reports.append(outcome)
+
+        line = tuple((subject.name, subject.entity) for subject in self.subjects)
+        self._background.start(report, line=line)
+
+    def failure(self, name: str) -> FeatureError:
+        """Return the error that tells of a feature that failed after the answer."""
+        message = f"The model has answered, and then {name} failed: `result` has the answer"
+        return FeatureError(message, result=self.result())
+
+    def result(self) -> AgentResult:
+        """Return what has come of the run so far."""
+        return AgentResult(
+            self.answer,
+            self.messages,
+            self.usage,
+            self.reports,
+            self.finish_reason,
+            self.subjects,
+            self.conversation,
+        )

@@ -1,0 +1,190 @@
+"""The memory as a feature of an agent: facts before the model, and facts after the answer."""
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic
+
+from typing_extensions import TypedDict, TypeVar, Unpack
+
+from factmem.context import AgentContext
+from factmem.detection import DetectionReport
+from factmem.llm.base import ChatModel
+from factmem.memory import AgentMemory
+from factmem.models import Concept, MemorySubject
+from factmem.provider import AgentMemoryProvider
+from factmem.providers.no_memory import NoMemory
+from factmem.scopes import MemoryScopesProfile
+from factmem.tokens import TokenCounter, estimate_tokens
+
+__all__ = ["MemoryFeature", "MemoryOptions"]
+
+M = TypeVar("M", bound=AgentMemory)
+
+
+class MemoryOptions(TypedDict, total=False):
+    """What `agent.install(AgentMemory, ...)` takes; all of it by keyword.
+
+    Where facts are:
+
+    - `provider`: the store. It stays its maker's to close. `NoMemory()` by default.
+    - `agent_name`, `feature_name`, `product_name`, `organization_name`: the scopes to load from
+      and save in; at least one with a provider.
+
+    What they are about:
+
+    - `subjects`: whom facts concern where a run does not say; `MemorySubject.EVERYTHING` by
+      default.
+    - `concepts`: the concepts whose value types the application knows.
+
+    When:
+
+    - `auto_load`: whether all that is known is put into the prompt before the model is asked. By
+      default it is, unless the agent has a strategy: that says itself what is loaded and when.
+    - `auto_detect`: whether facts are found in what was said, after the answer. One more call to a
+      model for each run. False by default.
+    - `background`: whether that goes on after the run has returned. It takes `async with agent`.
+
+    How:
+
+    - `chat_model`: who finds facts; the agent's by default.
+    - `max_tokens`, `token_counter`: see `AgentMemory`.
+    """
+
+    provider: AgentMemoryProvider
+    agent_name: str | None
+    feature_name: str | None
+    product_name: str | None
+    organization_name: str | None
+    subjects: Iterable[MemorySubject]
+    concepts: Iterable[Concept[Any, Any]]
+    auto_load: bool | None
+    auto_detect: bool
+    background: bool
+    chat_model: ChatModel | None
+    max_tokens: int | None
+    token_counter: TokenCounter
+
+
+class MemoryFeature(Generic[M]):
+    """An `AgentMemory` that is installed in an agent.
+
+    A run concerns the subjects that it names, else those of the installation, and one that is per
+    entity and names none fails before a model is asked. What is loaded replaces the memory message
+    of the conversation. Facts are taken from what the user said in this run; earlier messages help
+    to understand it.
+
+    Detection saves one place after the other, each with all of its facts or none; a run that is
+    cancelled before it has begun saves nothing.
+
+    Args:
+        memory_class: `AgentMemory`, or a subclass with the same parameters.
+        agent_model: The agent's chat model.
+        has_strategy: Whether the agent has a strategy of its own.
+        **options: See `MemoryOptions`.
+
+    Raises:
+        TypeError: There is no such option.
+        ValueError: There is no scope, no subject, or `background` without `auto_detect`.
+    """
+
+    memory: M
+    """The memory, for the subjects of the installation."""
+
+    def __init__(
+        self,
+        memory_class: type[M],
+        agent_model: ChatModel,
+        *,
+        has_strategy: bool = False,
+        **options: Unpack[MemoryOptions],
+    ) -> None:
+        _check(options)
+        self._subjects = tuple(options.get("subjects", (MemorySubject.EVERYTHING,)))
+        if not self._subjects:
+            raise ValueError("subjects is empty: name at least one, or leave it out")
+        # A factory, as the facts of each run concern its own subjects.
+        self._make = functools.partial(
+            memory_class,
+            options.get("provider") or NoMemory(),
+            chat_model=options.get("chat_model") or agent_model,
+            scopes=MemoryScopesProfile(
+                options.get("agent_name"),
+                options.get("feature_name"),
+                options.get("product_name"),
+                options.get("organization_name"),
+            ),
+            concepts=tuple(options.get("concepts", ())),
+            max_tokens=options.get("max_tokens"),
+            token_counter=options.get("token_counter", estimate_tokens),
+        )
+        self.memory = self._make(subjects=self._subjects)
+        auto_load = options.get("auto_load")
+        self._is_loading = not has_strategy if auto_load is None else auto_load
+        self._is_detecting = options.get("auto_detect", False)
+        self._is_in_background = options.get("background", False)
+
+    async def before_model(self, context: AgentContext) -> None:
+        """See `AgentFeature.before_model`. No call to a model.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and names none.
+            RuntimeError: `background` is set and the agent is not open.
+            StorageError: A place could not be read.
+        """
+        if self._is_in_background:
+            context.check_background()
+        if context.subjects:
+            context.memory = self._make(subjects=context.subjects)
+        else:
+            context.subjects = self._subjects
+            context.memory = self.memory
+        _check_subjects(context.subjects, is_detecting=self._is_detecting)
+        if self._is_loading:
+            context.reports.append(await context.memory.load_all_facts_to_agent(context.messages))
+
+    async def after_answer(self, context: AgentContext) -> None:
+        """See `AgentFeature.after_answer`. One call to a model with `auto_detect`, else none."""
+        if not self._is_detecting:
+            return
+        messages, since = list(context.messages), context.since  # the caller may go on with his
+
+        async def detect() -> DetectionReport:
+            return await context.memory.auto_detect_facts(
+                messages, since=since, conversation=context.conversation
+            )
+
+        if self._is_in_background:
+            context.start_in_background(detect, name="the detection of facts")
+        else:
+            report = await detect()
+            context.usage += report.usage
+            context.reports.append(report)
+
+    async def aclose(self) -> None:
+        """See `AgentFeature.aclose`. There is nothing to close: the store is its maker's."""
+
+
+def _check(options: MemoryOptions) -> None:
+    unknown = sorted(options.keys() - MemoryOptions.__annotations__.keys())
+    if unknown:
+        known = ", ".join(MemoryOptions.__annotations__)
+        raise TypeError(f"AgentMemory has no option {unknown[0]!r}; it has {known}")
+    names = ("agent_name", "feature_name", "product_name", "organization_name")
+    if "provider" in options and not any(options.get(name) for name in names):
+        raise ValueError(
+            f"Facts need a scope to be in: give AgentMemory at least one of {', '.join(names)}"
+        )
+    if options.get("background") and not options.get("auto_detect"):
+        raise ValueError("background says where facts are detected: set auto_detect as well")
+
+
+def _check_subjects(subjects: Sequence[MemorySubject], *, is_detecting: bool) -> None:
+    for subject in subjects:
+        subject.check_bound()
+    names = [subject.name for subject in subjects]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if is_detecting and twice is not None:
+        raise ValueError(
+            f"The run concerns two of {twice!r}, and a model could not tell them apart when it "
+            f"finds facts: name one of them"
+        )

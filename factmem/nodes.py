@@ -1,0 +1,245 @@
+"""Strategies: what an agent does in a run, node by node."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from factmem.context import AgentContext
+from factmem.models import Concept, MemorySubject
+from factmem.scopes import ScopeChoice
+from factmem.tool_loop import answered
+
+__all__ = [
+    "CheckedNode",
+    "MemoryNode",
+    "Node",
+    "Strategy",
+    "node_llm_request",
+    "node_load_all_facts_from_memory",
+    "node_load_from_memory",
+    "node_save_to_memory",
+    "node_save_to_memory_auto_detect_facts",
+]
+
+Node: TypeAlias = Callable[[AgentContext, str], Awaitable[str]]
+"""A step of a run: takes the text of the step before it, and gives one to the step after it."""
+
+
+@runtime_checkable
+class CheckedNode(Protocol):
+    """A node that can tell, before any node of a run has begun, that it will fail."""
+
+    def check(self, context: AgentContext) -> None:
+        """Raise what the node would raise for want of something that the run does not have."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """Nodes, one after the other: the first gets what the user said, the last gives the answer.
+
+    It holds no state of any run, and serves any number of them at once.
+
+    Raises:
+        ValueError: There are no nodes.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+
+    def __init__(self, name: str, nodes: Iterable[Node]) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "nodes", tuple(nodes))
+        if not self.nodes:
+            raise ValueError(
+                f"The strategy {name!r} has no nodes: it takes at least [node_llm_request()]"
+            )
+
+    async def run(self, context: AgentContext, text: str) -> str:
+        """Let the nodes work, and return what the last one gives.
+
+        Nodes that can are checked first, so that a run that must fail asks no model before.
+
+        Raises:
+            TypeError: A node gave something else than a text.
+        """
+        for node in self.nodes:
+            _check(node, context)
+        for node in self.nodes:
+            text = self._checked(await node(context, text), node)
+        return text
+
+    def _checked(self, given: object, node: Node) -> str:
+        if isinstance(given, str):
+            return given
+        name = getattr(node, "__name__", type(node).__name__)
+        raise TypeError(
+            f"The node {name!r} of the strategy {self.name!r} gave no text: end it with "
+            f"`return text`"
+        )
+
+
+class MemoryNode:
+    """A node that does something with the memory, and passes its text through."""
+
+    def __init__(
+        self,
+        work: Callable[[AgentContext], Awaitable[None]],
+        subjects: Iterable[MemorySubject] | None,
+    ) -> None:
+        self._work = work
+        self._subjects = None if subjects is None else tuple(subjects)
+
+    async def __call__(self, context: AgentContext, text: str) -> str:
+        """Do the work."""
+        await self._work(context)
+        return text
+
+    def check(self, context: AgentContext) -> None:
+        """See `CheckedNode.check`.
+
+        Raises:
+            RuntimeError: The agent has no memory.
+            UnboundSubjectError: A subject is per entity, and neither it nor the run names one.
+        """
+        _ = context.memory
+        _bound(self._subjects, context)
+
+
+def node_load_from_memory(
+    concepts: Iterable[Concept[Any, Any]],
+    *,
+    subjects: Iterable[MemorySubject] | None = None,
+    scopes: Iterable[ScopeChoice] | None = None,
+) -> MemoryNode:
+    """Put what holds about concepts into the prompt. No call to a model.
+
+    Args:
+        concepts: What to look up.
+        subjects: Whom to look for; those of the run by default. One that is per entity and names
+            none stands for the run's.
+        scopes: Where to look; all of the memory's by default.
+    """
+    wanted, concerned, where = tuple(concepts), _several(subjects), _several(scopes)
+
+    async def load(context: AgentContext) -> None:
+        bound = _bound(concerned, context)
+        for concept in wanted:
+            report = await context.memory.load_facts_to_agent(
+                context.messages, concept, subjects=bound, scopes=where
+            )
+            context.reports.append(report)
+
+    return MemoryNode(load, concerned)
+
+
+def node_load_all_facts_from_memory(
+    *,
+    subjects: Iterable[MemorySubject] | None = None,
+    scopes: Iterable[ScopeChoice] | None = None,
+) -> MemoryNode:
+    """Put what holds about every concept into the prompt. No call to a model.
+
+    Args:
+        subjects: See `node_load_from_memory`, as for the rest.
+        scopes: Where to look; all of the memory's by default.
+    """
+    concerned, where = _several(subjects), _several(scopes)
+
+    async def load(context: AgentContext) -> None:
+        report = await context.memory.load_all_facts_to_agent(
+            context.messages, subjects=_bound(concerned, context), scopes=where
+        )
+        context.reports.append(report)
+
+    return MemoryNode(load, concerned)
+
+
+def node_save_to_memory(
+    concepts: Iterable[Concept[Any, Any]], subject: MemorySubject, scope: ScopeChoice
+) -> MemoryNode:
+    """Save what was said in this run about concepts. One call to a model for each concept.
+
+    Before the model was asked, that is the whole conversation so far.
+
+    Args:
+        concepts: What to look for.
+        subject: Whom it concerns; one that is per entity and names none stands for the run's.
+        scope: Where to save it.
+    """
+    wanted = tuple(concepts)
+
+    async def save(context: AgentContext) -> None:
+        for concept in wanted:
+            report = await context.memory.save_facts_from_history(
+                context.messages,
+                concept,
+                context.bound(subject),
+                scope,
+                since=context.since,
+                conversation=context.conversation,
+            )
+            context.usage += report.usage
+            context.reports.append(report)
+
+    return MemoryNode(save, [subject])
+
+
+def node_save_to_memory_auto_detect_facts(
+    *,
+    subjects: Iterable[MemorySubject] | None = None,
+    scopes: Iterable[ScopeChoice] | None = None,
+) -> MemoryNode:
+    """Find the facts that were stated in this run, and save them. One call to a model.
+
+    Before the model was asked, that is the whole conversation so far.
+
+    Args:
+        subjects: Whom facts may concern; see `node_load_from_memory`, as for the rest.
+        scopes: Where they may be saved; all of the memory's by default.
+    """
+    concerned, where = _several(subjects), _several(scopes)
+
+    async def save(context: AgentContext) -> None:
+        report = await context.memory.auto_detect_facts(
+            context.messages,
+            subjects=_bound(concerned, context),
+            scopes=where,
+            since=context.since,
+            conversation=context.conversation,
+        )
+        context.usage += report.usage
+        context.reports.append(report)
+
+    return MemoryNode(save, concerned)
+
+
+def node_llm_request(*, allow_tool_calls: bool = True) -> Node:
+    """Say the text to the model as the user, run the tools that it calls, and give its answer.
+
+    One call to the model, and one more for each round of tool calls. See
+    `factmem.tool_loop.answered`.
+
+    Args:
+        allow_tool_calls: Whether the agent's tools are offered.
+    """
+
+    async def llm_request(context: AgentContext, text: str) -> str:
+        return await answered(context, text, allow_tool_calls=allow_tool_calls)
+
+    return llm_request
+
+
+def _check(node: object, context: AgentContext) -> None:
+    if isinstance(node, CheckedNode):
+        node.check(context)
+
+
+def _several(given: "Iterable[Any] | None") -> "tuple[Any, ...] | None":
+    return None if given is None else tuple(given)
+
+
+def _bound(
+    subjects: "tuple[MemorySubject, ...] | None", context: AgentContext
+) -> "list[MemorySubject] | None":
+    return None if subjects is None else [context.bound(subject) for subject in subjects]

@@ -28,10 +28,16 @@ Look: TypeAlias = Callable[[str, tuple[Any, ...]], None]
 
 
 class Door(LocalFiles):
-    """The files of a folder; `look(call, arguments)` comes before each call and may raise."""
+    """The files of a folder; `look(call, arguments)` comes before each call and may raise.
 
-    def __init__(self, folder: str, look: Look) -> None:
+    A quick one does not wait for the disk: for tests that kill no machine.
+    """
+
+    def __init__(self, folder: str, look: Look, *, is_quick: bool = False) -> None:
         super().__init__(folder)
+        if is_quick:
+            for name in ("sync", "sync_folder", "sync_parents"):
+                setattr(self, name, lambda *_: None)
         for name in CALLS:
             setattr(self, name, self._watched(name, getattr(self, name), look))
 

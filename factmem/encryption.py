@@ -308,6 +308,7 @@ def _checked_derivation(derivation: KeyDerivation) -> tuple[bytes, int, int, int
         passes, kib, lanes = derivation["t"], derivation["m"], derivation["p"]
         is_sane = (
             derivation["name"] == "argon2id"
+            and all(type(each) is int for each in (passes, kib, lanes))
             and len(salt) >= 8
             and 1 <= passes <= _MOST_PASSES
             and 8 * lanes <= kib <= _MOST_KIB
@@ -370,7 +371,7 @@ class Aes256GCMEncryptor:
                 if secret is None:
                     continue
                 aead, kid = _slot_key(secret, store)
-                if hmac.compare_digest(kid, slot["kid"]):
+                if hmac.compare_digest(kid.encode(), slot["kid"].encode()):
                     return Unwrapped(_open_slot(aead, slot, store), kid)
         raise WrongKeyError(
             "None of the store's key slots opens with this key: give the key that the store was "

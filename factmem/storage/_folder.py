@@ -47,6 +47,8 @@ from factmem.storage.base import (
 __all__ = ["MANIFEST", "JournalFolder", "Mode", "journal_path"]
 
 MANIFEST = "factmem.json"
+_MODES = ("plain", "aes-256-gcm")
+"""The ways of keeping journals that this version knows."""
 _NO_STORE = "The store does not exist yet: save a fact first"
 _MOST_PLACES = 4096
 """How many journals' places are remembered; a forgotten one is read again from its start."""
@@ -180,8 +182,11 @@ class JournalFolder:
             raise CorruptJournalError(
                 f"{path!r} is damaged: restore it from a backup. Nothing was changed"
             ) from None
-        if version != 1:
-            raise StorageError(f"{path!r} is of a newer version of factmem: upgrade to read it")
+        if version != 1 or mode not in _MODES:
+            raise StorageError(
+                f"{path!r} is of a newer version of factmem, or damaged: upgrade to read it, or "
+                f"restore it from a backup"
+            )
         if mode != self.mode.name:
             raise self.mode.refusal(path)
         return manifest

@@ -14,6 +14,9 @@ from factmem.storage.simple import corrupt
 __all__ = ["SealedMode", "StoreKeys"]
 
 
+_IN_A_SLOT = ("kid", "wrap")
+
+
 class SealedMode:
     """The mode of an encrypted store."""
 
@@ -28,7 +31,7 @@ class SealedMode:
 
     def ring(self, manifest: dict[str, Any]) -> tuple[KeyRing, str]:
         """Return the key ring, and the id of the slot that it was in."""
-        unwrapped = self.encryption.unwrap(manifest.get("slots", []), manifest["store"])
+        unwrapped = self.encryption.unwrap(_slots(manifest), manifest["store"])
         return KeyRing.load(unwrapped.ring), unwrapped.kid
 
     def codec(self, manifest: dict[str, Any]) -> Codec:
@@ -52,6 +55,17 @@ class SealedMode:
             f"to an older copy. Nothing was changed; restore it from a backup, or go on with what "
             f"can be read by salvage()"
         )
+
+
+def _slots(manifest: dict[str, Any]) -> list[KeySlot]:
+    slots = manifest.get("slots")
+    if isinstance(slots, list) and all(map(_is_slot, slots)):
+        return slots
+    raise TamperedError("Its key slots are not as factmem writes them: restore it from a backup")
+
+
+def _is_slot(slot: object) -> bool:
+    return isinstance(slot, dict) and all(isinstance(slot.get(each), str) for each in _IN_A_SLOT)
 
 
 class StoreKeys:

@@ -131,7 +131,8 @@ class Tool:
         if _is_async(self._function):
             returned = call()
         else:
-            returned = await anyio.to_thread.run_sync(call)
+            # In a tuple, as trio lets no coroutine out of a thread.
+            (returned,) = await anyio.to_thread.run_sync(lambda: (call(),))
         return await returned if inspect.isawaitable(returned) else returned
 
     def _told(self, returned: object) -> str:

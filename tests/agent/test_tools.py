@@ -1,0 +1,506 @@
+"""Functions as tools: what a model is shown of them, and what they are called with."""
+
+import functools
+from collections.abc import Callable
+from datetime import date
+from enum import Enum
+from threading import get_ident
+from typing import Annotated, Any, Literal, Optional
+
+import anyio
+import pytest
+from pydantic import BaseModel, Field, SecretStr
+
+from factmem.context import AgentContext
+from factmem.testing.chat import ScriptedChatModel
+from factmem.tools import Tool, ToolError, tools_by_name
+from tests.agent.world import ALICE
+
+
+class Address(BaseModel):
+    """Where something is sent."""
+
+    street: str = Field(description="With the number of the house")
+    city: str
+
+
+class Size(Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+class Node(BaseModel):
+    name: str
+    children: list["Node"] = []
+
+
+def order(
+    product: Annotated[str, Field(description="Its name in the catalogue", min_length=1)],
+    to: Address,
+    size: Size,
+    speed: Literal["slow", "fast"] = "slow",
+    extras: list[str] | None = None,
+    on: Optional[date] = None,  # noqa: UP045 - both spellings are to work
+    note: str = "",
+) -> str:
+    """Order something
+    from the shop.
+
+    The second paragraph is for readers of the code.
+
+    Args:
+        product: Not this, as the hint says it already.
+        to: Whereto.
+        speed (str): How fast: "fast" costs more,
+            and goes by air.
+        on: The day; as soon as possible if not given.
+
+    Returns:
+        The number of the order.
+    """
+    return f"{product} {to.city} {size.value} {speed} {extras} {on!r} {note}"
+
+
+CONTEXT = AgentContext("Hello", chat_model=ScriptedChatModel(), subjects=[ALICE])
+
+
+def parameters(function: Callable[..., object]) -> dict[str, Any]:
+    definition: Any = Tool(function).definition
+    schema: dict[str, Any] = definition["function"]["parameters"]
+    return schema
+
+
+def test_a_model_is_shown_name_purpose_and_parameters() -> None:
+    """The whole definition, as an endpoint gets it: hints and docstring become its schema."""
+    assert Tool(order).definition == {
+        "type": "function",
+        "function": {
+            "name": "order",
+            "description": "Order something from the shop.",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "product": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "Its name in the catalogue",
+                    },
+                    "to": {"$ref": "#/$defs/Address", "description": "Whereto."},
+                    "size": {"$ref": "#/$defs/Size"},
+                    "speed": {
+                        "type": "string",
+                        "enum": ["slow", "fast"],
+                        "default": "slow",
+                        "description": 'How fast: "fast" costs more, and goes by air.',
+                    },
+                    "extras": {
+                        "anyOf": [
+                            {"type": "array", "items": {"type": "string"}},
+                            {"type": "null"},
+                        ],
+                        "default": None,
+                    },
+                    "on": {
+                        "anyOf": [{"type": "string", "format": "date"}, {"type": "null"}],
+                        "default": None,
+                        "description": "The day; as soon as possible if not given.",
+                    },
+                    "note": {"type": "string", "default": ""},
+                },
+                "required": ["product", "to", "size"],
+                "additionalProperties": False,
+                "$defs": {
+                    "Address": {
+                        "title": "Address",
+                        "description": "Where something is sent.",
+                        "type": "object",
+                        "properties": {
+                            "street": {
+                                "type": "string",
+                                "description": "With the number of the house",
+                            },
+                            "city": {"type": "string"},
+                        },
+                        "required": ["street", "city"],
+                    },
+                    "Size": {"title": "Size", "type": "string", "enum": ["small", "large"]},
+                },
+            },
+        },
+    }
+
+
+def nothing() -> None: ...
+
+
+def test_a_function_without_parameters_and_words_has_a_schema_too() -> None:
+    """Endpoints want an object with properties, even with none of them."""
+    assert Tool(nothing).definition == {
+        "type": "function",
+        "function": {
+            "name": "nothing",
+            "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+        },
+    }
+
+
+def test_types_that_hold_themselves_have_a_schema() -> None:
+    """A tree of a model's own making goes in as one."""
+
+    def plant(tree: Node) -> str:
+        return tree.children[0].name
+
+    assert parameters(plant)["properties"] == {"tree": {"$ref": "#/$defs/Node"}}
+
+
+def test_names_that_models_have_for_themselves_are_free() -> None:
+    """`copy`, `json` and `schema` are good names for a parameter."""
+
+    def keep(copy: int, json: str, schema: bool, model_config: str, self: str) -> None: ...
+
+    assert list(parameters(keep)["properties"]) == [
+        *("copy", "json", "schema", "model_config", "self")
+    ]
+
+
+async def test_arguments_arrive_in_their_types() -> None:
+    """The function need not check or convert anything, and its own defaults hold."""
+    given = (
+        '{"product": "tea", "to": {"street": "Hauptstr. 1", "city": "Bonn"}, "size": "large",'
+        ' "extras": ["honey"], "on": "2026-01-02"}'
+    )
+
+    told = await Tool(order).call(given, CONTEXT)
+
+    assert told == "tea Bonn large slow ['honey'] datetime.date(2026, 1, 2) "
+
+
+async def test_defaults_of_any_kind_stay_the_functions_own() -> None:
+    """A default that has no JSON is not shown, and used all the same."""
+    marker = object()
+
+    def look(thing: Annotated[Any, Field(description="Anything")] = marker) -> str:
+        return "default" if thing is marker else "given"
+
+    assert parameters(look)["properties"] == {"thing": {"description": "Anything"}}
+    assert await Tool(look).call("{}", CONTEXT) == "default"
+    assert await Tool(look).call('{"thing": null}', CONTEXT) == "given"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        ("{}", ["- city: Field required (missing)", "- days: Field required (missing)"]),
+        (
+            '{"city": 3, "days": "many"}',
+            [
+                "- city: Input should be a valid string (string_type)",
+                (
+                    "- days: Input should be a valid integer, unable to parse string as an integer "
+                    "(int_parsing)"
+                ),
+            ],
+        ),
+        (
+            '{"city": "Bonn", "days": 1, "unit": "kelvin"}',
+            ["- unit: Input should be 'celsius' or 'fahrenheit' (literal_error)"],
+        ),
+        (
+            '{"city": "Bonn", "days": 1, "admin": true}',
+            ["- admin: Extra inputs are not permitted (extra_forbidden)"],
+        ),
+        (
+            '{"city": "Bonn", "days": 1, "around": [{"street": "x"}]}',
+            ["- around.0.city: Field required (missing)"],
+        ),
+    ],
+)
+async def test_a_bad_call_is_answered_with_field_and_kind(arguments: str, lines: list[str]) -> None:
+    """The model can put it right; the function never sees it."""
+    seen: list[str] = []
+
+    def forecast(
+        city: str,
+        days: int,
+        unit: Literal["celsius", "fahrenheit"] = "celsius",
+        around: list[Address] | None = None,
+    ) -> None:
+        seen.append(city)
+
+    told = await Tool(forecast).call(arguments, CONTEXT)
+
+    assert told.splitlines() == [
+        "Error: the tool was not called. These arguments do not fit:",
+        *lines,
+        "Call it again with all arguments put right.",
+    ]
+    assert seen == []
+
+
+@pytest.mark.parametrize("arguments", ["nope", "[]", '"text"', '{"city": "Bo', "null", "3"])
+async def test_arguments_that_are_no_object_are_told(arguments: str) -> None:
+    """Small models write these; the answer is the same short sentence."""
+
+    def forecast(city: str) -> None: ...
+
+    told = await Tool(forecast).call(arguments, CONTEXT)
+
+    assert told == "Error: the tool was not called. Its arguments must be one JSON object."
+
+
+async def test_hundreds_of_problems_are_not_all_told() -> None:
+    """A long list of wrong numbers does not fill the prompt."""
+
+    def total(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    told = await Tool(total).call(f'{{"numbers": [{", ".join(["true", "null"] * 50)}]}}', CONTEXT)
+
+    assert told.count("\n- ") == 21
+    assert "- and 30 more" in told
+
+
+@pytest.mark.parametrize("arguments", ["", "  ", "{}"])
+async def test_no_arguments_are_an_empty_object(arguments: str) -> None:
+    """Some endpoints send nothing at all for a tool without parameters."""
+    assert await Tool(nothing).call(arguments, CONTEXT) == "null"
+
+
+class Weather(BaseModel):
+    city: str
+    degrees: float
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ("plain text, 그대로 🌞", "plain text, 그대로 🌞"),
+        ("", ""),
+        (None, "null"),
+        (3, "3"),
+        ([Weather(city="서울", degrees=3.5)], '[{"city":"서울","degrees":3.5}]'),
+        ({"on": date(2026, 1, 2)}, '{"on":"2026-01-02"}'),
+        ("half a pair: \ud83d", "half a pair: ?"),
+        (SecretStr("hidden"), '"**********"'),
+    ],
+)
+async def test_what_a_tool_returns_is_told(returned: object, told: str) -> None:
+    """Text as it is, everything else as JSON, and nothing that an endpoint would choke on."""
+
+    def look() -> object:
+        return returned
+
+    assert await Tool(look).call("{}", CONTEXT) == told
+
+
+async def test_what_has_no_json_is_the_authors_mistake() -> None:
+    """It is raised, with the name of the tool, and without what was in it."""
+
+    def look() -> object:
+        return {"secret": object()}
+
+    with pytest.raises(TypeError, match="The tool 'look' returned a dict, which has no JSON"):
+        await Tool(look).call("{}", CONTEXT)
+
+
+async def test_sync_functions_do_not_block_the_loop() -> None:
+    """They run in a worker thread, async ones on the loop."""
+
+    def blocking() -> bool:
+        return get_ident() == loop
+
+    async def friendly() -> bool:
+        return get_ident() == loop
+
+    loop = get_ident()
+
+    assert await Tool(blocking).call("{}", CONTEXT) == "false"
+    assert await Tool(friendly).call("{}", CONTEXT) == "true"
+
+
+class Shop:
+    """Sells things."""
+
+    def __init__(self) -> None:
+        self.sold: list[str] = []
+
+    def sell(self, thing: str, /, count: int = 1) -> str:
+        """Sell something."""
+        self.sold += [thing] * count
+        return f"sold {len(self.sold)}"
+
+    async def __call__(self, question: str) -> str:
+        """Ask the shop."""
+        return question.upper()
+
+
+async def test_methods_and_callable_objects_are_tools() -> None:
+    """`self` is no argument; positional-only parameters are filled in by name."""
+    shop = Shop()
+
+    assert await Tool(shop.sell).call('{"thing": "tea", "count": 2}', CONTEXT) == "sold 2"
+    assert await Tool(shop, name="ask").call('{"question": "open?"}', CONTEXT) == "OPEN?"
+    assert list(parameters(shop.sell)["properties"]) == ["thing", "count"]
+
+
+async def test_what_a_partial_sets_is_hidden() -> None:
+    """A key that is bound to a tool is neither shown to the model nor open to it."""
+
+    def search(query: str, api_key: str, limit: int = 3) -> str:
+        """Search."""
+        return f"{query} {api_key} {limit}"
+
+    tool = Tool(functools.partial(search, api_key="sk-secret"))
+
+    assert "sk-secret" not in str(tool.definition)
+    assert list(parameters(functools.partial(search, api_key="x"))["properties"]) == [
+        *("query", "limit")
+    ]
+    assert await tool.call('{"query": "tea"}', CONTEXT) == "tea sk-secret 3"
+    told = await tool.call('{"query": "tea", "api_key": "mine"}', CONTEXT)
+    assert "- api_key: Extra inputs are not permitted" in told
+
+
+async def test_a_tool_can_know_whose_run_it_is() -> None:
+    """The context is filled in; a model can neither see nor give it."""
+
+    async def orders(context: AgentContext, status: str = "open") -> str:
+        """Look up orders."""
+        return f"{context.subjects[0].entity}: {status}"
+
+    tool = Tool(orders)
+
+    assert list(parameters(orders)["properties"]) == ["status"]
+    assert await tool.call("{}", CONTEXT) == "alice: open"
+    told = await tool.call('{"context": {"subjects": ["bob"]}}', CONTEXT)
+    assert "- context: Extra inputs are not permitted" in told
+
+
+async def test_a_tool_error_is_told_in_its_own_words() -> None:
+    """That is how a tool speaks to the model, from a thread as well as from the loop."""
+
+    def blocking() -> str:
+        raise ToolError("There is no such order: ask the user for its number")
+
+    async def friendly() -> str:
+        raise ToolError("There is no such order: ask the user for its number")
+
+    for function in (blocking, friendly):
+        told = await Tool(function).call("{}", CONTEXT)
+        assert told == "Error: There is no such order: ask the user for its number"
+
+
+async def test_other_exceptions_are_no_business_of_the_models() -> None:
+    """They may hold secrets, and are bugs: the caller of the run gets them as they are."""
+    broken = ConnectionError("postgres://admin:hunter2@db")
+
+    def look() -> str:
+        raise broken
+
+    with pytest.raises(ConnectionError) as caught:
+        await Tool(look).call("{}", CONTEXT)
+
+    assert caught.value is broken
+
+
+async def test_exceptions_can_be_listed_to_be_told() -> None:
+    """A function that somebody else wrote knows no `ToolError`."""
+
+    def look(which: int) -> str:
+        raise (TimeoutError("after 3 seconds") if which else KeyError("bug"))
+
+    tool = Tool(look, reported_errors=[TimeoutError])
+
+    assert await tool.call('{"which": 1}', CONTEXT) == "Error: TimeoutError: after 3 seconds"
+    with pytest.raises(KeyError, match="bug"):
+        await tool.call('{"which": 0}', CONTEXT)
+
+
+async def test_a_validation_error_inside_a_tool_is_not_taken_for_a_bad_call() -> None:
+    """The arguments were fine: telling the model otherwise would send it round in circles."""
+
+    def look(city: str) -> Address:
+        return Address.model_validate({"street": city})
+
+    with pytest.raises(ValueError, match="1 validation error for Address"):
+        await Tool(look).call('{"city": "Bonn"}', CONTEXT)
+
+
+async def test_an_awaitable_from_a_sync_function_is_awaited() -> None:
+    """A lambda around an async function is still a tool."""
+
+    async def later() -> str:
+        await anyio.lowlevel.checkpoint()
+        return "done"
+
+    assert await Tool(lambda: later(), name="later").call("{}", CONTEXT) == "done"  # noqa: PLW0108
+
+
+def untyped(city) -> None:  # type: ignore[no-untyped-def]
+    ...
+
+
+def many(*cities: str) -> None: ...
+
+
+def named(**cities: str) -> None: ...
+
+
+def defaulted(city: str = Field(description="The city")) -> None: ...
+
+
+def strange(city: Callable[[int], int]) -> None: ...
+
+
+def foreign(city: Shop) -> None: ...
+
+
+def unknown(city: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        (untyped, "The parameter 'city' of the tool 'untyped' has no type hint"),
+        (many, "The parameter 'cities' of the tool 'many' takes any number of arguments"),
+        (named, "The parameter 'cities' of the tool 'named' takes any number of arguments"),
+        (defaulted, "has a Field as its default: use Annotated"),
+        (strange, "The arguments of the tool 'strange' have no JSON schema"),
+        (foreign, "The arguments of the tool 'foreign' have no JSON schema"),
+        (unknown, "A type hint of the tool 'unknown' cannot be resolved"),
+    ],
+)
+def test_what_a_model_cannot_be_told_of_is_refused(
+    function: Callable[..., object], complaint: str
+) -> None:
+    """When the agent is made, not when the model first calls it."""
+    with pytest.raises(TypeError, match=complaint):
+        Tool(function)
+
+
+@pytest.mark.parametrize("name", ["", "look up", "搜索", "x" * 65, "a.b"])
+def test_names_that_endpoints_refuse_are_refused(name: str) -> None:
+    """OpenAI's rule, which the others follow."""
+    with pytest.raises(ValueError, match="is no name for a tool"):
+        Tool(lambda: "x", name=name)
+
+
+def test_a_name_and_a_description_can_be_given() -> None:
+    """The model's words need not be the code's."""
+    definition: Any = Tool(nothing, name="wait_a_bit", description="Do nothing.").definition
+
+    assert definition["function"]["name"] == "wait_a_bit"
+    assert definition["function"]["description"] == "Do nothing."
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    """A model could not tell them apart."""
+    with pytest.raises(ValueError, match="Two tools are named 'order'"):
+        tools_by_name([order, Tool(nothing, name="order")])
+
+
+@pytest.mark.parametrize("wrong", [3, "order", Address, None])
+def test_what_is_no_function_is_no_tool(wrong: Any) -> None:
+    """A class is not called by accident."""
+    with pytest.raises(TypeError, match="A tool is a function or an AgentTool"):
+        tools_by_name([wrong])

@@ -8,7 +8,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -24,10 +24,22 @@ __all__ = ["Anchor", "of_another", "parsed", "taken", "verify"]
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A store's id, and for each journal file its first line's digest, last number and tag."""
+    """A store's id, and how far each journal file had come."""
 
     store: str
-    journals: Mapping[str, tuple[str, int, str]]
+    journals: Mapping[str, "_End"]
+
+
+class _End(NamedTuple):
+    """How far a journal's file had come."""
+
+    digest: str
+    """Of its first line."""
+    following: int
+    """Its first line's `next`, which rises whenever it is rewritten after a save."""
+    last: int
+    tag: str
+    """Of the last record."""
 
 
 def taken(folder: "JournalFolder") -> str:
@@ -38,7 +50,7 @@ def taken(folder: "JournalFolder") -> str:
     journals: dict[str, Any] = {}
     for file in folder.journal_files(codec):
         place = _end(folder, codec, file)
-        journals[file] = [_digest(place), place.last, place.tag.hex()]
+        journals[file] = _End(_digest(place), place.following, place.last, place.tag.hex())
     return _dumped(folder.manifest["store"], journals)
 
 
@@ -64,13 +76,13 @@ def of_another(folder: "JournalFolder") -> Exception:
     return CorruptJournalError(what) if folder.keys is None else TamperedError(what)
 
 
-def _verify_journal(
-    folder: "JournalFolder", codec: Codec, file: str, expected: tuple[str, int, str]
-) -> None:
-    digest, last, tag = expected
+def _verify_journal(folder: "JournalFolder", codec: Codec, file: str, expected: _End) -> None:
+    digest, following, last, tag = expected
     place = _end(folder, codec, file)
     if place.last < last:
         raise Damage(f"it ends at record {place.last} and had come to {last}", is_forged=True)
+    if place.following < following:
+        raise Damage("it is a copy from before it was rewritten", is_forged=True)
     if _digest(place) != digest or last < place.following:
         return  # rewritten since: numbers are all that stays
     lines = (folder.journal(file)).split(b"\n")[1:]
@@ -114,8 +126,8 @@ def parsed(text: str) -> Anchor | None:
         if fields["anchor"] != 1:
             raise ValueError("another version")
         journals = {
-            str(file): (str(digest), int(last), str(tag))
-            for file, (digest, last, tag) in fields["journals"].items()
+            str(file): _End(str(digest), int(following), int(last), str(tag))
+            for file, (digest, following, last, tag) in fields["journals"].items()
         }
         store = fields["store"]
     except (ValueError, KeyError, TypeError):

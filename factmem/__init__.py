@@ -59,23 +59,46 @@ from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.simple import SimpleStorage
 
 if TYPE_CHECKING:
+    from factmem.agent import Agent
     from factmem.bundle import ExportReport, ImportReport, export_facts, import_facts
-    from factmem.compression import RetrieveFactsFromHistory
-    from factmem.detection import DetectionReport
+    from factmem.compression import CompressionReport, RetrieveFactsFromHistory
+    from factmem.context import AgentContext, AgentResult, FeatureError
+    from factmem.detection import DetectionReport, RejectedItem, RejectionReason
+    from factmem.features import AgentFeature
     from factmem.koog import KoogReport, import_koog
     from factmem.llm.base import ChatModel, ChatResponse, Extraction, Usage
     from factmem.llm.openai import OpenAIChatModel
     from factmem.memory import AgentMemory
+    from factmem.memory_message import LoadReport
+    from factmem.nodes import (
+        MemoryNode,
+        Node,
+        Strategy,
+        node_llm_request,
+        node_load_all_facts_from_memory,
+        node_load_from_memory,
+        node_save_to_memory,
+        node_save_to_memory_auto_detect_facts,
+    )
+    from factmem.origin import FactOrigin
     from factmem.scopes import MemoryScopesProfile
+    from factmem.tokens import TokenCounter, estimate_tokens, tiktoken_counter
+    from factmem.tool_loop import StepLimitError
+    from factmem.tools import Tool, ToolError
 
 __all__ = [
     "Aes256GCMEncryptor",
+    "Agent",
+    "AgentContext",
+    "AgentFeature",
     "AgentMemory",
     "AgentMemoryProvider",
+    "AgentResult",
     "AnyFact",
     "ChatModel",
     "ChatModelError",
     "ChatResponse",
+    "CompressionReport",
     "Concept",
     "CorruptJournalError",
     "DecryptionError",
@@ -87,10 +110,12 @@ __all__ = [
     "Extraction",
     "ExtractionError",
     "Fact",
+    "FactOrigin",
     "FactSource",
     "FactStore",
     "FactType",
     "FactmemError",
+    "FeatureError",
     "HistoryAction",
     "HistoryEntry",
     "ImportReport",
@@ -98,8 +123,10 @@ __all__ = [
     "Key",
     "KeyRequiredError",
     "KoogReport",
+    "LoadReport",
     "LocalFileMemoryProvider",
     "MemoryAccessError",
+    "MemoryNode",
     "MemoryScope",
     "MemoryScopeType",
     "MemoryScopesProfile",
@@ -107,37 +134,70 @@ __all__ = [
     "MissingExtraError",
     "MultipleFacts",
     "NoMemory",
+    "Node",
     "OpenAIChatModel",
     "Place",
     "PlaceInfo",
+    "RejectedItem",
+    "RejectionReason",
     "RetrieveFactsFromHistory",
     "SalvagedJournal",
     "SimpleStorage",
     "SingleFact",
     "SourceKind",
+    "StepLimitError",
     "Storage",
     "StorageError",
     "StoreBusyError",
     "StoredFactError",
+    "Strategy",
     "TamperedError",
     "TimeProvider",
+    "TokenCounter",
+    "Tool",
+    "ToolError",
     "UnboundSubjectError",
     "Usage",
     "WrongKeyError",
+    "estimate_tokens",
     "export_facts",
     "import_facts",
     "import_koog",
+    "node_llm_request",
+    "node_load_all_facts_from_memory",
+    "node_load_from_memory",
+    "node_save_to_memory",
+    "node_save_to_memory_auto_detect_facts",
+    "tiktoken_counter",
 ]
 
 _LATER = {
+    "factmem.agent": ("Agent",),
     "factmem.bundle": ("ExportReport", "ImportReport", "export_facts", "import_facts"),
-    "factmem.compression": ("RetrieveFactsFromHistory",),
-    "factmem.detection": ("DetectionReport",),
+    "factmem.compression": ("CompressionReport", "RetrieveFactsFromHistory"),
+    "factmem.context": ("AgentContext", "AgentResult", "FeatureError"),
+    "factmem.detection": ("DetectionReport", "RejectedItem", "RejectionReason"),
+    "factmem.features": ("AgentFeature",),
     "factmem.koog": ("KoogReport", "import_koog"),
     "factmem.llm.base": ("ChatModel", "ChatResponse", "Extraction", "Usage"),
     "factmem.llm.openai": ("OpenAIChatModel",),
     "factmem.memory": ("AgentMemory",),
+    "factmem.memory_message": ("LoadReport",),
+    "factmem.nodes": (
+        "MemoryNode",
+        "Node",
+        "Strategy",
+        "node_llm_request",
+        "node_load_all_facts_from_memory",
+        "node_load_from_memory",
+        "node_save_to_memory",
+        "node_save_to_memory_auto_detect_facts",
+    ),
+    "factmem.origin": ("FactOrigin",),
     "factmem.scopes": ("MemoryScopesProfile",),
+    "factmem.tokens": ("TokenCounter", "estimate_tokens", "tiktoken_counter"),
+    "factmem.tool_loop": ("StepLimitError",),
+    "factmem.tools": ("Tool", "ToolError"),
 }
 """What is seldom needed, or takes long to import, comes when it is first asked for."""
 

@@ -50,7 +50,8 @@ def value_text(value: JsonValue) -> str:
 
 def name_text(name: str) -> str:
     """Return a name as it is where it is a plain one, else as a JSON string."""
-    return name if NAME.fullmatch(name) else value_text(name)
+    is_plain = name.replace("-", "x").isalnum() and name[0] != "-" != name[-1]
+    return name if is_plain or NAME.fullmatch(name) else value_text(name)
 
 
 def _escaped(match: re.Match[str]) -> str:

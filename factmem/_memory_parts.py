@@ -17,10 +17,13 @@ from pydantic import JsonValue
 from factmem._escaping import NAME, name_text, value_text
 from factmem.models import LOWEST_PRIORITY
 
-__all__ = ["Frame", "Line", "MemoryParts", "Part", "Rank"]
+__all__ = ["UNRANKED", "Frame", "Line", "MemoryParts", "Part", "Rank"]
 
 Rank: TypeAlias = tuple[int, float, float]
 """Priority level, importance and recency, the last two negated: less is kept first."""
+
+UNRANKED: Rank = (0, 0.0, 0.0)
+"""The rank of a line where there is room for all."""
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _NAME = rf"(?:{NAME.pattern}|{_QUOTED})"
@@ -152,7 +155,8 @@ class MemoryParts:
         for keyword in sorted(self.parts):
             part = self.parts[keyword]
             pieces.append(f"{part.head}\n")
-            part.lines.sort()
+            if len(part.lines) > 1:
+                part.lines.sort()
             pieces += [f"{line.text}\n" for line in part.lines]
         if note := self._note():
             pieces.append(f"{note}\n")

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from factmem._escaping import name_text, value_text
-from factmem._memory_parts import Frame, Line, MemoryParts, Part, Rank
+from factmem._memory_parts import UNRANKED, Frame, Line, MemoryParts, Part, Rank
 from factmem.errors import StoredFactError
 from factmem.messages import HISTORY_MESSAGE, MEMORY_MESSAGE
 from factmem.models import AnyFact
@@ -89,7 +89,7 @@ def render(
         count: Counts the tokens of a text.
     """
     levels = dict(priorities or {})
-    fresh, unreadable = _parts_of(facts, levels)
+    fresh, unreadable = _parts_of(facts, levels, is_ranked=max_tokens is not None)
     kept = MemoryParts() if asked is None else MemoryParts.parsed(before, frame, levels)
     kept.join(fresh, asked or ())
     if max_tokens is not None:
@@ -117,7 +117,7 @@ def check_budget(max_tokens: int | None, frame: Frame, count: TokenCounter) -> N
 
 
 def _parts_of(
-    facts: Iterable[PlacedFact], levels: dict[str, int]
+    facts: Iterable[PlacedFact], levels: dict[str, int], *, is_ranked: bool
 ) -> tuple[MemoryParts, list[UnreadableConcept]]:
     fresh = MemoryParts()
     parts = fresh.parts
@@ -139,13 +139,15 @@ def _parts_of(
             about = names[subject.name] = name_text(subject.name)
             levels.setdefault(subject.name, subject.priority_level)
         day = fact.timestamp.date().isoformat()
-        rank: Rank = (
-            subject.priority_level,
-            -fact.importance,
-            -placed.heard_at.timestamp(),
-        )
-        part.lines += [Line.of(value, about, day, fact.importance, rank) for value in values]
+        rank = _rank(placed) if is_ranked else UNRANKED
+        for value in values:
+            part.lines.append(Line.of(value, about, day, fact.importance, rank))
     return fresh, unreadable
+
+
+def _rank(placed: PlacedFact) -> Rank:
+    fact, subject = placed.fact, placed.place.subject
+    return subject.priority_level, -fact.importance, -placed.heard_at.timestamp()
 
 
 def _plain(fact: AnyFact, value: object) -> JsonValue:

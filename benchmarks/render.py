@@ -1,0 +1,98 @@
+"""How long it takes to put 1,000 current facts into a chat, and where the time goes.
+
+    python -m benchmarks.render [FACTS]
+
+The store is warm and in memory. The end-to-end figure is one `load_all_facts_to_agent` into a chat
+that has no memory message yet; the parts are the same work, measured one by one.
+"""
+
+import gc
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import anyio
+
+from factmem.memory import AgentMemory
+from factmem.models import Concept, MemoryScope, MemorySubject, Place, SingleFact
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.rendering import render
+from factmem.resolution import PlacedFact, resolve
+from factmem.scopes import MemoryScopesProfile
+
+RUNS = 200
+USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
+ALICE = USER.of("alice")
+SCOPE = MemoryScope.Agent("support-bot")
+
+
+def facts(count: int) -> list[SingleFact[str]]:
+    """Facts of ordinary length, one in ten in Korean."""
+    described = "What the user said about a thing that matters to them"
+    return [
+        SingleFact(
+            Concept(f"concept-{number:04}", described),
+            f"어두운 테마를 좋아해요 {number}"
+            if number % 10 == 0
+            else f"prefers Kotlin over Java for backend services {number}",
+        )
+        for number in range(count)
+    ]
+
+
+def median_ms(work: Callable[[], object]) -> float:
+    """The median of many runs, in milliseconds; collections of garbage are part of it."""
+    times = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1000
+
+
+async def loaded_ms(memory: AgentMemory, *, is_repeated: bool = False) -> tuple[float, float]:
+    """Median and best of `load_all_facts_to_agent`, in milliseconds."""
+    times = []
+    messages: list[dict[str, str]] = []
+    for _ in range(RUNS):
+        if not is_repeated:
+            messages = [{"role": "system", "content": "You help."}]
+        start = time.perf_counter()
+        await memory.load_all_facts_to_agent(messages)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1000, min(times) * 1000
+
+
+async def main(count: int) -> None:
+    """Print one table."""
+    store = InMemoryProvider()
+    await store.save_many(facts(count), ALICE, SCOPE)
+    profile = MemoryScopesProfile(agent=SCOPE.name)
+    memory = AgentMemory(store, scopes=profile, subjects=[ALICE])
+    budgeted = AgentMemory(store, scopes=profile, subjects=[ALICE], max_tokens=2_000)
+    current = await store.load_all(ALICE, SCOPE)
+    place = Place(SCOPE, ALICE)
+    placed = [PlacedFact(place, fact) for fact in current]
+    gc.collect()
+
+    print(f"{count:,} facts, Python {platform.python_version()}, {RUNS} runs, milliseconds")
+    median, best = await loaded_ms(memory)
+    print(f"load_all_facts_to_agent, end to end  {median:7.2f}  (best {best:.2f})")
+    median, best = await loaded_ms(memory, is_repeated=True)
+    print(f"  again into the same chat           {median:7.2f}  (best {best:.2f})")
+    median, best = await loaded_ms(budgeted)
+    print(f"  within 2,000 tokens                {median:7.2f}  (best {best:.2f})")
+    times = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        await store.load_all(ALICE, SCOPE)
+        times.append(time.perf_counter() - start)
+    print(f"the store's load_all alone           {statistics.median(times) * 1000:7.2f}")
+    print(f"resolve alone                        {median_ms(lambda: resolve(placed)):7.2f}")
+    print(f"render alone                         {median_ms(lambda: render(placed)):7.2f}")
+
+
+if __name__ == "__main__":
+    anyio.run(main, int(sys.argv[1]) if len(sys.argv) > 1 else 1_000)

@@ -106,6 +106,8 @@ READABLE: list[tuple[str, Any, str, Any]] = [
     ("line break in a string", dict[str, str], 'x {"a": "two\nlines\tand a tab"}', {"a": "two\nlines\tand a tab"}),
     ("brackets in a string", dict[str, str], 'x {"a": "]}```[{"}', {"a": "]}```[{"}),
     ("closing thought in a string", dict[str, str], '```\n{"a": "</think>[]"}\n```', {"a": "</think>[]"}),
+    ("closing thought in a string, prose around", dict[str, str], 'So: {"a": "</think>{}"}.', {"a": "</think>{}"}),
+    ("footnote before a bare list", Items, f"As in [1]: [{THEME}]", DARK),
     ("two slashes in a string", dict[str, str], 'x {"a": "http://b"}', {"a": "http://b"}),
     ("emoji and Korean", dict[str, str], 'x {"언어": "코틀린 🎉"}', {"언어": "코틀린 🎉"}),
     ("escaped emoji", dict[str, str], 'x {"a": "\\ud83c\\udf89"}', {"a": "🎉"}),

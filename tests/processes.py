@@ -1,0 +1,158 @@
+"""Processes of a storm: made in milliseconds, killed at any moment, heard through pipes.
+
+They are forked from a server that has imported what they need and runs no thread of its own.
+"""
+
+import multiprocessing
+import os
+import selectors
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any, TypeAlias
+
+__all__ = ["Line", "Process", "Tell", "apart", "heard", "running"]
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(
+    [
+        "factmem",
+        "cryptography.hazmat.primitives.ciphers.aead",
+        "cryptography.hazmat.primitives.kdf.hkdf",
+        "anyio._backends._asyncio",
+        "anyio._backends._trio",
+        "pytest",
+    ]
+)
+
+Tell: TypeAlias = Callable[[str], None]
+"""Sends a line to the parent. Once it returns, the line arrives, also if the process is killed."""
+
+Line: TypeAlias = str
+
+
+class Process:
+    """A process that runs `work(tell, wait, *args)`; `wait` returns when the parent calls `go`."""
+
+    def __init__(self, work: Callable[..., None], *args: object) -> None:
+        self._here, there = _context.Pipe()
+        self._process = _context.Process(target=_run, args=(work, there, args), daemon=True)
+        self._process.start()
+        there.close()
+        self._rest = b""
+        self.is_over = False
+        """Whether everything that it told was heard, and it ended."""
+
+    def fileno(self) -> int:
+        """Return what a selector waits for."""
+        return self._here.fileno()
+
+    def go(self) -> None:
+        """Let it begin."""
+        os.write(self._here.fileno(), b"\n")
+
+    def kill(self) -> None:
+        """Send SIGKILL; what it told before is still heard."""
+        self._process.kill()
+
+    def is_heard(self, timeout: float) -> bool:
+        """Whether it tells something, or ends, within some seconds."""
+        return self._here.poll(max(0.0, timeout))
+
+    def lines(self) -> list[Line]:
+        """Return what it has told since the last call; waits for something to be there."""
+        try:
+            data = os.read(self._here.fileno(), 1 << 20)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self.is_over = True
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [line.decode() for line in lines]
+
+    def end(self) -> int:
+        """Wait for it to end, and return its exit code: the negative signal if one killed it."""
+        self._process.join()
+        self._here.close()
+        code = self._process.exitcode
+        self._process.close()
+        if code is None:
+            raise RuntimeError("A process that was waited for has no exit code")
+        return code
+
+
+def _run(work: Callable[..., None], there: Connection, args: tuple[object, ...]) -> None:
+    fd = there.fileno()
+
+    def tell(line: str) -> None:
+        os.write(fd, line.encode() + b"\n")
+
+    def wait() -> None:
+        tell("ready")
+        os.read(fd, 1)
+
+    work(tell, wait, *args)
+
+
+def apart(work: Callable[..., None], *args: object, deadline: float = 60) -> None:
+    """Run `work(*args)` in a process of its own, and raise what it raised, as a text."""
+    process = Process(_apart, work, args)
+    try:
+        told: list[Line] = []
+        end = time.monotonic() + deadline
+        while not process.is_over:
+            if not process.is_heard(end - time.monotonic()):
+                raise TimeoutError(f"{work.__name__} hung for {deadline:g} s; it told {told}")
+            told += process.lines()
+            if told == ["ready"]:
+                process.go()
+    finally:
+        process.kill()
+        process.end()
+    if told != ["ready", "done"]:
+        raise AssertionError("\n".join([f"{work.__name__} failed in its process:", *told[1:]]))
+
+
+def _apart(
+    tell: Tell, wait: Callable[[], None], work: Callable[..., None], args: tuple[object, ...]
+) -> None:
+    wait()
+    try:
+        work(*args)
+    except BaseException:
+        tell(traceback.format_exc())
+    else:
+        tell("done")
+
+
+@contextmanager
+def running(processes: Iterable[Process]) -> Iterator[list[Process]]:
+    """Wait for all processes to be ready, let them go at once, and kill what is left at the end."""
+    crew = list(processes)
+    try:
+        for process in crew:
+            if process.lines() != ["ready"]:
+                raise RuntimeError("A process of the storm did not start")
+        for process in crew:
+            process.go()
+        yield crew
+    finally:
+        for process in crew:
+            process.kill()
+            process.end()
+
+
+def heard(crew: Iterable[Process]) -> Iterator[tuple[Process, list[Line]]]:
+    """Give what the processes tell, as it comes, until all of them have ended."""
+    with selectors.DefaultSelector() as selector:
+        for process in crew:
+            selector.register(process, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select():
+                speaker: Any = key.fileobj
+                lines = speaker.lines()
+                if speaker.is_over:
+                    selector.unregister(speaker)
+                yield speaker, lines

@@ -108,6 +108,12 @@ class StageLock:
         """Give it back."""
         self._is_held = False
 
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
 
 class SharedDisk(MemoryDisk):
     """A disk that the actors of a stage use at once."""

@@ -18,7 +18,7 @@ _PART = 5_000
 _PARTS = [(PLAIN, part) for part in range(7)] + [(SEALED, part) for part in range(3)]
 _FAILING_PARTS = [(PLAIN, part) for part in range(3)] + [(SEALED, part) for part in range(2)]
 _FAILING_PART = 4_000
-_FALSE_ALARMS = 0.01
+_FALSE_ALARMS = 0.03
 """How many of the states after an I/O error may be called damaged: a failed sync shows another
 process a record that is not on the disk, and what that process writes vouches for it."""
 

@@ -1,0 +1,269 @@
+"""What happened to a journal's file, by accident or on purpose, is told and never read past.
+
+That the last line is damaged, or gone, cannot be told from a save that the power cut short; an
+anchor that was kept elsewhere tells that too.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from factmem.encryption import Aes256GCMEncryptor
+from factmem.errors import CorruptJournalError, StorageError, TamperedError
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.simple import SimpleStorage
+from tests.storage.memory_disk import MemoryDisk
+from tests.storage.stores import ANN, BOB, KEYS, PLAIN, SEALED, Kind, append, followed, read, texts
+from tests.storage.stores import record as text_of
+from tests.storage.tampering import FORGERIES, TAMPERINGS, Sample, sample, verdict
+
+KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
+
+
+@KINDS
+@pytest.mark.parametrize("what", TAMPERINGS)
+def test_damage_is_told_and_left_as_it_is(kind: Kind, what: str) -> None:
+    """Reading and writing raise an error that names the file; not a byte is changed."""
+    store = sample(kind)
+
+    verdicts = [verdict(store, store.disk(files)) for files in TAMPERINGS[what](store)]
+
+    assert set(verdicts) == {"told"}
+
+
+@pytest.mark.parametrize("what", FORGERIES)
+def test_a_forger_is_told_on_in_an_encrypted_store(what: str) -> None:
+    """Lines that are genuine one by one are not so together."""
+    store = sample(SEALED)
+
+    verdicts = [verdict(store, store.disk(files)) for files in FORGERIES[what](store)]
+
+    assert set(verdicts) == {"told"}
+
+
+@KINDS
+def test_what_was_added_does_no_harm(kind: Kind) -> None:
+    """A byte or a line too many costs nothing, or is told; nothing is invented."""
+    store = sample(kind)
+    content, lines = store.files[store.ann], store.lines()
+    last = content.rindex(b"\n", 0, -1) + 1
+
+    added = [content[:at] + b"7" + content[at:] for at in range(last)]
+    added += [b"\n".join([*lines[:at], b'{"n":99,"v":1}', *lines[at:], b""]) for at in range(12)]
+    verdicts = [verdict(store, store.disk(store.with_content(each))) for each in added]
+
+    assert set(verdicts) <= {"told", "right"}
+    assert verdicts.count("told") > len(verdicts) / 2
+
+
+@KINDS
+def test_every_journal_but_the_damaged_one_is_served(kind: Kind) -> None:
+    """One bad file is one bad place."""
+    store = sample(kind)
+    folder = kind.open(store.disk(store.with_content(store.files[store.ann][40:])))
+
+    append(folder, BOB, text_of(200))
+
+    assert texts(read(folder, BOB)) == [*store.expected[BOB], text_of(200)]
+    with pytest.raises((CorruptJournalError, TamperedError), match=store.ann):
+        read(folder, ANN)
+
+
+@KINDS
+def test_a_file_cut_under_a_reader_is_told(kind: Kind) -> None:
+    """A process that has read further than the file now goes does not take that for news."""
+    store = sample(kind)
+    disk = store.disk(store.files)
+    folder = kind.open(disk)
+    records, position = followed(folder, ANN, [], None)
+    content = store.files[store.ann]
+
+    disk.put(f"journals/{store.ann}", content[: content.rindex(b"\n", 0, -1) + 1])
+
+    with pytest.raises((CorruptJournalError, TamperedError), match=store.ann):
+        followed(folder, ANN, records, position)
+
+
+@KINDS
+def test_a_link_in_the_place_of_a_journal_is_not_followed(kind: Kind, tmp_path: Path) -> None:
+    """Nobody makes a store read, or write, a file that is elsewhere."""
+    storage = EncryptedStorage(Aes256GCMEncryptor(KEYS[0])) if kind.is_sealed else SimpleStorage()
+    journals = storage.open(tmp_path / "store")
+    append(journals, ANN, text_of(1))
+    (file,) = (tmp_path / "store" / "journals").iterdir()
+    elsewhere = file.rename(tmp_path / "elsewhere")
+    file.symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+
+    with pytest.raises(StorageError, match=file.name):
+        read(journals, ANN)
+    with pytest.raises(StorageError, match=file.name):
+        append(journals, ANN, text_of(2))
+
+    assert elsewhere.read_bytes() == before
+
+
+# Anchors
+
+
+def _verdict_of_anchor(sample: Sample, disk: MemoryDisk, anchor: str) -> str:
+    try:
+        sample.kind.open(disk).verify(anchor)
+    except TamperedError as exc:
+        assert sample.kind.is_sealed
+        return str(exc)
+    except CorruptJournalError as exc:
+        return str(exc)
+    return "right"
+
+
+@KINDS
+def test_an_anchor_holds_while_the_store_goes_on(kind: Kind) -> None:
+    """Saves, rewritings, new places and new keys after it are no reason for an alarm."""
+    store = sample(kind)
+    disk = store.disk(store.files)
+    folder = kind.open(disk)
+    anchor = folder.anchor()
+
+    append(folder, ANN, text_of(300))
+    append(folder, ("agent", "support", "user", "Eve"), text_of(301))
+    assert _verdict_of_anchor(store, disk, anchor) == "right"
+    with folder.exclusive() as writer:
+        writer.rewrite(ANN, read(writer, ANN)[3:])
+    assert _verdict_of_anchor(store, disk, anchor) == "right"
+    if folder.keys is not None:
+        folder.keys.rotate(Aes256GCMEncryptor(KEYS[1]))
+
+    assert _verdict_of_anchor(store, disk, anchor) == "right"
+
+
+@KINDS
+def test_an_end_that_was_cut_off_is_told_by_an_anchor(kind: Kind) -> None:
+    """At a line's end, where the file cannot know, and at every other byte."""
+    store = sample(kind)
+    anchor = kind.open(store.disk(store.files)).anchor()
+    content = store.files[store.ann]
+    header = content.index(b"\n") + 1
+
+    for at in range(header, len(content)):
+        told = _verdict_of_anchor(store, store.disk(store.with_content(content[:at])), anchor)
+        assert store.ann in told, at
+
+
+@KINDS
+@pytest.mark.parametrize("which", ["the store", "one file", "one file, as long as before"])
+def test_a_rollback_is_told_by_an_anchor(kind: Kind, which: str) -> None:
+    """The store, or a file, put back to a copy that was right once."""
+    store = sample(kind)
+    disk = store.disk(store.files)
+    folder = kind.open(disk)
+    before = disk.files()
+    if which == "one file, as long as before":
+        with folder.exclusive() as writer:
+            writer.rewrite(ANN, read(writer, ANN)[1:])
+    else:
+        append(folder, ANN, text_of(300))
+    anchor = folder.anchor()
+    if which == "the store":
+        disk = store.disk(before)
+    else:
+        disk.put(f"journals/{store.ann}", before[store.ann])
+
+    assert store.ann in _verdict_of_anchor(store, disk, anchor)
+
+
+@KINDS
+def test_another_branch_of_history_is_told_by_an_anchor(kind: Kind) -> None:
+    """Two copies that were both written to: only one is the store of the anchor."""
+    store = sample(kind)
+    one, other = (store.disk(files) for files in store.branches)
+    anchor = kind.open(one).anchor()
+
+    assert _verdict_of_anchor(store, one, anchor) == "right"
+    assert store.ann in _verdict_of_anchor(store, other, anchor)
+
+
+@KINDS
+def test_an_erased_journal_is_told_by_an_anchor(kind: Kind) -> None:
+    """A file that is gone is not an empty place to those who know better."""
+    store = sample(kind)
+    disk = store.disk(store.files)
+    folder = kind.open(disk)
+    anchor = folder.anchor()
+
+    with folder.exclusive() as writer:
+        writer.erase(ANN)
+
+    assert "gone" in _verdict_of_anchor(store, disk, anchor)
+
+
+@pytest.mark.parametrize("text", ["", "anchor", "e30=", "eyJhbmNob3IiOjJ9", "ü"])
+def test_a_text_that_is_no_anchor_is_refused(text: str) -> None:
+    """It neither passes for an anchor nor for damage."""
+    store = sample(PLAIN)
+
+    with pytest.raises(ValueError, match="anchor cannot be read"):
+        PLAIN.open(store.disk(store.files)).verify(text)
+
+
+# Salvage
+
+
+def _hurt_line(store: Sample, number: int) -> bytes:
+    lines = store.lines()
+    lines[number] = lines[number].replace(lines[number][30:34], b"####")
+    return b"".join(line + b"\n" for line in lines)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("hurt", "missing"),
+    [
+        (lambda store: _hurt_line(store, 6), 1),
+        (lambda store: _hurt_line(store, 2 + store.kind.is_sealed), 1),
+        (lambda store: store.files[store.ann][:-1].replace(store.lines()[-2], b"", 1) + b"\n", 1),
+    ],
+    ids=["a later line", "a line of the rewriting", "an empty line"],
+)
+def test_salvage_goes_on_with_what_can_be_read(
+    kind: Kind, hurt: Callable[[Sample], bytes], missing: int
+) -> None:
+    """A copy of the damaged file stays, and the next save has a new number."""
+    store = sample(kind)
+    damaged = hurt(store)
+    disk = store.disk(store.with_content(damaged))
+    folder = kind.open(disk)
+    last = read(kind.open(store.disk(store.files)), ANN)[-1].number
+
+    with folder.exclusive() as writer:
+        done = writer.salvage(ANN)
+    append(folder, ANN, text_of(400))
+
+    found = read(kind.open(disk), ANN)
+    assert done.missing == missing
+    assert done.kept == len(store.expected[ANN]) - missing
+    assert [data for data in texts(found)[:-1] if data not in store.expected[ANN]] == []
+    assert len(found) == done.kept + 1
+    assert found[-1] == (last + 1, text_of(400))
+    (copy,) = (each for each in disk.files() if ".damaged-" in each)
+    assert done.copy.endswith(copy)
+    assert disk.files()[copy] == damaged
+    assert kind.open(disk).names() == sorted([ANN, BOB])
+
+
+@KINDS
+def test_salvage_of_a_file_without_a_first_line(kind: Kind) -> None:
+    """Nothing of it can be verified: the place begins anew, and the copy keeps the bytes."""
+    store = sample(kind)
+    damaged = b"?" + store.files[store.ann]
+    disk = store.disk(store.with_content(damaged))
+    folder = kind.open(disk)
+
+    with folder.exclusive() as writer:
+        done = writer.salvage(ANN)
+    append(folder, ANN, text_of(400))
+
+    assert done.kept == 0
+    assert texts(read(kind.open(disk), ANN)) == [text_of(400)]
+    assert damaged in disk.files().values()

@@ -79,4 +79,3 @@ def test_the_changelog_knows_this_version() -> None:
 
     assert "Unreleased" in versions or PROJECT["version"] in versions
     assert "### On-disk format" in text
-

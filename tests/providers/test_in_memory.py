@@ -1,11 +1,77 @@
-"""The store in memory: the whole contract."""
+"""The store in memory: the whole contract, and threads."""
 
+import threading
+from collections.abc import Sequence
+from datetime import datetime
 
+import anyio
+import pytest
+
+from factmem.entries import decoded
 from factmem.provider import TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.facts import AGENT, LANGUAGES, USER, languages, theme
 from factmem.testing.providers import FactStoreContract
+
+THREADS = 8
+TASKS = 16
 
 
 class TestInMemoryProvider(FactStoreContract):
     def make_provider(self, clock: TimeProvider) -> InMemoryProvider:
         return InMemoryProvider(clock=clock)
+
+    async def test_its_bytes_are_those_of_a_file(self) -> None:
+        """What `places` counts are the lines that a local file would hold."""
+        store = InMemoryProvider()
+        await store.save(theme("dark"), USER, AGENT)
+
+        (info,) = await store.places()
+
+        (line,) = next(iter(store._shelves.values())).lines
+        assert info.bytes == len(line)
+        assert [decoded(line)] == await store.entries(USER, AGENT)
+
+    async def test_a_naive_clock_is_refused(self) -> None:
+        """Before anything is stamped with it."""
+        store = InMemoryProvider(clock=lambda: datetime(2024, 1, 1))  # noqa: DTZ001
+
+        with pytest.raises(ValueError, match="told by the clock is naive"):
+            await store.save(theme("dark"), USER, AGENT)
+
+        assert await store.entries(USER, AGENT) == []
+
+
+@pytest.mark.parametrize("backends", [["asyncio"], ["trio"], ["asyncio", "trio"]], ids=str)
+def test_threads_share_a_store(backends: Sequence[str]) -> None:
+    """Each with a loop of its own, also of different kinds: every save lands, every reader reads."""
+    store = InMemoryProvider()
+    errors: list[BaseException] = []
+
+    async def save(thread: int, task: int) -> None:
+        fact = languages(f"{thread}-{task}-a", f"{thread}-{task}-b")
+        await store.save(fact, USER, AGENT)
+        assert fact in await store.load(LANGUAGES, USER, AGENT)
+
+    async def work(thread: int) -> None:
+        async with anyio.create_task_group() as tasks:
+            for task in range(TASKS):
+                tasks.start_soon(save, thread, task)
+
+    def run(thread: int) -> None:
+        try:
+            anyio.run(work, thread, backend=backends[thread % len(backends)])
+        except BaseException as exc:  # a thread has no one to raise to
+            errors.append(exc)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    async def count() -> int:
+        return len(await store.load(LANGUAGES, USER, AGENT))
+
+    assert errors == []
+    assert anyio.run(count) == THREADS * TASKS

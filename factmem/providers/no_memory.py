@@ -173,7 +173,7 @@ class NoMemory:
         place = Place(scope, subject)
         self._check_open()
         await checkpoint()
-        _logger.debug("NoMemory: %s %s %s", action, place, ", ".join(keywords))
+        _logger.debug("NoMemory: %s", " ".join((action, str(place), *keywords)))
 
     def _check_open(self) -> None:
         if self._is_closed:

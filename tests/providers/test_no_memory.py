@@ -1,0 +1,118 @@
+"""The store that keeps nothing, and checks what it is given like every other."""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from factmem.errors import UnboundSubjectError
+from factmem.models import Concept, FactSource, SingleFact, SourceKind
+from factmem.provider import FactStore
+from factmem.providers.no_memory import NoMemory
+from factmem.testing._places import CALLS
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
+
+ENTRY: Any = {"at": "2001-02-03T04:05:06.000000Z", "forget": [["a", "b", 0]]}
+
+
+@pytest.fixture
+def store() -> NoMemory:
+    return NoMemory(clock=SettableClock())
+
+
+async def test_nothing_is_kept(store: NoMemory) -> None:
+    """Every read is empty, every count is zero."""
+    await store.save(theme("dark"), USER, AGENT)
+    await store.save_many([theme("dark"), languages("java")], USER, AGENT)
+
+    assert isinstance(store, FactStore)
+    assert await store.load(THEME, USER, AGENT, as_of=START) == []
+    assert await store.load_all(USER, AGENT, concepts=[THEME], as_of=START) == []
+    assert await store.load_by_description("theme", USER, AGENT) == []
+    assert await store.history(THEME, USER, AGENT) == []
+    assert await store.entries(USER, AGENT) == []
+    assert await store.places() == []
+    assert await store.forget(USER, AGENT, concept=THEME, value="dark", purge=True) == 0
+    assert await store.replay([ENTRY], USER, AGENT) == 0
+
+
+async def test_a_receipt_of_nothing(store: NoMemory) -> None:
+    """It says when, and that there was nothing."""
+    receipt = await store.erase(PERSON.of("alice"), AGENT)
+
+    assert (receipt.scope, receipt.subject) == (AGENT, PERSON.of("alice"))
+    assert (receipt.erased_at, receipt.count, receipt.bytes) == (START, 0, 0)
+    assert not receipt.key_destroyed
+
+
+@pytest.mark.parametrize("call", sorted(CALLS.keys() - {"places", "async with"}))
+async def test_an_unbound_subject_is_refused(
+    store: NoMemory, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An application that forgets the entity learns it without a memory, too."""
+    monkeypatch.setattr("factmem.testing._places.USER", PERSON)
+
+    with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+        await CALLS[call](store)
+
+
+async def test_what_no_store_takes_is_refused(store: NoMemory) -> None:
+    """What works without memory works with one."""
+    anything: Concept[Any] = Concept("any", "Anything", value_type=Any)
+    noon = datetime(2024, 1, 1, 12)  # noqa: DTZ001
+    bare: Any = "dark"
+    nonsense: Any = [{}]
+
+    with pytest.raises(ValueError, match="'any' cannot be stored"):
+        await store.save(SingleFact(anything, {1}), USER, AGENT)
+    with pytest.raises(TypeError, match=r"SingleFact\(concept, value\)"):
+        await store.save_many([theme("dark"), bare], USER, AGENT)
+    with pytest.raises(TypeError, match=r"Concept\(keyword, description\)"):
+        await store.load(bare, USER, AGENT)
+    with pytest.raises(TypeError, match=r"Concept\(keyword, description\)"):
+        await store.load_all(USER, AGENT, concepts=[bare])
+    with pytest.raises(TypeError, match=r"Concept\(keyword, description\)"):
+        await store.history(bare, USER, AGENT)
+    with pytest.raises(ValueError, match="time zone"):
+        await store.load(THEME, USER, AGENT, as_of=noon)
+    with pytest.raises(ValueError, match="time zone"):
+        await store.load_all(USER, AGENT, as_of=noon)
+    with pytest.raises(ValueError, match="load_all"):
+        await store.load_by_description(" ", USER, AGENT)
+    with pytest.raises(ValueError, match="erase"):
+        await store.forget(USER, AGENT)
+    with pytest.raises(ValueError, match="not negative"):
+        await store.forget(USER, AGENT, older_than=-timedelta(1))
+    with pytest.raises(ValueError, match="Entry 0 cannot be replayed"):
+        await store.replay(nonsense, USER, AGENT)
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_closed_store_refuses(store: NoMemory, call: str) -> None:
+    """Like every other; closing twice is no error."""
+    async with store as same:
+        assert same is store
+    await store.aclose()
+
+    with pytest.raises(ValueError, match="NoMemory is closed: make a new one"):
+        await CALLS[call](store)
+
+
+async def test_names_are_logged_at_debug_level_and_no_values(
+    store: NoMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What would have been remembered is seen by those who look for it."""
+    caplog.set_level(logging.DEBUG, logger="factmem")
+    source = FactSource(SourceKind.USER, quote="My PIN is 1234")
+    await store.save(theme("PIN 1234", source=source), USER, AGENT)
+    await store.forget(PERSON.of("alice"), AGENT, concept=LANGUAGES, value="PIN 1234", purge=True)
+    await store.load_by_description("PIN 1234", USER, AGENT)
+
+    assert caplog.messages == [
+        "NoMemory: save agent/painter user ide-theme",
+        "NoMemory: purge agent/painter person(alice) languages",
+        "NoMemory: load_by_description agent/painter user",
+    ]
+    assert {record.levelno for record in caplog.records} == {logging.DEBUG}

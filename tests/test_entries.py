@@ -1,0 +1,152 @@
+"""Entries: what facts become, and the bytes of them."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.entries import (
+    Entry,
+    decoded,
+    encoded,
+    encoded_entry,
+    moment,
+    source_of,
+    stamp,
+    stamped,
+    stored,
+)
+from factmem.errors import FactmemError
+from factmem.models import Concept, FactSource, FactType, MultipleFacts, SingleFact, SourceKind
+from tests.ledgers import Step, ledgers, saved, searched
+
+AT = "2001-02-03T04:05:06.000000Z"
+AGE = Concept("age", "The user's age", value_type=int)
+TAGS = Concept("tags", "Tags", FactType.MULTIPLE)
+SAID = datetime(1999, 12, 31, 23, 59, 59, 5, tzinfo=UTC)
+
+
+def test_an_entry_holds_what_was_said_and_no_defaults() -> None:
+    """A fact of a default importance, without source and expiry, is short."""
+    fact = SingleFact(AGE, 36, timestamp=SAID, id="x")
+
+    assert stored(fact) == {
+        "id": "x",
+        "keyword": "age",
+        "description": "The user's age",
+        "type": "SINGLE",
+        "timestamp": "1999-12-31T23:59:59.000005Z",
+        "value": 36,
+    }
+
+
+def test_an_entry_holds_every_field() -> None:
+    """And of a source what is known."""
+    source = FactSource(SourceKind.TOOL, "chat", 0, "36", "model")
+    fact = MultipleFacts(
+        TAGS, ("a", "b"), timestamp=SAID, importance=0.0, expires_at=SAID, source=source, id="x"
+    )
+
+    entry = stored(fact)
+
+    assert entry["values"] == ["a", "b"]
+    assert entry["importance"] == 0.0
+    assert entry["expires_at"] == "1999-12-31T23:59:59.000005Z"
+    assert entry["source"] == {
+        "kind": "tool",
+        "conversation": "chat",
+        "message": 0,
+        "quote": "36",
+        "model": "model",
+    }
+    assert source_of(entry["source"]) == source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        None,
+        FactSource(SourceKind.USER),
+        FactSource(SourceKind.CODE, message=0),
+        FactSource(SourceKind.ASSISTANT, quote=""),
+    ],
+)
+def test_a_source_comes_back(source: FactSource | None) -> None:
+    """What is None is left out; what is empty or zero is not."""
+    entry = stored(SingleFact(AGE, 1, source=source))
+
+    assert source_of(entry.get("source")) == source
+
+
+@searched
+@given(st.datetimes(timezones=st.timezones()))
+def test_stamps_sort_as_time_does(when: datetime) -> None:
+    """A stamp is text of one length in UTC, and holds the moment to the microsecond."""
+    text = stamp(when)
+
+    assert moment(text) == when
+    assert len(text) == len(AT)
+    assert (text < AT) == (when < moment(AT))
+
+
+def test_a_stamp_is_in_utc() -> None:
+    """Whatever zone the caller is in."""
+    noon = datetime(2001, 2, 3, 12, tzinfo=timezone(timedelta(hours=9)))
+
+    assert stamp(noon) == "2001-02-03T03:00:00.000000Z"
+
+
+@searched
+@given(ledgers())
+def test_entries_come_back_from_their_bytes(steps: list[Step]) -> None:
+    """One line each, with the time put in when it is known; wide numbers exactly."""
+    for step in steps:
+        entry: Any = orjson.loads(orjson.dumps(_narrow(step.entry)))
+        line = stamped(encoded(entry.get("facts", ()), entry.get("forget", ())), entry["at"])
+        whole = stamped(encoded_entry(step.entry), step.entry["at"])
+
+        assert b"\n" not in whole
+        assert decoded(line) == {name: part for name, part in entry.items() if part}
+        assert repr(decoded(whole).get("facts")) == repr(step.entry.get("facts"))
+
+
+def _narrow(entry: Entry) -> Any:
+    """An entry without the integers that orjson does not write."""
+    return {
+        "at": entry["at"],
+        "facts": [fact for fact in entry.get("facts", []) if str(2**70) not in str(fact)],
+        "forget": entry.get("forget", []),
+    }
+
+
+def test_wide_numbers_are_marked_and_exact() -> None:
+    """A reader that would round them is told in the first bytes, and the mark is not content."""
+    body = encoded([saved(2**70, -(2**70), 2**64 - 1)])
+    line = stamped(body, AT)
+
+    assert line.startswith(b'{"wide":true,"at":"2001')
+    assert decoded(line) == {"at": AT, "facts": [saved(2**70, -(2**70), 2**64 - 1)]}
+    assert not stamped(encoded([saved(2**64 - 1)]), AT).startswith(b'{"wide"')
+
+
+def test_what_later_versions_added_is_written_again() -> None:
+    """Nothing of an entry is lost when it is rewritten, not even of an empty one."""
+    later: Any = {"at": AT, "link": [1, {"a": None}], "facts": [saved("a", mood="new")]}
+    empty: Entry = {"at": AT}
+
+    assert decoded(stamped(encoded_entry(later), AT)) == later
+    assert decoded(stamped(encoded_entry(empty), AT)) == empty
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"{", b"[]", b"7", b"null", b'{"facts":[]}', b'{"wide":true,', b"\xff", b'"at"']
+)
+def test_what_is_no_entry_is_told(line: bytes) -> None:
+    """A record that is whole but makes no sense is an error that quotes nothing."""
+    with pytest.raises(FactmemError, match="holds no entry") as caught:
+        decoded(line)
+
+    assert caught.value.__cause__ is None

@@ -1,0 +1,307 @@
+"""Concepts, facts, subjects, scopes and places as values."""
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from factmem.errors import UnboundSubjectError
+from factmem.models import (
+    Concept,
+    FactSource,
+    FactType,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    Place,
+    SingleFact,
+    SourceKind,
+)
+
+THEME = Concept("ide-theme", "The user's preferred IDE theme")
+AGE = Concept("age", "The user's age", value_type=int)
+TAGS = Concept("tags", "Tags", FactType.MULTIPLE)
+PERSON = MemorySubject("person", "A person", 2, per_entity=True)
+SAID = datetime(2020, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+
+
+class TestConcept:
+    def test_it_is_a_value(self) -> None:
+        """Equal by all it says, the value type included, and usable as a key."""
+        same = Concept("ide-theme", "The user's preferred IDE theme")
+
+        assert same == THEME
+        assert hash(same) == hash(THEME)
+        assert Concept("ide-theme", "Another") != THEME
+        assert Concept("ide-theme", THEME.description, FactType.MULTIPLE) != THEME
+        assert Concept("ide-theme", THEME.description, value_type=int) != THEME
+        assert THEME != "ide-theme"
+
+    def test_it_does_not_change(self) -> None:
+        """Not by assignment, and not by its codec being built."""
+        target: Any = Concept("k", "d", value_type=int)
+        before = repr(target), hash(target)
+        target.codec.check(1, "k")
+
+        assert (repr(target), hash(target)) == before
+        with pytest.raises(FrozenInstanceError, match="'keyword' cannot be set"):
+            target.keyword = "other"
+        with pytest.raises(FrozenInstanceError, match="'keyword' cannot be deleted"):
+            del target.keyword
+
+    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+    def test_it_can_be_copied(self, copied: Any) -> None:
+        """And sent to another process, with its type."""
+        assert copied(AGE) == AGE
+        assert pickle.loads(pickle.dumps(AGE)) == AGE
+
+    def test_it_shows_what_it_is(self) -> None:
+        """As one would write it."""
+        shown = "Concept('age', \"The user's age\", SINGLE, value_type=<class 'int'>)"
+
+        assert repr(AGE) == shown
+
+    @pytest.mark.parametrize(
+        ("keyword", "message"),
+        [("", "keyword is empty"), ("a\nb", "control characters"), ("x" * 201, "201 characters")],
+    )
+    def test_its_keyword_is_a_name(self, keyword: str, message: str) -> None:
+        """What is wrong with it is told before anything is stored under it."""
+        with pytest.raises(ValueError, match=message):
+            Concept(keyword, "d")
+
+    def test_its_keyword_is_in_one_normal_form(self) -> None:
+        """Both spellings of é are one concept."""
+        assert Concept("cafe\u0301", "d") == Concept("caf\u00e9", "d")
+
+    def test_an_unknown_fact_type_is_told(self) -> None:
+        """There are two."""
+        wrong: Any = "SEVERAL"
+        with pytest.raises(ValueError, match="SEVERAL"):
+            Concept("k", "d", wrong)
+
+
+class TestFacts:
+    def test_fields_have_defaults_that_differ(self) -> None:
+        """Each fact has an id of its own, and was said now."""
+        one, other = SingleFact(THEME, "dark"), SingleFact(THEME, "dark")
+
+        assert one != other
+        assert one.id != other.id
+        assert abs(datetime.now(UTC) - one.timestamp) < timedelta(minutes=1)
+        assert (one.importance, one.source, one.expires_at) == (0.5, None, None)
+
+    def test_facts_are_values(self) -> None:
+        """Frozen, hashable, and equal whatever a store noted about them."""
+        fact = SingleFact(THEME, "dark", timestamp=SAID, id="x")
+        target: Any = fact
+
+        assert replace(fact, confirmed_at=SAID) == fact
+        assert len({fact, replace(fact, confirmed_at=SAID)}) == 1
+        assert pickle.loads(pickle.dumps(fact)) == fact
+        with pytest.raises(FrozenInstanceError):
+            target.value = "light"
+
+    def test_times_are_kept_in_utc(self) -> None:
+        """Whatever zone they are given in; the moment is the same."""
+        noon = datetime(2024, 6, 1, 12, tzinfo=timezone(timedelta(hours=9)))
+
+        fact = SingleFact(THEME, "dark", timestamp=noon, expires_at=noon)
+
+        assert fact.timestamp == noon
+        assert fact.timestamp.tzinfo is UTC
+        assert fact.expires_at is not None
+        assert fact.expires_at.tzinfo is UTC
+
+    @pytest.mark.parametrize("field", ["timestamp", "expires_at"])
+    def test_a_naive_time_is_refused(self, field: str) -> None:
+        """Whose noon it is would be a guess."""
+        naive: Any = {field: datetime(2024, 1, 1)}  # noqa: DTZ001
+        with pytest.raises(ValueError, match=rf"{field} is naive: .*datetime\.now\(UTC\)"):
+            SingleFact(THEME, "dark", **naive)
+
+    def test_a_time_that_is_no_datetime_is_refused(self) -> None:
+        """A date has no time, and a number no unit."""
+        wrong: Any = {"timestamp": 1_700_000_000}
+        with pytest.raises(TypeError, match="timestamp is a datetime, not int"):
+            SingleFact(THEME, "dark", **wrong)
+
+    @pytest.mark.parametrize("importance", [-0.1, 1.1, float("nan"), True])
+    def test_importance_is_from_0_to_1(self, importance: float) -> None:
+        """So that facts of different origin can be compared."""
+        with pytest.raises(ValueError, match="number from 0 to 1"):
+            SingleFact(THEME, "dark", importance=importance)
+
+    def test_importance_is_kept_as_a_float(self) -> None:
+        """1 and 1.0 are one importance."""
+        assert type(SingleFact(THEME, "dark", importance=1).importance) is float
+
+    @pytest.mark.parametrize("id", ["", "a\nb", "x" * 201])
+    def test_an_id_is_a_name(self, id: str) -> None:  # noqa: A002
+        """It is written into every store."""
+        with pytest.raises(ValueError, match="id"):
+            SingleFact(THEME, "dark", id=id)
+
+    def test_a_value_of_another_type_is_refused(self) -> None:
+        """The message names the concept and the kind of mismatch, not the value."""
+        wrong: Any = "PIN 1234"
+        with pytest.raises(ValueError, match=r"'age' is not a valid int \(int_type\)") as caught:
+            SingleFact(AGE, wrong)
+
+        assert "1234" not in str(caught.value)
+
+    def test_one_value_for_a_concept_of_many_is_refused(self) -> None:
+        """And the other way round; the message names what to use."""
+        with pytest.raises(ValueError, match="'tags' holds many values: use MultipleFacts"):
+            SingleFact(TAGS, "a")
+        with pytest.raises(ValueError, match="'ide-theme' holds one value: use SingleFact"):
+            MultipleFacts(THEME, ("dark",))
+
+    def test_many_values_are_taken_from_any_iterable(self) -> None:
+        """But a text, which would be taken letter by letter."""
+        given: Any = (value for value in ["a", "b"])
+        text: Any = "ab"
+
+        assert MultipleFacts(TAGS, given).values == ("a", "b")
+        with pytest.raises(TypeError, match="one text: give a list of values"):
+            MultipleFacts(TAGS, text)
+
+    def test_no_values_are_refused(self) -> None:
+        """A fact says something."""
+        with pytest.raises(ValueError, match="'tags' needs at least one value"):
+            MultipleFacts(TAGS, ())
+
+    def test_both_kinds_have_values(self) -> None:
+        """So that facts of both kinds can be walked alike."""
+        assert SingleFact(AGE, 3).values == (3,)
+
+
+class TestSources:
+    def test_a_kind_is_one_of_five(self) -> None:
+        """Given by its name or its text."""
+        text: Any = "user"
+        wrong: Any = "rumour"
+
+        assert FactSource(text) == FactSource(SourceKind.USER)
+        with pytest.raises(ValueError, match="rumour"):
+            FactSource(wrong)
+
+    @pytest.mark.parametrize("message", [-1, True, 1.0, "1"])
+    def test_a_message_is_an_index(self, message: Any) -> None:
+        """From 0 on."""
+        with pytest.raises(ValueError, match="index from 0 on"):
+            FactSource(SourceKind.USER, "chat", message)
+
+    def test_texts_can_be_written(self) -> None:
+        """A lone surrogate cannot."""
+        with pytest.raises(ValueError, match="A quote holds a lone surrogate"):
+            FactSource(SourceKind.USER, quote="\ud800")
+
+    def test_a_source_covers_those_that_say_more(self) -> None:
+        """What it does not state does not matter."""
+        exact = FactSource(SourceKind.USER, "chat", 0, "quote", "model")
+
+        assert FactSource(SourceKind.USER).covers(exact)
+        assert FactSource(SourceKind.USER, "chat", 0).covers(exact)
+        assert exact.covers(exact)
+        assert not FactSource(SourceKind.TOOL).covers(exact)
+        assert not FactSource(SourceKind.USER, message=1).covers(exact)
+        assert not exact.covers(FactSource(SourceKind.USER))
+
+
+class TestSubjects:
+    def test_a_subject_is_bound_to_an_entity(self) -> None:
+        """A bound one is another value of the same subject."""
+        alice = PERSON.of("alice")
+
+        assert (alice.name, alice.entity) == ("person", "alice")
+        assert alice.prompt_description == PERSON.prompt_description
+        assert alice == PERSON.of("alice") != PERSON.of("bob")
+        assert alice.of("bob") == PERSON.of("bob")
+
+    def test_an_unbound_subject_says_how_to_bind_it(self) -> None:
+        """Both kinds of handler find the error."""
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\(entity\)") as caught:
+            PERSON.check_bound()
+
+        assert isinstance(caught.value, ValueError)
+        with pytest.raises(UnboundSubjectError):
+            Place(MemoryScope.Agent("a"), PERSON)
+        PERSON.of("alice").check_bound()
+
+    def test_a_subject_without_entities_is_not_bound(self) -> None:
+        """The message says how to make one that can be."""
+        with pytest.raises(ValueError, match=r"per_entity=True"):
+            MemorySubject("user", "d", 1).of("alice")
+
+    @pytest.mark.parametrize("entity", ["", " ", "a\nb", "x" * 201])
+    def test_an_entity_is_a_name(self, entity: str) -> None:
+        """An empty user id is a mistake, not everyone."""
+        with pytest.raises(ValueError, match="entity"):
+            PERSON.of(entity)
+
+    @pytest.mark.parametrize("level", [1.5, True, "1", None])
+    def test_a_priority_is_a_whole_number(self, level: Any) -> None:
+        """Lower is more specific."""
+        with pytest.raises(TypeError, match="priority_level is a whole number"):
+            MemorySubject("user", "d", level)
+
+    def test_everything_is_the_least_specific(self) -> None:
+        """Every other subject wins over it."""
+        assert MemorySubject.EVERYTHING.priority_level > 10**9
+        MemorySubject.EVERYTHING.check_bound()
+
+
+class TestScopesAndPlaces:
+    @pytest.mark.parametrize(
+        ("scope", "text"),
+        [
+            (MemoryScope.Agent("painter"), "agent/painter"),
+            (MemoryScope.Feature("a/b"), "feature/a/b"),
+            (MemoryScope.Product("my-app"), "product/my-app"),
+            (MemoryScope.CrossProduct(), "organization/default"),
+            (MemoryScope.CrossProduct("acme"), "organization/acme"),
+        ],
+    )
+    def test_a_scope_is_written_and_read(self, scope: MemoryScope, text: str) -> None:
+        """As type and name, and the name may hold a slash."""
+        assert str(scope) == text
+        assert MemoryScope.parse(text) == scope
+
+    @pytest.mark.parametrize("text", ["", "product", "planet/earth", "Product/x", "/x"])
+    def test_a_text_that_is_no_scope_is_told(self, text: str) -> None:
+        """The message lists the types there are."""
+        with pytest.raises(ValueError, match="agent, feature, product, organization"):
+            MemoryScope.parse(text)
+
+    @pytest.mark.parametrize("name", ["", "a\x00", "x" * 201])
+    def test_a_scope_has_a_name(self, name: str) -> None:
+        """By every way to make one."""
+        with pytest.raises(ValueError, match="scope name"):
+            MemoryScope.Product(name)
+        with pytest.raises(ValueError, match="scope name"):
+            MemoryScope.parse(f"product/{name}")
+
+    def test_a_scope_of_no_type_is_told(self) -> None:
+        """There are four."""
+        wrong: Any = "planet"
+        with pytest.raises(ValueError, match="planet"):
+            MemoryScope(wrong, "earth")
+
+    def test_a_place_is_its_names(self) -> None:
+        """What describes a subject is no part of where its facts are."""
+        place = Place(MemoryScope.Agent("a"), PERSON.of("alice"))
+        same = Place(
+            MemoryScope.Agent("a"), MemorySubject("person", "", 9, per_entity=True).of("alice")
+        )
+
+        assert place.identity == same.identity == ("agent", "a", "person", "alice")
+        assert Place.of_identity(place.identity).identity == place.identity
+        assert str(place) == "agent/a person(alice)"
+        everyone = Place(MemoryScope.Agent("a"), MemorySubject("person", "", 9))
+        assert everyone.identity == ("agent", "a", "person", None)
+        assert str(everyone) == "agent/a person"
+        assert Place.of_identity(everyone.identity).subject.entity is None

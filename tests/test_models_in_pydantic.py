@@ -1,0 +1,154 @@
+"""Concepts, facts, subjects, scopes and places in a user's own pydantic models."""
+
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field, JsonValue, TypeAdapter
+
+from factmem.models import (
+    AnyFact,
+    Concept,
+    Fact,
+    FactSource,
+    FactType,
+    MemoryScope,
+    MemoryScopeType,
+    MemorySubject,
+    MultipleFacts,
+    Place,
+    SingleFact,
+    SourceKind,
+)
+
+THEME = Concept("ide-theme", "The user's preferred IDE theme")
+AGE = Concept("age", "The user's age", value_type=int)
+TAGS = Concept("tags", "Tags", FactType.MULTIPLE)
+PERSON = MemorySubject("person", "A person", 2, per_entity=True)
+SAID = datetime(2020, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+
+
+class Pet(BaseModel):
+    name: str
+
+
+Natural = Annotated[int, Field(ge=0)]
+
+
+class Record(BaseModel):
+    """A user's own model that holds what factmem remembers."""
+
+    age: SingleFact[int]
+    born: SingleFact[date]
+    tags: MultipleFacts[str]
+    pets: MultipleFacts[Pet]
+    either: Fact[int]
+    anything: AnyFact
+    concept: Concept[Natural]
+    plain: Concept
+    scope: MemoryScope
+    subject: MemorySubject
+    place: Place
+    source: FactSource | None = None
+
+
+def record() -> Record:
+    born = Concept("born", "Birthday", value_type=date)
+    pets = Concept("pets", "Pets", FactType.MULTIPLE, value_type=Pet)
+    anything: Concept[Any, Any] = Concept("any", "Anything", value_type=Any)
+    source = FactSource(SourceKind.USER, "chat", 0, "quote")
+    return Record(
+        age=SingleFact(AGE, 36, source=source, timestamp=SAID),
+        born=SingleFact(born, date(1988, 2, 29), expires_at=SAID),
+        tags=MultipleFacts(TAGS, ("a", "b")),
+        pets=MultipleFacts(pets, (Pet(name="Rex"),)),
+        either=SingleFact(AGE, 37),
+        anything=SingleFact(anything, {"a": [1]}),
+        concept=Concept("age", "Age", value_type=Natural),
+        plain=Concept("plain", "Any JSON", value_type=JsonValue),
+        scope=MemoryScope.Product("my-app"),
+        subject=PERSON.of("alice"),
+        place=Place(MemoryScope.Agent("a"), PERSON.of("alice")),
+        source=source,
+    )
+
+
+def test_json_comes_back_equal() -> None:
+    """The value types come from the annotations, as JSON does not hold them."""
+    before = record()
+
+    assert Record.model_validate_json(before.model_dump_json()) == before
+
+
+def test_instances_pass_as_they_are() -> None:
+    """A model that is given objects keeps the very same ones."""
+    before = record()
+
+    after = Record(**{name: getattr(before, name) for name in Record.model_fields})
+
+    assert after.age is before.age
+    assert after.concept is before.concept
+
+
+def test_python_data_comes_back_equal() -> None:
+    """A dump in Python mode is taken as well as one in JSON."""
+    before = record()
+
+    assert Record.model_validate(before.model_dump(mode="json")) == before
+    assert Record.model_validate(before.model_dump()) == before
+
+
+def test_a_schema_can_be_made() -> None:
+    """For documentation, forms and models."""
+    schema = Record.model_json_schema()
+
+    definitions = schema["$defs"]
+    assert definitions["MemoryScope"]["required"] == ["type", "name"]
+    assert definitions["SingleFact_int_"]["properties"]["value"]["type"] == "integer"
+    assert set(definitions["SourceKind"]["enum"]) == set(SourceKind)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"age": {"concept": {"keyword": "age", "description": "d"}, "value": "many"}},
+        {"age": {"concept": {"keyword": "", "description": "d"}, "value": 1}},
+        {"tags": {"concept": {"keyword": "t", "description": "d"}, "values": ["a"]}},
+        {"scope": {"type": "planet", "name": "earth"}},
+        {"scope": {"type": "agent", "name": ""}},
+        {
+            "subject": {
+                "name": "u",
+                "prompt_description": "d",
+                "priority_level": 1,
+                "entity": "x",
+            }
+        },
+        {"source": {"kind": "user", "message": -1}},
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_refused(change: dict[str, Any]) -> None:
+    """By pydantic's own error, as of any field."""
+    data = record().model_dump(mode="json") | change
+
+    with pytest.raises(ValueError, match="validation error"):
+        Record.model_validate(data)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "value"),
+    [
+        (MemoryScope, MemoryScope.Product("x")),
+        (MemoryScopeType, MemoryScopeType.AGENT),
+        (Concept[Literal["a"]], Concept("k", "d", value_type=Literal["a"])),
+        (list[SingleFact[str]], [SingleFact(THEME, "dark", timestamp=SAID, id="x")]),
+    ],
+    ids=str,
+)
+def test_adapters_take_them(model_type: Any, value: object) -> None:
+    """Without a model around them."""
+    adapter: TypeAdapter[Any] = TypeAdapter(model_type)
+
+    assert adapter.validate_json(adapter.dump_json(value)) == value
+    assert adapter.json_schema()

@@ -1,0 +1,79 @@
+"""The rule for names."""
+
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factmem.names import MAX_NAME, checked_name, checked_text, is_text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a", "..", "a/b", "con", "A b", "다크", "👩‍👩‍👧", "x" * MAX_NAME, "é" * MAX_NAME, "'\"%_"],
+)
+def test_strange_names_are_names(name: str) -> None:
+    """What is dangerous as a path or in a query is a name like others: stores see to that."""
+    assert checked_name(name, "name") == name
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "empty: give it a name"),
+        (" \t ", "control characters|empty"),
+        ("   ", "empty: give it a name"),
+        ("\u00a0\u3000", "empty: give it a name"),
+        ("x" * (MAX_NAME + 1), "201 characters: at most 200"),
+        ("é" * (MAX_NAME + 1), "201 characters: at most 200"),
+        ("a\nb", "control characters: leave them out"),
+        ("a\x00", "control characters: leave them out"),
+        ("\x7f", "control characters: leave them out"),
+        ("a\x85", "control characters: leave them out"),
+        ("a\ud800", "lone surrogate"),
+    ],
+)
+def test_names_that_are_none(name: str, message: str) -> None:
+    """The message says what the name is for, what is wrong, and what to do."""
+    with pytest.raises(ValueError, match=f"A subject name .*({message})"):
+        checked_name(name, "subject name")
+
+
+@pytest.mark.parametrize("name", [None, 7, b"alice", ["alice"]])
+def test_only_texts_are_names(name: Any) -> None:
+    """An id that is a number is turned into text by the application, which knows how."""
+    with pytest.raises(TypeError, match=f"A scope name is a text, not {type(name).__name__}"):
+        checked_name(name, "scope name")
+
+
+def test_length_counts_after_normalisation() -> None:
+    """What people see as one character may come as two."""
+    assert checked_name("e\u0301" * MAX_NAME, "name") == "é" * MAX_NAME
+
+
+@settings(deadline=None)
+@given(st.text(max_size=MAX_NAME))
+def test_every_text_is_a_name_in_one_form_or_refused(text: str) -> None:
+    """Both normal forms of a text are one name, and checking a name again changes nothing."""
+    try:
+        name = checked_name(text, "name")
+    except ValueError:
+        normal = unicodedata.normalize("NFC", text)
+        assert not normal.strip() or any(unicodedata.category(c) == "Cc" for c in normal)
+        return
+    assert name == unicodedata.normalize("NFC", text)
+    assert checked_name(unicodedata.normalize("NFD", text), "name") == name
+    assert checked_name(name, "name") == name
+    assert is_text(name)
+
+
+def test_texts_may_be_anything_that_can_be_written() -> None:
+    """Descriptions and quotes are free, but for what UTF-8 cannot hold."""
+    assert checked_text("a\n\x00", "description") == "a\n\x00"
+    with pytest.raises(ValueError, match="A quote holds a lone surrogate"):
+        checked_text("\udfff", "quote")
+    nothing: Any = None
+    with pytest.raises(TypeError, match="A quote is a text, not NoneType"):
+        checked_text(nothing, "quote")

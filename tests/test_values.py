@@ -1,0 +1,230 @@
+"""How values become JSON and come back; the kinds of values are in the contract of stores."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, JsonValue, SecretStr, field_serializer
+
+from factmem.values import canonical, codec_of
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None)
+@given(json_values)
+def test_any_json_comes_back(value: JsonValue) -> None:
+    """Equal, of the same types, whatever the type it is stored under."""
+    for value_type in (Any, JsonValue):
+        codec = codec_of(value_type)
+        back = codec.load(codec.dump(codec.check(value, "k"), "k"))
+        assert repr(back) == repr(value)
+
+
+@settings(deadline=None)
+@given(json_values, json_values)
+def test_canonical_forms_are_equal_when_the_json_is(one: JsonValue, other: JsonValue) -> None:
+    """The order of keys does not count; the kind of a number and its sign do."""
+    assert (canonical(one) == canonical(other)) == (_told(one) == _told(other))
+    assert canonical(one) == canonical(_turned(one))
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key!r}:{_told(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_told, value)) + "]"
+    return repr(value)
+
+
+def _turned(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _turned(value[key]) for key in reversed(value)}
+    return [_turned(part) for part in value] if isinstance(value, list) else value
+
+
+class Address(BaseModel):
+    street: str
+
+
+class Padded(BaseModel):
+    """Serialises to something else than it validates from."""
+
+    text: str
+
+    @field_serializer("text")
+    def pad(self, text: str) -> str:
+        return f"{text} "
+
+
+class Hidden(BaseModel):
+    """Leaves a field out."""
+
+    shown: int
+    hidden: int = Field(default=0, exclude=True)
+
+
+class Parent(BaseModel):
+    child: Address
+
+
+class Longer(Address):
+    number: int
+
+
+@dataclass
+class Inexact:
+    """Equal to everything."""
+
+    number: int
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _cycle() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+REFUSED: dict[str, tuple[Any, Callable[[], Any]]] = {
+    "not a number": (float, lambda: math.nan),
+    "infinity": (Decimal, lambda: Decimal("Infinity")),
+    "a secret": (SecretStr, lambda: SecretStr("1234")),
+    "a serialiser that changes the value": (Padded, lambda: Padded(text="a")),
+    "a field that is left out": (Hidden, lambda: Hidden(shown=1, hidden=2)),
+    "a subclass, of which a part would be lost": (Address, lambda: Longer(street="a", number=1)),
+    "a subclass inside": (Parent, lambda: Parent(child=Longer(street="a", number=1))),
+    "another class that is equal": (Any, lambda: Inexact(1)),
+    "a subclass of text": (Any, lambda: type("Loud", (str,), {})("a")),
+    "a date of a zone that JSON does not name": (
+        Any,
+        lambda: datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=1), "CET")),
+    ),
+    "a tuple inside": (Any, lambda: {"a": (1,)}),
+    "a set under Any": (Any, lambda: {1, 2}),
+    "a cycle": (Any, _cycle),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_would_come_back_changed_is_refused(kind: str) -> None:
+    """With the concept's name and what to do, and without the value."""
+    value_type, make = REFUSED[kind]
+
+    with pytest.raises(ValueError, match=r"'pin'.*value_type whose values survive JSON") as caught:
+        codec_of(value_type).dump(make(), "pin")
+
+    assert "1234" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value_type", "value", "named"),
+    [
+        (int, "7", r"not a valid int \(int_type\)"),
+        (int, True, r"not a valid int \(int_type\)"),
+        (int, 1.0, r"not a valid int \(int_type\)"),
+        (str, 7, r"not a valid str \(string_type\)"),
+        (str, b"a", r"not a valid str \(string_type\)"),
+        (date, "2024-01-01", r"not a valid date \(date_type\)"),
+        (Literal["a", "b"], "PIN 1234", r"not a valid Literal\['a', 'b'\] \(literal_error\)"),
+        (Annotated[int, Field(ge=0)], -1, r"not a valid int \(greater_than_equal\)"),
+        (list[int], ["PIN 1234"], r"not a valid list\[int\] \(int_type\)"),
+        (Address, Padded(text="PIN 1234"), r"not a valid Address \(model_type\)"),
+    ],
+)
+def test_values_are_taken_strictly(value_type: Any, value: object, named: str) -> None:
+    """What pydantic would quietly turn into the type is not of the type."""
+    with pytest.raises(ValueError, match=f"The value for 'pin' is {named}") as caught:
+        codec_of(value_type).check(value, "pin")
+
+    assert "1234" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("value_type", "plain", "named"),
+    [
+        (int, "PIN 1234", r"is not a valid int \(int_parsing\)"),
+        (date, 7.5, r"is not a valid date"),
+        (str, {"PIN": "1234"}, r"is not a valid str \(string_type\)"),
+        (Address, {}, r"is not a valid Address \(missing\)"),
+        (Annotated[Address | Padded, "pets"], {"PIN": 1234}, r"Address"),
+    ],
+)
+def test_what_does_not_load_says_what_was_meant(value_type: Any, plain: Any, named: str) -> None:
+    """And nothing of what is stored."""
+    with pytest.raises(ValueError, match=named) as caught:
+        codec_of(value_type).load(plain)
+
+    assert "1234" not in str(caught.value)
+
+
+@pytest.mark.parametrize("depth", [1, 100, 190])
+def test_nesting_within_reason_is_kept(depth: int) -> None:
+    """Up to what every reader of JSON manages."""
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    codec = codec_of(Any)
+
+    assert codec.load(codec.dump(value, "k")) == value
+
+
+@pytest.mark.parametrize("depth", [300, 5_000, 200_000])
+def test_nesting_beyond_reason_is_refused(depth: int) -> None:
+    """By a ValueError, not by a crash of the interpreter."""
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+
+    with pytest.raises(ValueError, match="'k'"):
+        codec_of(Any).dump(value, "k")
+
+
+def test_a_codec_is_made_once() -> None:
+    """For types that can be hashed; others get one each."""
+    assert codec_of(int) is codec_of(int)
+    assert codec_of(list[int]) is codec_of(list[int])
+    odd = Annotated[int, Field(json_schema_extra={"a": [1]})]
+    assert codec_of(odd).dump(codec_of(odd).check(7, "k"), "k") == 7
+
+
+def test_literals_that_are_equal_in_python_are_apart() -> None:
+    """1 and True are the same dictionary key: each type still gives its own."""
+    assert codec_of(Literal[1]).load(1) is not True
+    assert codec_of(Literal[True]).load(True) is True
+
+
+def test_the_schema_shows_names_not_aliases() -> None:
+    """What a model is shown is what `load` takes."""
+
+    class Aliased(BaseModel):
+        name: str = Field(alias="theName")
+
+    assert list(codec_of(Aliased).json_schema()["properties"]) == ["name"]
+
+
+def test_times_keep_their_zone_offset_and_microseconds() -> None:
+    """A datetime under its own type comes back equal."""
+    codec = codec_of(datetime)
+    moment = datetime(2024, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+
+    assert codec.load(codec.dump(moment, "k")) == moment

@@ -1,0 +1,195 @@
+"""No call that may block runs on an event loop: every file call is in a worker thread.
+
+All file calls go through `factmem.storage._files.LocalFiles`, which these tests stand in for: a
+call from the thread of a running event loop fails. General guards do not see `os.open`, `pread`,
+`fsync` and `flock`.
+
+There is one exception, the freshness check of a warm load, about two microseconds each time:
+`is_unchanged`, or `exists` where there was no file, called by `Journals.is_current`.
+"""
+
+import ast
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+
+import factmem
+from factmem.encryption import Key
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage._files import LocalFiles
+from factmem.testing.clock import START
+from factmem.testing.facts import AGENT, LANGUAGES, THEME, languages, theme
+from tests.doors import CALLS, Door, DoorStorage
+from tests.providers.local_stores import ALICE, BOB, KEY, current
+
+ALLOWED = {"is_unchanged", "exists"}
+
+
+class Guard:
+    """Refuses file calls from the thread that made it, but for the freshness check."""
+
+    def __init__(self) -> None:
+        self._loop = threading.get_ident()
+        self.on_loop: Counter[str] = Counter()
+        self.in_threads: Counter[str] = Counter()
+
+    def __call__(self, call: str, args: tuple[object, ...]) -> None:
+        if threading.get_ident() != self._loop:
+            self.in_threads[call] += 1
+            return
+        self.on_loop[call] += 1
+        if call not in ALLOWED:
+            raise AssertionError(f"LocalFiles.{call} was called on an event loop")
+
+
+def opened(
+    root: Path, guard: Guard, key: Key | None, *, keep: timedelta | None = None
+) -> LocalFileMemoryProvider:
+    storage = DoorStorage(lambda folder: Door(folder, guard), key)
+    return LocalFileMemoryProvider(root, storage=storage, keep_history=keep)
+
+
+Call = Callable[[LocalFileMemoryProvider], Awaitable[object]]
+
+CHANGES: list[Call] = [
+    lambda store: store.save(theme("light"), ALICE, AGENT),
+    lambda store: store.save_many([theme("dark"), languages("java", "c")], ALICE, AGENT),
+    lambda store: store.save(languages("rust"), BOB, AGENT),
+    lambda store: store.forget(ALICE, AGENT, concept=LANGUAGES, value="c"),
+    lambda store: store.forget(ALICE, AGENT, concept=THEME, value="light", purge=True),
+    lambda store: store.compact(ALICE, AGENT),
+    lambda store: store.salvage(ALICE, AGENT),
+    lambda store: store.erase(BOB, AGENT),
+]
+
+LOOKS: list[Call] = [
+    current,
+    lambda store: current(store, BOB),
+    lambda store: store.load(THEME, ALICE, AGENT, as_of=START),
+    lambda store: store.load_all(ALICE, AGENT),
+    lambda store: store.load_all(ALICE, AGENT, as_of=START),
+    lambda store: store.load_by_description("theme", ALICE, AGENT),
+    lambda store: store.history(THEME, ALICE, AGENT),
+    lambda store: store.entries(ALICE, AGENT),
+    lambda store: store.places(),
+    lambda store: store.anchor(),
+]
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+async def test_no_file_call_is_made_on_the_loop(root: Path, key: Key | None) -> None:
+    """In anything that a store does, warm and cold, alone and beside another one."""
+    guard = Guard()
+    mine, other = opened(root, guard, key), opened(root, guard, key, keep=timedelta(0))
+
+    for change in (*CHANGES, *CHANGES):
+        for store in (mine, other):
+            await change(store)
+            for look in LOOKS:
+                await look(mine)
+                await look(other)
+    await mine.verify(await other.anchor())
+    await other.replay(await mine.entries(ALICE, AGENT), BOB, AGENT)
+    for number in range(5):
+        async with anyio.create_task_group() as tasks:
+            for each in range(120):  # enough for a compaction
+                tasks.start_soon(other.save, theme(f"theme {number} {each}"), ALICE, AGENT)
+                tasks.start_soon(mine.load, THEME, ALICE, AGENT)
+    if key is not None:
+        second = Key.generate()
+        await mine.keys.add(second)
+        await mine.keys.ids()
+        await mine.keys.remove(second)
+        await mine.keys.rotate(key)
+    await mine.aclose()
+    await other.aclose()
+
+    assert set(guard.on_loop) == ALLOWED
+    rare = {"destroy"} if key is None else set()
+    assert set(CALLS) - set(guard.in_threads) == rare
+
+
+async def test_a_warm_load_makes_one_file_call(root: Path) -> None:
+    """On the loop, and no hop to a thread, whether or not there is anything."""
+    guard = Guard()
+    store = opened(root, guard, None)
+    await store.save(theme("dark"), ALICE, AGENT)
+    await current(store)
+    await current(store, BOB)
+    guard.on_loop.clear()
+    guard.in_threads.clear()
+
+    for _ in range(10):
+        await store.load(THEME, ALICE, AGENT)
+        await store.load_all(ALICE, AGENT)
+        await store.load(THEME, BOB, AGENT)
+
+    assert guard.on_loop == {"is_unchanged": 20, "exists": 10}
+    assert not guard.in_threads
+
+
+async def test_a_call_on_the_loop_is_caught(root: Path) -> None:
+    """The guard is no empty promise: a storage that is used directly is found out."""
+    guard = Guard()
+    journals = DoorStorage(lambda folder: Door(folder, guard)).open(root)
+
+    with pytest.raises(AssertionError, match="content was called on an event loop"):
+        journals.read(("a",))
+    with pytest.raises(AssertionError, match="was called on an event loop"), journals.exclusive():
+        pass
+
+
+HARMLESS = {
+    "os.PathLike",
+    "os.path",
+    "os.register_at_fork",
+    "os.strerror",
+    "os.urandom",
+}
+"""What may be used of `os` elsewhere: none of it touches a disk."""
+
+
+@pytest.mark.parametrize("package", ["storage", "providers"])
+def test_all_file_calls_go_through_the_door(package: str) -> None:
+    """Or the guard would not see them: no other module opens, reads or locks anything."""
+    folder = Path(factmem.__file__).parent / package
+    doors = {folder / "_files.py", folder / "_lock.py"}
+    for module in sorted(set(folder.glob("*.py")) - doors):
+        names = {
+            ast.unparse(node)
+            for node in ast.walk(ast.parse(module.read_text()))
+            if isinstance(node, ast.Attribute | ast.Name)
+        }
+        used = {name for name in names if name.startswith(("os.", "fcntl", "shutil", "io."))}
+        assert used <= HARMLESS, f"{module.name} calls {sorted(used - HARMLESS)}"
+        assert not names & {"open", "mmap", "tempfile"}, f"{module.name} opens files"
+        paths = {
+            name
+            for name in names
+            if name.endswith(
+                (
+                    ".read_text",
+                    ".read_bytes",
+                    ".mkdir",
+                    ".write_text",
+                    ".write_bytes",
+                    ".unlink",
+                    ".exists",
+                    ".stat",
+                    ".iterdir",
+                )
+            )
+        }
+        assert paths <= {"self.files.exists", "self._files.exists", "self._journals.exists"}
+
+
+def test_the_door_has_no_other_way_in() -> None:
+    """Every public method of the door is guarded but the one that joins two texts."""
+    public = {name for name in dir(LocalFiles) if not name.startswith("_")}
+
+    assert public == {*CALLS, "path"}

@@ -19,7 +19,7 @@ __all__ = ["UnreadableTextError", "json_values"]
 
 _MOST_VALUES = 10_000
 _DEEPEST = 200  # what pydantic's own parser allows
-_LONGEST = 2_000_000  # several times what any model writes, and a few seconds of work at worst
+_LONGEST = 1_000_000  # more than any model writes at once, and a few seconds of work at worst
 _BLANKS = "\ufeff \t\r\n"
 _GAP = re.compile(r"(?:[\s\ufeff]++|//[^\n]*+)*+")
 _OPENING = re.compile(r"[\[{]")

@@ -9,15 +9,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
+from factmem.llm._loose_json import items_in, members_in
 
 __all__ = ["Concern", "complaint", "concern_of", "repeats", "texts_of"]
 
 Concern: TypeAlias = Literal["format", "schema", "length", "other"]
 """Refused: the way of asking for JSON; this one schema; the number of tokens; something else."""
 
-_MAPPING = TypeAdapter(dict[str, object])
-_LIST = TypeAdapter(list[object])
 _PLAIN_CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LENGTH = re.compile(
     r"context.?length|context.?window|context.?size|maximum.?context|prompt.?is.?too.?long"
@@ -67,7 +65,7 @@ def concern_of(status: int, body: object) -> Concern:
 
 def complaint(status: int, body: object, concern: Concern) -> str:
     """Say what an endpoint did with a request and what to do about it, in words of our own."""
-    code = _mapping(body).get("code")
+    code = members_in(body).get("code")
     is_plain = isinstance(code, str) and _PLAIN_CODE.fullmatch(code) is not None
     where = f"HTTP {status}, {code}" if is_plain else f"HTTP {status}"
     if concern != "other":
@@ -107,9 +105,9 @@ def texts_of(value: object, key: str = "") -> Iterator[str]:
         if key not in _NO_TEXTS and not value.startswith("data:"):
             yield value
         return
-    for item in _sequence(value):
+    for item in items_in(value):
         yield from texts_of(item)
-    for name, item in _mapping(value).items():
+    for name, item in members_in(value).items():
         yield from texts_of(item, name)
 
 
@@ -119,23 +117,9 @@ def _own_words(value: object, depth: int = 0) -> Iterator[str]:
         yield str(value)
     if depth == _DEEPEST:
         return
-    for item in _sequence(value):
+    for item in items_in(value):
         yield from _own_words(item, depth + 1)
-    mapping = _mapping(value)
+    mapping = members_in(value)
     for key in _OWN_WORDS:
         if key in mapping:
             yield from _own_words(mapping[key], depth + 1)
-
-
-def _mapping(value: object) -> dict[str, object]:
-    try:
-        return _MAPPING.validate_python(value, strict=True)
-    except ValidationError:
-        return {}
-
-
-def _sequence(value: object) -> list[object]:
-    try:
-        return _LIST.validate_python(value, strict=True)
-    except ValidationError:
-        return []

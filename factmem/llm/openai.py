@@ -166,8 +166,8 @@ class OpenAIChatModel:
         client = self._client or await self._own_clients.get()
         import openai
 
-        parameters: dict[str, Any] = {**self._parameters, **request}
-        parameters["messages"] = [dict(message) for message in messages]
+        sent = [dict(message) for message in messages]
+        parameters: dict[str, Any] = {**self._parameters, **request, "messages": sent}
         outcome: ChatResponse | Exception | None = None
         is_sendable = True
         with anyio.move_on_after(self._timeout):
@@ -184,7 +184,7 @@ class OpenAIChatModel:
         if outcome is None:
             message = f"{self.model!r} did not answer within {self._timeout} seconds"
             return Failure(ChatModelError(message), None)
-        return self._failed(outcome, [client.api_key, *texts_of(messages)])
+        return self._failed(outcome, [client.api_key, *texts_of(sent)])
 
     def _failed(self, exc: Exception, secrets: Sequence[str]) -> Failure:
         import openai

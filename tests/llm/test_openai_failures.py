@@ -271,13 +271,15 @@ async def test_an_error_that_repeats_the_prompt_has_no_cause(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
     """Some servers say again what they were told; a log of the error must not hold it."""
-    chat_server.answer(fails(400, {"error": {"message": f"Invalid text: '{SECRET}'."}}))
+    chat_server.answer(*[fails(400, {"error": {"message": f"Invalid text: '{SECRET}'."}})] * 2)
+    in_parts = ({"role": "user", "content": ({"type": "text", "text": SECRET},)},)
 
-    with pytest.raises(ChatModelError, match=r"HTTP 400.*left out") as caught:
-        await model.respond(HELLO)
+    for messages in (HELLO, in_parts):
+        with pytest.raises(ChatModelError, match=r"HTTP 400.*left out") as caught:
+            await model.respond(messages)
 
-    assert caught.value.__cause__ is caught.value.__context__ is None
-    assert "1234" not in "".join(traceback.format_exception(caught.value))
+        assert caught.value.__cause__ is caught.value.__context__ is None
+        assert "1234" not in "".join(traceback.format_exception(caught.value))
 
 
 async def test_a_request_that_is_sent_back_is_not_shown(

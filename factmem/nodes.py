@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from factmem.compression import RetrieveFactsFromHistory
 from factmem.context import AgentContext
 from factmem.models import Concept, MemorySubject
 from factmem.scopes import ScopeChoice
@@ -14,6 +15,7 @@ __all__ = [
     "MemoryNode",
     "Node",
     "Strategy",
+    "node_llm_compress_history",
     "node_llm_request",
     "node_load_all_facts_from_memory",
     "node_load_from_memory",
@@ -228,6 +230,26 @@ def node_llm_request(*, allow_tool_calls: bool = True) -> Node:
         return await answered(context, text, allow_tool_calls=allow_tool_calls)
 
     return llm_request
+
+
+def node_llm_compress_history(compression: RetrieveFactsFromHistory) -> Node:
+    """Make the conversation short by what it states about some concepts. One call to a model.
+
+    See `RetrieveFactsFromHistory.compress`, which says when it costs none. Put it where the
+    conversation is to be short: after the node that saves facts, so that they are found in what
+    was really said.
+
+    Args:
+        compression: What to keep of it.
+    """
+
+    async def compress_history(context: AgentContext, text: str) -> str:
+        report = await compression.compress(context.messages, context.chat_model)
+        context.usage += report.usage
+        context.reports.append(report)
+        return text
+
+    return compress_history
 
 
 def _check(node: object, context: AgentContext) -> None:

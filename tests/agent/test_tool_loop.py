@@ -1,0 +1,355 @@
+"""Asking a model and running what it asks for: the conversation stays whole whatever happens."""
+
+from collections.abc import Sequence
+from threading import Event as ThreadEvent
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.agent import Agent
+from factmem.context import AgentContext
+from factmem.errors import ChatModelError
+from factmem.llm.base import ChatResponse, Message, ToolDefinition, Usage
+from factmem.testing.chat import ScriptedChatModel
+from factmem.tool_loop import StepLimitError, answered
+from factmem.tools import ToolError, tools_by_name
+from tests.agent.world import FunctionModel, assert_paired, calls, results
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def capital(country: str) -> str:
+    """Name a capital."""
+    await anyio.lowlevel.checkpoint()
+    return {"Korea": "Seoul"}.get(country, "unknown")
+
+
+async def test_tools_are_run_until_the_model_answers() -> None:
+    """Two rounds, a sync and an async tool: three calls to the model, and its last words."""
+    model = ScriptedChatModel(
+        calls(("add", {"a": 1, "b": 2})), calls(("capital", {"country": "Korea"})), "3, Seoul."
+    )
+    agent = Agent(model, tools=[add, capital])
+
+    result = await agent.run("What is 1 + 2, and the capital of Korea?")
+
+    assert result.text == "3, Seoul."
+    assert result.usage.calls == len(model.calls) == 3
+    assert [message["role"] for message in result.messages] == [
+        *("user", "assistant", "tool", "assistant", "tool", "assistant")
+    ]
+    assert results(result.messages) == ["3", "Seoul"]
+    offered: Any = model.tools[0]
+    assert [tool["function"]["name"] for tool in offered] == ["add", "capital"]
+    assert_paired(result.messages)
+
+
+async def test_without_tools_none_are_offered() -> None:
+    """Some endpoints refuse an empty list of tools."""
+    model = ScriptedChatModel("Hello.")
+
+    result = await Agent(model).run("Hello")
+
+    assert model.tools == [[]]
+    assert result.messages == [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hello."},
+    ]
+
+
+async def test_calls_of_one_answer_run_at_once_and_answer_in_order() -> None:
+    """Neither waits for the other, and the slower one's result still stands first."""
+    second_has_run = anyio.Event()
+
+    async def first() -> str:
+        await second_has_run.wait()
+        return "first"
+
+    async def second() -> str:
+        second_has_run.set()
+        await anyio.lowlevel.checkpoint()
+        return "second"
+
+    model = ScriptedChatModel(calls(("first", {}), ("second", {})), "Done.")
+    with anyio.fail_after(5):
+        result = await Agent(model, tools=[first, second]).run("Both, please")
+
+    assert results(result.messages) == ["first", "second"]
+    assert [m.get("tool_call_id") for m in result.messages[2:4]] == ["call-0", "call-1"]
+
+
+async def test_sync_tools_run_at_once_too() -> None:
+    """Each has a thread of its own."""
+    second_has_run = ThreadEvent()
+
+    def first() -> bool:
+        return second_has_run.wait(5)
+
+    def second() -> bool:
+        second_has_run.set()
+        return True
+
+    model = ScriptedChatModel(calls(("first", {}), ("second", {})), "Done.")
+    result = await Agent(model, tools=[first, second]).run("Both, please")
+
+    assert results(result.messages) == ["true", "true"]
+
+
+async def test_bad_and_unknown_calls_are_told_and_do_not_stop_the_others() -> None:
+    """One good call among bad ones is run; the model reads about each of the others."""
+    model = ScriptedChatModel(
+        calls(
+            ("add", {"a": "one", "b": 2}),
+            ("remove_everything", {}),
+            ("add", {"a": 1, "b": 2}),
+            ("add", "not json"),
+        ),
+        "Sorry. 3.",
+    )
+
+    result = await Agent(model, tools=[add]).run("1 + 2?")
+
+    wrong, unknown, right, no_json = results(result.messages)
+    assert "- a: Input should be a valid integer" in wrong
+    assert unknown == "Error: there is no tool of that name. Tools: add."
+    assert right == "3"
+    assert no_json == "Error: the tool was not called. Its arguments must be one JSON object."
+    assert result.text == "Sorry. 3."
+    assert_paired(result.messages)
+
+
+async def test_a_tool_can_tell_the_model_what_went_wrong() -> None:
+    """The run goes on, and the model can try something else."""
+
+    def order(number: int) -> str:
+        raise ToolError(f"There is no order {number}")
+
+    model = ScriptedChatModel(calls(("order", {"number": 7})), "I cannot find it.")
+    result = await Agent(model, tools=[order]).run("Where is my order?")
+
+    assert results(result.messages) == ["Error: There is no order 7"]
+    assert result.text == "I cannot find it."
+
+
+class BrokenError(Exception):
+    """A bug in a tool."""
+
+
+async def test_a_broken_tool_ends_the_run_and_leaves_the_conversation_whole() -> None:
+    """The exception is the tool's own; what did not end says so, what did keeps its result."""
+    added = anyio.Event()
+
+    async def quick() -> str:
+        added.set()
+        return "quick"
+
+    async def broken() -> str:
+        await added.wait()
+        await anyio.lowlevel.checkpoint()
+        raise BrokenError
+
+    async def slow() -> str:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    model = ScriptedChatModel(calls(("slow", {}), ("quick", {}), ("broken", {})))
+    context = AgentContext("Go", chat_model=model, tools=tools_by_name([quick, broken, slow]))
+
+    with pytest.raises(BrokenError):
+        await answered(context, "Go")
+
+    assert_paired(context.messages)
+    assert results(context.messages) == [
+        "Error: this call did not finish.",
+        "quick",
+        "Error: this call did not finish.",
+    ]
+
+
+async def test_a_second_broken_tool_is_mentioned() -> None:
+    """The first is raised as it is; nobody has to unpack a group."""
+    both = anyio.Event()
+
+    async def first() -> None:
+        both.set()
+        raise BrokenError
+
+    async def second() -> None:
+        try:
+            await both.wait()
+        finally:
+            raise KeyError
+
+    model = ScriptedChatModel(calls(("second", {}), ("first", {})))
+    agent = Agent(model, tools=[first, second])
+
+    with pytest.raises((BrokenError, KeyError)) as caught:
+        await agent.run("Go")
+
+    assert len(caught.value.__notes__) == 1
+    assert caught.value.__notes__[0].startswith("Another tool failed as well: ")
+
+
+async def test_a_cancelled_call_leaves_the_conversation_whole() -> None:
+    """What had ended is there; what had not says so; no call is without its result."""
+    is_waiting = anyio.Event()
+
+    async def quick() -> str:
+        return "quick"
+
+    async def slow() -> None:
+        is_waiting.set()
+        await anyio.sleep_forever()
+
+    model = ScriptedChatModel(calls(("quick", {}), ("slow", {})))
+    context = AgentContext("Go", chat_model=model, tools=tools_by_name([quick, slow]))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(answered, context, "Go")
+        await is_waiting.wait()
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+
+    assert_paired(context.messages)
+    assert results(context.messages) == ["quick", "Error: this call did not finish."]
+
+
+async def test_a_sync_tool_is_waited_for_and_its_result_kept() -> None:
+    """A thread cannot be stopped: what it did is in the conversation, though the run is over."""
+    begun, may_end = ThreadEvent(), ThreadEvent()
+
+    def book() -> str:
+        begun.set()
+        may_end.wait(5)
+        return "booked"
+
+    model = ScriptedChatModel(calls(("book", {})))
+    context = AgentContext("Go", chat_model=model, tools=tools_by_name([book]))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(answered, context, "Go")
+        await anyio.to_thread.run_sync(begun.wait, 5)
+        tasks.cancel_scope.cancel()
+        may_end.set()
+
+    assert_paired(context.messages)
+    assert results(context.messages) == ["booked"]
+
+
+async def test_a_run_without_end_is_stopped() -> None:
+    """After `max_steps` calls to the model, with the conversation for whoever wants to go on."""
+    model = ScriptedChatModel(*[calls(("add", {"a": 1, "b": 1}))] * 3, "Two.")
+    agent = Agent(model, tools=[add], max_steps=3)
+
+    with pytest.raises(
+        StepLimitError,
+        match=r"called tools 3 times and did not answer: allow more, as in .*max_steps=6",
+    ) as caught:
+        await agent.run("1 + 1?")
+
+    assert len(model.calls) == 3
+    assert_paired(caught.value.messages)
+    assert results(caught.value.messages) == ["2", "2", "2"]
+    result = await agent.run("Go on", messages=caught.value.messages)
+    assert result.text == "Two."
+
+
+@pytest.mark.parametrize("max_steps", [0, -1])
+def test_at_least_one_step_is_needed(max_steps: int) -> None:
+    """An agent that may not ask its model is a mistake."""
+    with pytest.raises(ValueError, match="max_steps is less than 1"):
+        Agent(ScriptedChatModel(), max_steps=max_steps)
+
+
+async def test_a_tool_that_is_no_function() -> None:
+    """A tool with its schema from elsewhere: three members, and nothing to inherit from."""
+
+    class Remote:
+        def __init__(self) -> None:
+            self.name = "remote"
+            self.definition: ToolDefinition = {"type": "function", "function": {"name": "remote"}}
+
+        async def call(self, arguments: str, context: AgentContext) -> str:
+            return f"{context.text} {arguments}"
+
+    model = ScriptedChatModel(calls(("remote", '{"x": 1}')), "Done.")
+    result = await Agent(model, tools=[Remote()]).run("Go")
+
+    assert results(result.messages) == ['Go {"x": 1}']
+
+
+async def test_a_tool_that_asks_the_agent_again() -> None:
+    """Runs are independent, also when one is inside another."""
+    model = ScriptedChatModel(calls(("ask", {"question": "inner"})), "Inner.", "Outer.")
+
+    async def ask(question: str) -> str:
+        """Ask a colleague."""
+        return (await agent.run(question)).text
+
+    agent = Agent(model, tools=[ask])
+    result = await agent.run("outer")
+
+    assert result.text == "Outer."
+    assert results(result.messages) == ["Inner."]
+
+
+async def test_a_refusal_is_the_answer() -> None:
+    """The user reads why; the conversation keeps it as the endpoint gave it."""
+    refusing = ChatResponse(refusal="I will not.", finish_reason="stop")
+
+    result = await Agent(ScriptedChatModel(refusing)).run("Do it")
+
+    assert result.text == "I will not."
+
+
+async def test_an_answer_that_was_cut_off_says_so() -> None:
+    """It is an answer all the same; the reason is in the result."""
+    response = ChatResponse("Once upon a", finish_reason="length", usage=Usage(10, 3, 1))
+
+    result = await Agent(ScriptedChatModel(response)).run("Tell me a story")
+
+    assert (result.text, result.finish_reason) == ("Once upon a", "length")
+    assert result.usage == Usage(10, 3, 1)
+
+
+async def test_what_an_endpoint_adds_to_its_message_stays() -> None:
+    """Thoughts and signatures go back with the tool's result, in the dict that came."""
+    message = dict(calls(("add", {"a": 1, "b": 2})).message) | {"reasoning_content": "hm"}
+    thinking = ChatResponse(tool_calls=calls(("add", {"a": 1, "b": 2})).tool_calls, message=message)
+    model = ScriptedChatModel(thinking, "3.")
+
+    result = await Agent(model, tools=[add]).run("1 + 2?")
+
+    assert model.calls[1][1]["reasoning_content"] == "hm"
+    assert result.messages[1] == message
+    assert result.messages[1] is not message
+
+
+async def test_an_endpoint_that_fails_between_tools_fails_the_run() -> None:
+    """The caller's own history is as it was."""
+    model = ScriptedChatModel(calls(("add", {"a": 1, "b": 2})), ChatModelError("down"))
+    history: list[Message] = [{"role": "user", "content": "Hi"}]
+
+    with pytest.raises(ChatModelError, match="down"):
+        await Agent(model, tools=[add]).run("1 + 2?", messages=history)
+
+    assert history == [{"role": "user", "content": "Hi"}]
+
+
+async def test_tools_can_be_withheld_for_one_request() -> None:
+    """The model then cannot call any; a call that it makes up is answered as unknown."""
+    offered: list[int] = []
+
+    async def respond(messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> ChatResponse:
+        offered.append(len(tools))
+        return ChatResponse("Fine.") if len(offered) > 1 else calls(("add", {"a": 1, "b": 1}))
+
+    context = AgentContext("Go", chat_model=FunctionModel(respond), tools=tools_by_name([add]))
+
+    assert await answered(context, "Go", allow_tool_calls=False) == "Fine."
+    assert offered == [0, 0]
+    assert results(context.messages) == ["Error: there is no tool of that name. Tools: none."]

@@ -25,6 +25,7 @@ __all__ = ["KeyRing", "SealedCodec"]
 _PAD = 64
 """Sizes are rounded up to this many bytes, so that they tell less."""
 
+_MARK = b'{"d":'
 _MAC_BYTES = 16
 _PREFIX = struct.Struct(">Q16s")
 _NONCE_BYTES = 12
@@ -140,7 +141,7 @@ class _Sealer:
         self.start = mac
 
     def seal(self, number: int, durable: int, previous: bytes, data: bytes) -> tuple[bytes, bytes]:
-        if durable:
+        if durable or data.startswith(_MARK):  # or a record's own "d" would pass for the mark
             data = b'{"d":%d,%b' % (durable, data[1:])
         data += b" " * (-len(data) % _PAD)
         prefix = _PREFIX.pack(number, previous)
@@ -154,7 +155,7 @@ class _Sealer:
             raise ValueError("too short")
         data = self._aead.open(raw[24:36], raw[36:], raw[:24]).rstrip(b" ")
         durable = 0
-        if data.startswith(b'{"d":'):
+        if data.startswith(_MARK):
             end = data.index(b",", 5)
             durable, data = int(data[5:end]), b"{" + data[end + 1 :]
         number, previous = _PREFIX.unpack_from(raw)

@@ -51,6 +51,8 @@ class FolderWriter:
 
     def append(self, name: JournalName, records: Sequence[bytes]) -> Appended:
         """See `JournalWriter.append`."""
+        if not records:
+            raise ValueError("There is nothing to append: give at least one record")
         for record in records:
             check_record(record)
         if self._codec is None:

@@ -116,14 +116,14 @@ class AgentContext:
         background: BackgroundWork | None = None,
     ) -> None:
         self.text = text
-        self.messages = [dict(message) for message in messages]
+        self.messages: list[dict[str, object]] = [dict(message) for message in messages]
         """The conversation: what the model is shown, in the form of chat completions."""
         self.chat_model = chat_model
-        self.tools = dict(tools or {})
+        self.tools: dict[str, AgentTool] = dict(tools or {})
         self.max_steps = max_steps
-        self.subjects = tuple(subjects)
+        self.subjects: tuple[MemorySubject, ...] = tuple(subjects)
         self.conversation = conversation
-        self.usage = Usage()
+        self.usage: Usage = Usage()
         """What the calls to models have cost so far."""
         self.reports: list[object] = []
         """What features and nodes had to say so far."""

@@ -17,7 +17,7 @@ class Reach:
     """
 
     def __init__(self, subjects: Iterable[MemorySubject], scopes: MemoryScopesProfile) -> None:
-        self.subjects = tuple(subjects)
+        self.subjects: tuple[MemorySubject, ...] = tuple(subjects)
         self.scopes = scopes
 
     def places(

@@ -40,7 +40,7 @@ class ScriptedChatModel:
         """The messages of each call, as they were then; a question asked again is a call."""
         self.tools: list[list[ToolDefinition]] = []
         """The tools that each call offered."""
-        self.usage = Usage()
+        self.usage: Usage = Usage()
         """The sum over all calls so far."""
 
     @property

@@ -37,6 +37,7 @@ __all__ = ["CompressionReport", "RetrieveFactsFromHistory"]
 AnyConcept: TypeAlias = Concept[Any, Any]
 
 _RESULTS = frozenset({"tool", "function"})
+_FUNCTION = "the last function call"
 _SCOPE = MemoryScope.Feature("conversation")
 _SPEAKERS = {
     kind: Place(_SCOPE, MemorySubject(kind.value, f"What the {kind.value} said", 1))
@@ -183,32 +184,33 @@ def _removable(messages: Sequence[Mapping[str, object]]) -> list[int]:
 
 def _last_exchange(messages: Sequence[Mapping[str, object]]) -> int:
     """Return the index at which the last exchange begins."""
-    roles = [message.get("role") for message in messages]
-    start = next((i for i in reversed(range(len(roles))) if _is_asked(messages[i])), None)
+    indexes = range(len(messages))
+    start = next((i for i in reversed(indexes) if _is_asked(messages[i])), None)
     if start is None:
-        start = next((i for i in reversed(range(len(roles))) if roles[i] not in _RESULTS), 0)
-    calls = {
-        call_id: index for index, message in enumerate(messages) for call_id in _called(message)
-    }
-    while True:
-        needed = [
-            calls.get(str(message.get("tool_call_id")), start) for message in messages[start:]
-        ]
-        earliest = min((start, *needed))
-        while earliest and roles[earliest] in _RESULTS:
-            earliest -= 1
-        if earliest == start:
-            return start
+        start = next((i for i in reversed(indexes) if not _is_result(messages[i])), 0)
+    calls: dict[str, int] = {}
+    called_at: list[int] = []  # of each message: where the call is whose result it is, or itself
+    for index, message in enumerate(messages):
+        calls |= dict.fromkeys(_called(message), index)
+        call_id = str(message.get("tool_call_id") or _FUNCTION)
+        called_at.append(calls.get(call_id, index) if _is_result(message) else index)
+    while (earliest := min(called_at[start:], default=start)) < start:
         start = earliest
+    return start
 
 
 def _is_asked(message: Mapping[str, object]) -> bool:
     return message.get("role") == "user" and message.get("name") not in OWN_MESSAGES
 
 
+def _is_result(message: Mapping[str, object]) -> bool:
+    return message.get("role") in _RESULTS
+
+
 def _called(message: Mapping[str, object]) -> list[str]:
-    """Return the ids of the tool calls in a message."""
+    """Return the ids of the calls in a message; those of the older functions have none."""
+    found = [_FUNCTION] if message.get("function_call") else []
     calls = message.get("tool_calls")
-    if not isinstance(calls, list | tuple):
-        return []
-    return [str(call.get("id")) for call in calls if isinstance(call, Mapping)]
+    if isinstance(calls, list | tuple):
+        found += [str(call.get("id")) for call in calls if isinstance(call, Mapping)]
+    return found

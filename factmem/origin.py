@@ -16,6 +16,7 @@ from factmem.models import (
     Place,
 )
 from factmem.provider import AgentMemoryProvider, HistoryEntry
+from factmem.values import Canonical, canonical
 
 __all__ = ["FactOrigin", "origin_of"]
 
@@ -86,17 +87,18 @@ async def _history(
 
 def _sources(fact: AnyFact, history: Sequence[HistoryEntry]) -> list[FactSource]:
     """Return who said a fact, in its own save and in the confirmations of its values."""
-    ours = _plain_values(fact)
+    ours = _keys(fact)
     sources: list[FactSource] = []
     for entry in history:
         told = entry.fact
         if told is None or told.source is None or told.source in sources:
             continue
-        if told.id == fact.id or any(value in ours for value in _plain_values(told)):
+        if told.id == fact.id or ours & _keys(told):
             sources.append(told.source)
     return sources
 
 
-def _plain_values(fact: AnyFact) -> list[JsonValue]:
+def _keys(fact: AnyFact) -> set[Canonical]:
+    """Return the values of a fact in the form by which they are compared."""
     codec = fact.concept.codec
-    return [codec.dump(value, fact.concept.keyword) for value in fact.values]
+    return {canonical(codec.dump(value, fact.concept.keyword)) for value in fact.values}

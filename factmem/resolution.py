@@ -156,7 +156,10 @@ def _united(found: list[PlacedFact[F]]) -> list[PlacedFact[F]]:
 def _key(fact: AnyFact, value: object) -> Canonical:
     if type(value) is str:
         return value
-    return canonical(fact.concept.codec.dump(value, fact.concept.keyword))
+    try:
+        return canonical(fact.concept.codec.dump(value, fact.concept.keyword))
+    except ValueError:  # a provider of one's own gave what has no JSON: equal to nothing else
+        return f"{id(value)}".encode()
 
 
 def _with_values(fact: F, values: list[object]) -> F:

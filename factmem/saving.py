@@ -150,12 +150,10 @@ class FactDetector:
             places.setdefault(placed.place.identity, []).append(placed)
         for facts in places.values():
             await self._save(facts[0].place, [placed.fact for placed in facts])
-        for each in verdict.retracted:
-            if isinstance(self._provider, _Forgets):
-                place = each.place
-                await self._provider.forget(
-                    place.subject, place.scope, concept=each.concept, value=each.value
-                )
+        if isinstance(self._provider, _Forgets):  # else there are no retractions
+            for each in verdict.retracted:
+                subject, scope = each.place.subject, each.place.scope
+                await self._provider.forget(subject, scope, concept=each.concept, value=each.value)
 
     async def _save(self, place: Place, facts: list[AnyFact]) -> None:
         if isinstance(self._provider, _SavesMany):

@@ -238,6 +238,8 @@ CASES = [
     case("a retraction of an unknown concept", [tool("x", action="retract", keyword="zzz")], [],
          R.NOT_STORED),
     case("a retraction twice", [tool("Java", action="retract")] * 2, ["-tools=Java"], R.DUPLICATE),
+    case("a retraction in two spellings", [tool("Java", action="retract"),
+         tool("java", action="retract")], ["-tools=Java"], R.DUPLICATE),
     case("a retraction without a quote", [tool("Java", action="retract", quote="")], [],
          R.QUOTE_NOT_FOUND),
     # Items that contradict each other

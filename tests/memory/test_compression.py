@@ -274,14 +274,20 @@ def test_a_question_in_the_midst_of_tool_calls() -> None:
 
 
 def test_old_function_results_stay_with_their_call() -> None:
-    messages: Chat = [
-        user("a"),
-        {"role": "assistant", "function_call": {"name": "f"}},
-        {"role": "function", "name": "f", "content": "x"},
-    ]
+    """Functions have no ids: a result belongs to the last call before it."""
+    function_call = {"role": "assistant", "function_call": {"name": "f"}}
+    function_result = {"role": "function", "name": "f", "content": "x"}
 
-    assert _last_exchange(messages[1:]) == 0
-    assert _last_exchange(messages) == 0
+    assert _last_exchange([function_call, function_result]) == 0
+    assert _last_exchange([user("a"), function_call, user("b"), function_result]) == 1
+    assert _last_exchange([user("a"), function_call, function_result, user("b")]) == 3
+
+
+def test_results_without_their_call_are_no_trouble() -> None:
+    """A chat that somebody cut off at the front."""
+    assert _last_exchange([result("1"), result("2")]) == 0
+    assert _last_exchange([result("1"), user("a"), result("2")]) == 1
+    assert _last_exchange([]) == 0
 
 
 @st.composite

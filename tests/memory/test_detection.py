@@ -13,6 +13,7 @@ from factmem.detection import DetectionReport, RejectionReason
 from factmem.errors import ChatModelError, StorageError, UnboundSubjectError
 from factmem.llm._strict_schema import strict_schema
 from factmem.models import (
+    AnyFact,
     Concept,
     MemoryScope,
     MemoryScopeType,
@@ -282,6 +283,33 @@ async def test_a_new_value_replaces_and_a_retraction_forgets() -> None:
     assert [fact.values for fact in await store.load(LANGUAGES, ALICE, AGENT)] == [("Korean",)]
     assert [each.value for each in report.retracted] == ["English"]
     assert [each.reason for each in report.rejected] == [RejectionReason.SUPERSEDED]
+
+
+async def test_the_only_value_can_be_retracted() -> None:
+    store = InMemoryProvider()
+    await store.save(theme("dark"), ALICE, AGENT)
+    model = ScriptedChatModel(answer(item(message=1, action="retract")))
+
+    report = await memory_of(store, model).auto_detect_facts(CHAT)
+
+    assert [each.value for each in report.retracted] == ["dark"]
+    assert await store.load(THEME, ALICE, AGENT) == []
+
+
+async def test_values_without_json_do_no_harm() -> None:
+    """Only a provider of one's own gives such: they are not shown, and nothing else suffers."""
+
+    class Odd(InMemoryProvider):
+        async def load_all(self, *args: Any, **options: Any) -> list[AnyFact]:
+            ratio = Concept("ratio", "A ratio", value_type=float)
+            return [SingleFact(ratio, float("nan")), *await super().load_all(*args, **options)]
+
+    model = ScriptedChatModel(answer(ABOUT_1))
+
+    report = await memory_of(Odd(), model).auto_detect_facts(CHAT)
+
+    assert values(report) == ["dark"]
+    assert '"keyword": "ratio"' in asked(model)
 
 
 async def test_two_places_share_one_call() -> None:

@@ -234,7 +234,7 @@ names = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_
     ),
     names,
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_every_text_reads_back_as_itself(
     told: list[tuple[str, str, JsonValue, float, object]], subject: str
 ) -> None:
@@ -278,6 +278,7 @@ def test_a_text_that_somebody_made_smuggles_nothing(content: str) -> None:
         '- "a" "b" (user, 2026-08-01)',
         f"- {'[' * 100_000} (user, 2026-08-01)",
         '"unfinished: "text"',
+        '"wrong \\x escape": "text"\n- "value" (user, 2026-08-01)',
         "head without description",
         "head: no json",
     ],
@@ -336,7 +337,7 @@ def test_one_value_too_large_does_not_keep_the_others_out() -> None:
     st.integers(80, 600),
     st.sampled_from([estimate_tokens, len, lambda text: len(text.split())]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_no_text_is_larger_than_its_budget(
     told: list[tuple[int, str, float]], budget: int, count: object
 ) -> None:

@@ -156,6 +156,14 @@ def test_equal_values_are_equal_by_their_json() -> None:
     assert [fact.values for fact in resolved.facts] == [({"a": 1, "b": 2},), ({"a": 2},)]
 
 
+def test_values_without_json_are_nobodys_equal() -> None:
+    """Only a provider of one's own gives such; rendering reports them."""
+    concept = Concept("ratios", "Ratios", FactType.MULTIPLE, value_type=float)
+    one, other = MultipleFacts(concept, (float("nan"),)), MultipleFacts(concept, (float("nan"),))
+
+    assert len(resolve([at(PLACES[0], one), at(PLACES[1], other)]).facts) == 2
+
+
 def test_the_most_specific_place_says_whether_one_value_holds_or_many() -> None:
     """An application that changed its mind has both kinds stored."""
     many = Concept("ide-theme", "Themes", FactType.MULTIPLE)

@@ -1,0 +1,37 @@
+"""What type checkers know of an agent's memory; checked, never run."""
+
+from typing import Any, assert_type
+
+from factmem.compression import RetrieveFactsFromHistory
+from factmem.memory import AgentMemory
+from factmem.memory_message import LoadReport
+from factmem.models import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+
+AGE = Concept("age", "The user's age", value_type=int)
+LANGUAGES = Concept("languages", "Languages", FactType.MULTIPLE)
+
+
+async def values_have_their_types(memory: AgentMemory) -> None:
+    """A loaded age is an int; many values are a tuple of texts."""
+    assert_type(await memory.current(AGE), list[SingleFact[int]])
+    assert_type((await memory.current(AGE))[0].value, int)
+    assert_type((await memory.current(LANGUAGES))[0].values, tuple[str, ...])
+    assert_type(await memory.current_all(), list[AnyFact])
+
+
+async def any_list_of_message_dicts_is_a_chat(memory: AgentMemory) -> None:
+    """Whatever types a framework gives its messages."""
+    loose: list[dict[str, Any]] = []
+    texts: list[dict[str, str]] = []
+    objects: list[dict[str, object]] = []
+    assert_type(await memory.load_facts_to_agent(loose, AGE), LoadReport[SingleFact[int]])
+    assert_type(await memory.load_facts_to_agent(texts, LANGUAGES), LoadReport[MultipleFacts[str]])
+    await memory.load_all_facts_to_agent(objects)
+    await memory.auto_detect_facts(texts)
+    report = await memory.auto_detect_facts(({"role": "user", "content": "Hello"},))
+    assert_type([placed.fact for placed in report.saved], list[AnyFact])
+
+
+def concepts_of_any_type_can_be_retrieved() -> None:
+    """And those of one chat may differ."""
+    RetrieveFactsFromHistory(AGE, LANGUAGES)

@@ -11,14 +11,22 @@ if TYPE_CHECKING:
     from factmem.testing.chat import ScriptedChatModel
     from factmem.testing.clock import SettableClock
     from factmem.testing.providers import FactStoreContract, ProviderContract
+    from factmem.testing.storages import StorageContract
 
-__all__ = ["FactStoreContract", "ProviderContract", "ScriptedChatModel", "SettableClock"]
+__all__ = [
+    "FactStoreContract",
+    "ProviderContract",
+    "ScriptedChatModel",
+    "SettableClock",
+    "StorageContract",
+]
 
 _HOMES = {
     "FactStoreContract": "factmem.testing.providers",
     "ProviderContract": "factmem.testing.providers",
     "ScriptedChatModel": "factmem.testing.chat",
     "SettableClock": "factmem.testing.clock",
+    "StorageContract": "factmem.testing.storages",
 }
 
 

@@ -101,7 +101,8 @@ class GroupCommit(Generic[W]):
     async def submit(self, work: W) -> None:
         """Return when the work is committed, or raise what kept it from being.
 
-        Cancelled before its commit has begun, the work is not done; cancelled later, it is.
+        Cancelled before its commit has begun, the work is not done; cancelled later, it is. A
+        cancellation that asyncio's `Task.cancel` makes is not waited for: it may be either.
         """
         pending = Pending(work)
         here = self._waiting.get()
@@ -120,6 +121,8 @@ class GroupCommit(Generic[W]):
         except BaseException:
             with suppress(ValueError):  # already taken by somebody who commits
                 self._queue.remove(pending)
+                # asyncio's own cancellation leaves the thread at work: it is to look no longer.
+                pending.is_done = True
             with suppress(ValueError):
                 here.line.remove(pending)
             raise

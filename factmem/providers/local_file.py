@@ -55,7 +55,8 @@ class LocalFileMemoryProvider:
     whether the file is still what was read. Up to 1,024 places are kept warm in memory.
 
     A save that raises is not acknowledged, and is in the store whole or not at all. Cancelled
-    before its write has begun it is not kept; cancelled later, it is, and it is waited for.
+    before its write has begun it is not kept; cancelled later, it is, and it is waited for. Only a
+    task that asyncio itself cancels (`Task.cancel`, `wait_for`) does not wait: either may be.
 
     Args:
         root: The folder. It is made, for its owner only, when the first fact is saved.

@@ -1,0 +1,218 @@
+"""Cancelled at any moment: what was going on is whole or not there, and others go on."""
+
+import asyncio  # noqa: TID251 - what programs that know asyncio only do to their tasks
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.encryption import Key
+from factmem.errors import WrongKeyError
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.testing.facts import AGENT, LANGUAGES, THEME, languages, theme
+from tests.doors import Door, DoorStorage
+from tests.providers.local_stores import ALICE, KEY, current
+
+NEW = Key.generate()
+STOP = 20
+"""More steps of an event loop than any call takes."""
+
+
+class Canceller:
+    """Cancels a scope from the worker thread that makes the n-th file call."""
+
+    def __init__(self, scope: anyio.CancelScope, after: int) -> None:
+        self._scope = scope
+        self.left = after
+
+    def __call__(self, call: str, args: tuple[Any, ...]) -> None:
+        if call in {"is_unchanged", "exists"}:
+            return  # these may be made by the loop's own thread
+        if self.left == 0:
+            anyio.from_thread.run_sync(self._scope.cancel)
+        self.left -= 1
+
+
+def opened(root: Path, look: Callable[..., None], key: Key) -> LocalFileMemoryProvider:
+    storage = DoorStorage(lambda folder: Door(folder, look, is_quick=True), key)
+    return LocalFileMemoryProvider(root, storage=storage)
+
+
+def nothing(call: str, args: tuple[Any, ...]) -> None:
+    """Look on."""
+
+
+Call = Callable[[LocalFileMemoryProvider], Awaitable[object]]
+
+DONE: dict[str, tuple[Call, list[str]]] = {
+    "save": (lambda store: store.save(theme("light"), ALICE, AGENT), ["light", "java", "c"]),
+    "save_many": (
+        lambda store: store.save_many([theme("light"), languages("a", "b")], ALICE, AGENT),
+        ["light", "java", "c", "a", "b"],
+    ),
+    "load": (lambda store: store.load(THEME, ALICE, AGENT), ["dark", "java", "c"]),
+    "history": (lambda store: store.history(THEME, ALICE, AGENT), ["dark", "java", "c"]),
+    "places": (lambda store: store.places(), ["dark", "java", "c"]),
+    "forget": (lambda store: store.forget(ALICE, AGENT, concept=LANGUAGES), ["dark"]),
+    "purge": (
+        lambda store: store.forget(ALICE, AGENT, concept=LANGUAGES, value="c", purge=True),
+        ["dark", "java"],
+    ),
+    "compact": (lambda store: store.compact(ALICE, AGENT), ["dark", "java", "c"]),
+    "erase": (lambda store: store.erase(ALICE, AGENT), []),
+    "anchor": (lambda store: store.anchor(), ["dark", "java", "c"]),
+    "rotate": (lambda store: store.keys.rotate(NEW), ["dark", "java", "c"]),
+    "aclose": (lambda store: store.aclose(), ["dark", "java", "c"]),
+}
+"""A call, and what is current once it was made."""
+
+
+async def _found(root: Path, *keys: Key) -> list[str]:
+    """Return what is current; the store opens with the first of the keys that fits."""
+    try:
+        return await current(opened(root, nothing, keys[0]))
+    except WrongKeyError:
+        return await _found(root, *keys[1:])
+
+
+@pytest.mark.parametrize("call", DONE)
+async def test_cancelled_at_every_file_call(root: Path, call: str) -> None:
+    """From then on it is waited for: it does what it was called for, as if nothing had been."""
+    act, wanted = DONE[call]
+    for after in range(1000):
+        folder = root / str(after)
+        filled = opened(folder, nothing, KEY)
+        await filled.save_many([theme("light"), languages("java", "c")], ALICE, AGENT)
+        await filled.save(theme("dark"), ALICE, AGENT)
+        scope = anyio.CancelScope()
+        canceller = Canceller(scope, after)
+        with scope:
+            store = opened(folder, canceller, KEY)
+            await act(store)
+
+        assert await _found(folder, KEY, NEW) == wanted
+        if call != "aclose":
+            store = filled if call != "rotate" else opened(folder, nothing, NEW)
+            await store.save(languages("after"), ALICE, AGENT)
+            assert await _found(folder, KEY, NEW) == [*wanted, "after"]
+        if canceller.left >= 0:
+            return
+    pytest.fail("A call makes fewer than a thousand file calls")
+
+
+@pytest.mark.parametrize("call", DONE)
+async def test_cancelled_at_every_step_of_the_loop(root: Path, call: str) -> None:
+    """Done or not done, nothing between."""
+    act, wanted = DONE[call]
+    for steps in range(STOP):
+        folder = root / str(steps)
+        store = opened(folder, nothing, KEY)
+        await store.save_many([theme("light"), languages("java", "c")], ALICE, AGENT)
+        await store.save(theme("dark"), ALICE, AGENT)
+        is_done = False
+
+        async def run(store: LocalFileMemoryProvider = store) -> None:
+            nonlocal is_done
+            await act(store)
+            is_done = True
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            for _ in range(steps):
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+
+        found = await _found(folder, KEY, NEW)
+        assert found == wanted if is_done else found in (wanted, ["dark", "java", "c"])
+
+
+async def test_of_many_saves_any_may_be_cancelled(root: Path) -> None:
+    """Leaders, followers and those that wait: the others are kept, and none hangs."""
+    store = opened(root, nothing, KEY)
+    kept: list[str] = []
+    tried: list[str] = []
+
+    async def save(value: str, scope: anyio.CancelScope) -> None:
+        tried.append(value)
+        with scope:
+            await store.save(languages(value), ALICE, AGENT)
+            kept.append(value)
+
+    for doomed in range(12):
+        for steps in range(STOP):
+            scopes = [anyio.CancelScope() for _ in range(12)]
+            async with anyio.create_task_group() as tasks:
+                for number, scope in enumerate(scopes):
+                    tasks.start_soon(save, f"{doomed}.{steps}.{number}", scope)
+                for _ in range(steps):
+                    await anyio.lowlevel.checkpoint()
+                scopes[doomed].cancel()
+                scopes[doomed // 2].cancel()
+
+    found = await _found(root, KEY)
+    assert len(tried) == 12 * STOP * 12
+    assert len(kept) >= 12 * STOP * 10
+    assert set(kept) <= set(found) <= set(tried)
+    assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_that_asyncio_cancels_stops_no_other(root: Path) -> None:
+    """It is not waited for then; whoever saves after it is not left to wait for ever."""
+    hangs, goes_on = threading.Event(), threading.Event()
+    is_slow = False
+
+    def look(call: str, args: tuple[Any, ...]) -> None:
+        if call == "append" and is_slow:
+            hangs.set()
+            goes_on.wait(30)
+
+    store = opened(root, look, KEY)
+    await store.save(languages("java"), ALICE, AGENT)
+    is_slow = True
+    first = asyncio.ensure_future(store.save(languages("first"), ALICE, AGENT))
+    await anyio.to_thread.run_sync(hangs.wait)
+    first.cancel()
+    await asyncio.wait([first])
+    second = asyncio.ensure_future(store.save(languages("second"), ALICE, AGENT))
+    for _ in range(STOP):
+        await anyio.lowlevel.checkpoint()  # its thread waits for that of the first
+    second.cancel()
+    await asyncio.wait([second])
+    goes_on.set()
+
+    with anyio.fail_after(30):
+        await store.save(languages("third"), ALICE, AGENT)
+        await store.aclose()
+
+    assert await _found(root, KEY) == ["java", "first", "third"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_asyncio_may_cancel_at_every_step(root: Path) -> None:
+    """What was acknowledged is kept, what was not is whole or not there, and none hangs."""
+    store = opened(root, nothing, KEY)
+    kept: list[str] = []
+
+    async def save(value: str) -> None:
+        await store.save(languages(f"{value} a", f"{value} b"), ALICE, AGENT)
+        kept.append(value)
+
+    for steps in range(STOP):
+        for doomed in range(8):
+            saves = [
+                asyncio.ensure_future(save(f"{steps}.{doomed}.{number}")) for number in range(8)
+            ]
+            for _ in range(steps):
+                await anyio.lowlevel.checkpoint()
+            saves[doomed].cancel()
+            with anyio.fail_after(30):
+                await asyncio.wait(saves)
+
+    found = await _found(root, KEY)
+    assert {f"{value} {half}" for value in kept for half in "ab"} <= set(found)
+    assert {value.replace(" a", " b") for value in found} <= set(found)
+    assert len(kept) >= STOP * 8 * 7

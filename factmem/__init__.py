@@ -60,6 +60,7 @@ from factmem.storage.simple import SimpleStorage
 
 if TYPE_CHECKING:
     from factmem.agent import Agent
+    from factmem.boundary import Boundary
     from factmem.bundle import ExportReport, ImportReport, export_facts, import_facts
     from factmem.compression import CompressionReport, RetrieveFactsFromHistory
     from factmem.context import AgentContext, AgentResult, FeatureError
@@ -95,6 +96,7 @@ __all__ = [
     "AgentMemoryProvider",
     "AgentResult",
     "AnyFact",
+    "Boundary",
     "ChatModel",
     "ChatModelError",
     "ChatResponse",
@@ -173,6 +175,7 @@ __all__ = [
 
 _LATER = {
     "factmem.agent": ("Agent",),
+    "factmem.boundary": ("Boundary",),
     "factmem.bundle": ("ExportReport", "ImportReport", "export_facts", "import_facts"),
     "factmem.compression": ("CompressionReport", "RetrieveFactsFromHistory"),
     "factmem.context": ("AgentContext", "AgentResult", "FeatureError"),

@@ -1,9 +1,11 @@
 """The memory of an agent: facts into its prompt, facts out of its chats."""
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
+from factmem.boundary import Boundary
 from factmem.detection import DetectionReport
 from factmem.llm.base import ChatModel
 from factmem.loading import FactReader
@@ -27,6 +29,7 @@ from factmem.saving import FactDetector
 from factmem.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.tokens import TokenCounter, estimate_tokens
 from factmem.transcript import Transcript
+from factmem.views import viewed
 
 __all__ = ["AgentMemory"]
 
@@ -76,13 +79,71 @@ class AgentMemory:
         max_tokens: int | None = None,
         token_counter: TokenCounter = estimate_tokens,
     ) -> None:
-        self._provider = provider
         self._chat_model = chat_model
-        self._reach = Reach(subjects, scopes)
         self._concepts = _by_keyword(concepts)
+        self._clock = clock
+        self._reach = Reach(subjects, scopes)
         self._message = MemoryMessage(self._reach.subjects, max_tokens, token_counter)
+        self._connect(provider)
+
+    def _connect(self, provider: AgentMemoryProvider) -> None:
+        """Make everything that reads or writes facts: nothing else here may hold a provider.
+
+        A view is a copy that is connected to a provider of which less is there.
+        """
+        self._provider = provider
         self._reader = FactReader(provider, self._concepts.values())
-        self._detector = FactDetector(provider, self._reader, clock)
+        self._detector = FactDetector(provider, self._reader, self._clock)
+
+    @property
+    def provider(self) -> AgentMemoryProvider:
+        """Where facts are; of a view, a provider that holds no more than the view shows.
+
+        It is what code saves and forgets through, and what `export_facts` takes.
+        """
+        return self._provider
+
+    @property
+    def boundary(self) -> Boundary:
+        """What the memory may touch: everything, unless it is a view."""
+        return self._reach.boundary
+
+    def view(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+        places: Iterable[Place] | None = None,
+        read_only: bool = False,
+    ) -> Self:
+        """Return this memory restricted to some of its places. No call to a model, no I/O.
+
+        A place is in the view when its subject is among `subjects`, its scope among `scopes`, and
+        itself among `places`, as far as they are given; an empty list lets nothing in. Places are
+        the same by their identity, never by a description. What is given is also what calls
+        concern that do not say; a view of a view has what both have.
+
+        Everything that a memory can do goes through the same guarded provider: asking for what is
+        outside gives nothing, as if it had never been written, and writing there, or at all when
+        the view is read-only, raises `MemoryAccessError` before anything is asked or written. A
+        view made of what a request may see is what is handed to the code, and to the tools of a
+        model, that serves this request.
+
+        Args:
+            subjects: Whom facts may concern.
+            scopes: Where they may be; a type of scope means the one that the memory has for it.
+            places: These very places; several that have nothing in common are one view.
+            read_only: Whether writing raises.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and names none.
+        """
+        made = copy(self)
+        made._reach = self._reach.narrowed(
+            subjects=subjects, scopes=scopes, places=places, read_only=read_only
+        )
+        made._connect(viewed(self._provider, made._reach.boundary))
+        return made
 
     async def load_facts_to_agent(
         self,
@@ -193,6 +254,7 @@ class AgentMemory:
             dry_run: Save nothing, only report.
 
         Raises:
+            MemoryAccessError: A view does not let this be written. No model was asked.
             ValueError: There is no chat model, the scope has no name, or `preserve_questions` is
                 set while a tool call waits for its result.
         """
@@ -256,6 +318,7 @@ class AgentMemory:
 
         Raises:
             UnboundSubjectError: A subject is per entity and names none. No model was asked.
+            MemoryAccessError: A view does not let this be written. No model was asked.
             ValueError: There is no chat model, no scope has a name, or two of the places would
                 look the same to a model. No model was asked.
             ChatModelError: The model's endpoint failed. Nothing was saved.
@@ -263,7 +326,9 @@ class AgentMemory:
             StorageError: A place could not be read, or one was not written; what was written
                 before stays.
         """
-        places = self._places(subjects, scopes)
+        places = self._reach.writable_places(
+            None if subjects is None else tuple(subjects), None if scopes is None else tuple(scopes)
+        )
         check_distinct(places)
         chat_model = self._model()
         declared = self._concepts | _by_keyword(concepts)

@@ -1,24 +1,39 @@
 """Which places a memory may touch: every read and every write asks here first."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
 
-from factmem.models import MemorySubject, Place
+from factmem.boundary import UNBOUNDED, Boundary, check_writable
+from factmem.models import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.scopes import MemoryScopesProfile, ScopeChoice
 
 __all__ = ["Reach", "check_distinct"]
 
+H = TypeVar("H", bound=Hashable)
+
 
 class Reach:
-    """Subjects and scopes, the default ones and those that a call names.
+    """Subjects and scopes, the default ones and those that a call names, within a boundary.
 
     Args:
         subjects: Whom facts concern, where a call does not say.
         scopes: The scope that each type of scope means.
+        default_scopes: Where to look, where a call does not say; all that have a name by default.
+        boundary: What may be touched at all; everything by default.
     """
 
-    def __init__(self, subjects: Iterable[MemorySubject], scopes: MemoryScopesProfile) -> None:
+    def __init__(
+        self,
+        subjects: Iterable[MemorySubject],
+        scopes: MemoryScopesProfile,
+        *,
+        default_scopes: Iterable[MemoryScope] | None = None,
+        boundary: Boundary = UNBOUNDED,
+    ) -> None:
         self.subjects: tuple[MemorySubject, ...] = tuple(subjects)
         self.scopes = scopes
+        self.boundary = boundary
+        self._default_scopes = None if default_scopes is None else tuple(default_scopes)
 
     def places(
         self,
@@ -27,17 +42,37 @@ class Reach:
     ) -> list[Place]:
         """Return the places to read: each subject in each scope, none of them twice.
 
-        A type of scope that has no name is passed over.
+        A type of scope that has no name is passed over, and so is a place beyond the boundary.
 
         Raises:
             UnboundSubjectError: A subject is per entity and names none.
         """
-        chosen = self.subjects if subjects is None else tuple(subjects)
-        for subject in chosen:
-            subject.check_bound()
-        found = self.scopes.scopes(scopes)
-        places = (Place(scope, subject) for subject in chosen for scope in found)
-        return list({place.identity: place for place in places}.values())
+        return [
+            place for place in self._meant(subjects, scopes) if self.boundary.allows(place.identity)
+        ]
+
+    def writable_places(
+        self,
+        subjects: Sequence[MemorySubject] | None = None,
+        scopes: Sequence[ScopeChoice] | None = None,
+    ) -> list[Place]:
+        """Return the places that a call may write to: of those that it means, the ones inside.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and names none.
+            MemoryAccessError: A subject or scope that the call names has no place inside, or
+                nothing may be written at all.
+        """
+        meant = self._meant(subjects, scopes)
+        inside = [place for place in meant if self.boundary.allows(place.identity)]
+        for place in inside[:1]:
+            check_writable(place, self.boundary)
+        reached = {each for place in inside for each in (place.subject, place.scope)}
+        for place in meant:
+            for part, is_named in ((place.subject, subjects), (place.scope, scopes)):
+                if part not in reached and (is_named is not None or not inside):
+                    check_writable(place, self.boundary)
+        return inside
 
     def place(self, subject: MemorySubject, scope: ScopeChoice) -> Place:
         """Return the place to save to.
@@ -45,9 +80,73 @@ class Reach:
         Raises:
             UnboundSubjectError: The subject is per entity and names none.
             ValueError: The scope is a type that has no name here.
+            MemoryAccessError: The place lies beyond the boundary, or nothing may be written.
         """
         subject.check_bound()
-        return Place(self.scopes.writable(scope), subject)
+        place = Place(self.scopes.writable(scope), subject)
+        check_writable(place, self.boundary)
+        return place
+
+    def narrowed(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+        places: Iterable[Place] | None = None,
+        read_only: bool = False,
+    ) -> "Reach":
+        """Return a reach that has no more than this one.
+
+        What it names is also what its calls concern where they do not say: the subjects and scopes
+        given, or those of the places given. A type of scope means the one scope of that type that
+        is left, where this reach's own of that type is not.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and names none.
+        """
+        given = None if subjects is None else tuple(subjects)
+        named = None if scopes is None else tuple(self.scopes.scopes(scopes))
+        only = None if places is None else tuple(places)
+        boundary = self.boundary.narrowed(
+            scopes=named, subjects=given, places=only, read_only=read_only
+        )
+        if only is not None:
+            given = _unique(place.subject for place in only) if given is None else given
+            named = _unique(place.scope for place in only) if named is None else named
+        default_scopes = self._default_scopes if named is None else named
+        return Reach(
+            self.subjects if given is None else given,
+            self.scopes if named is None else _profile(self.scopes, named),
+            default_scopes=default_scopes,
+            boundary=boundary,
+        )
+
+    def _meant(
+        self, subjects: Iterable[MemorySubject] | None, scopes: Iterable[ScopeChoice] | None
+    ) -> list[Place]:
+        chosen = self.subjects if subjects is None else tuple(subjects)
+        for subject in chosen:
+            subject.check_bound()
+        found = self.scopes.scopes(self._default_scopes if scopes is None else scopes)
+        places = (Place(scope, subject) for subject in chosen for scope in found)
+        return list({place.identity: place for place in places}.values())
+
+
+def _unique(items: Iterable[H]) -> tuple[H, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _profile(before: MemoryScopesProfile, scopes: Sequence[MemoryScope]) -> MemoryScopesProfile:
+    """Return the names that types of scope have where only `scopes` are left."""
+    names: dict[str, str] = {}
+    for kind in MemoryScopeType:
+        left = [scope for scope in scopes if scope.type is kind]
+        own = before.scope(kind)
+        if own in left:
+            left = [scope for scope in left if scope == own]
+        if len(left) == 1:
+            names[kind.value] = left[0].name
+    return MemoryScopesProfile(**names)
 
 
 def check_distinct(places: Sequence[Place]) -> None:

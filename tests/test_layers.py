@@ -23,12 +23,12 @@ LEVELS: list[list[str]] = [
     ["errors"],
     ["names", "values", "schemas", "models", "entries", "encryption", "tokens", "messages"],
     [
-        *("ledger", "provider", "scopes", "resolution", "transcript", "_*"),
+        *("ledger", "provider", "scopes", "resolution", "transcript", "boundary", "_*"),
         *("storage.base", "storage._*", "llm.base", "llm._*", "embedding.base", "embedding._*"),
         *("recall.*", "recall"),
     ],
     [
-        *("history", "prompts", "rendering", "loading", "origin", "reach", "detection"),
+        *("history", "prompts", "rendering", "loading", "origin", "reach", "detection", "views"),
         *("storage.simple", "storage.encrypted", "storage._keys", "storage"),
         *("llm.openai", "llm.extraction", "llm", "embedding.*", "embedding"),
     ],

@@ -1,0 +1,235 @@
+"""A provider of which only a part is there: the one place where views are enforced."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Self, TypeVar
+
+from anyio.lowlevel import checkpoint
+
+from factmem.boundary import Boundary, check_writable
+from factmem.entries import Entry
+from factmem.models import (
+    AnyFact,
+    Concept,
+    FactSource,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    Place,
+    SingleFact,
+    identity_of,
+)
+from factmem.provider import (
+    AgentMemoryProvider,
+    ErasureReceipt,
+    FactStore,
+    HistoryEntry,
+    PlaceInfo,
+)
+
+__all__ = ["ViewedProvider", "ViewedStore", "viewed"]
+
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+
+def viewed(provider: AgentMemoryProvider, boundary: Boundary) -> AgentMemoryProvider:
+    """Return a provider of which only what lies inside a boundary is there.
+
+    A `FactStore` gives a `ViewedStore`. Of a backend that is none, only the four methods of
+    `AgentMemoryProvider` are there, whatever else it has: what is not known cannot be guarded.
+    """
+    if isinstance(provider, FactStore):
+        return ViewedStore(provider, boundary)
+    return ViewedProvider(provider, boundary)
+
+
+class ViewedProvider:
+    """An `AgentMemoryProvider` that holds nothing but what lies inside a boundary.
+
+    Reading outside gives nothing, exactly as a place does that was never written; the provider
+    behind is not asked. Writing outside, or at all when the boundary is read-only, raises
+    `MemoryAccessError` before the provider behind is asked.
+
+    Args:
+        provider: Where facts are. It stays its maker's to close.
+        boundary: What is there.
+    """
+
+    def __init__(self, provider: AgentMemoryProvider, boundary: Boundary) -> None:
+        self._provider = provider
+        self._boundary = boundary
+
+    @property
+    def boundary(self) -> Boundary:
+        """What is there."""
+        return self._boundary
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        """See `AgentMemoryProvider.save`.
+
+        Raises:
+            MemoryAccessError: The place cannot be written through this view.
+        """
+        check_writable(Place(scope, subject), self._boundary)
+        await self._provider.save(fact, subject, scope)
+
+    async def load(
+        self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope
+    ) -> list[L]:
+        """See `AgentMemoryProvider.load`."""
+        if await self._is_outside(subject, scope):
+            return []
+        return await self._provider.load(concept, subject, scope)
+
+    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
+        """See `AgentMemoryProvider.load_all`."""
+        if await self._is_outside(subject, scope):
+            return []
+        return await self._provider.load_all(subject, scope)
+
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        """See `AgentMemoryProvider.load_by_description`."""
+        if await self._is_outside(subject, scope):
+            return []
+        return await self._provider.load_by_description(description, subject, scope)
+
+    async def _is_outside(self, subject: MemorySubject, scope: MemoryScope) -> bool:
+        if self._boundary.allows(identity_of(subject, scope)):
+            return False
+        await checkpoint()
+        return True
+
+
+class ViewedStore(ViewedProvider):
+    """A `FactStore` that holds nothing but what lies inside a boundary; see `ViewedProvider`.
+
+    Places outside are not listed, not counted and not exported. A bundle is imported place by
+    place, and the first one outside ends the import with `MemoryAccessError`.
+
+    Args:
+        store: Where facts are. Closing the view does not close it.
+        boundary: What is there.
+    """
+
+    def __init__(self, store: FactStore, boundary: Boundary) -> None:
+        super().__init__(store, boundary)
+        self._store = store
+        self._is_closed = False
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        """See `ViewedProvider.save`."""
+        await self._writing(subject, scope).save(fact, subject, scope)
+
+    async def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None:
+        """See `FactStore.save_many`; raises `MemoryAccessError` as `save` does."""
+        await self._writing(subject, scope).save_many(facts, subject, scope)
+
+    async def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+    ) -> list[L]:
+        """See `FactStore.load`."""
+        if await self._is_outside(subject, scope):
+            return []
+        return await self._store.load(concept, subject, scope, as_of=as_of)
+
+    async def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+    ) -> list[AnyFact]:
+        """See `FactStore.load_all`."""
+        if await self._is_outside(subject, scope):
+            return []
+        return await self._store.load_all(subject, scope, concepts=concepts, as_of=as_of)
+
+    async def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> list[HistoryEntry]:
+        """See `FactStore.history`."""
+        if await self._is_outside(subject, scope):
+            return []
+        return await self._store.history(concept, subject, scope)
+
+    async def forget(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concept: Concept[Any, Any] | None = None,
+        value: object = ...,
+        fact_id: str | None = None,
+        source: FactSource | None = None,
+        older_than: datetime | timedelta | None = None,
+        purge: bool = False,
+    ) -> int:
+        """See `FactStore.forget`; raises `MemoryAccessError` as `save` does."""
+        return await self._writing(subject, scope).forget(
+            subject,
+            scope,
+            concept=concept,
+            value=value,
+            fact_id=fact_id,
+            source=source,
+            older_than=older_than,
+            purge=purge,
+        )
+
+    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
+        """See `FactStore.erase`; raises `MemoryAccessError` as `save` does."""
+        return await self._writing(subject, scope).erase(subject, scope)
+
+    async def places(self) -> list[PlaceInfo]:
+        """See `FactStore.places`; only those inside."""
+        self._check_open()
+        found = await self._store.places()
+        return [info for info in found if self._boundary.allows(info.place.identity)]
+
+    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+        """See `FactStore.entries`."""
+        if await self._is_outside(subject, scope):
+            return []
+        return await self._store.entries(subject, scope)
+
+    async def replay(
+        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """See `FactStore.replay`; raises `MemoryAccessError` as `save` does."""
+        return await self._writing(subject, scope).replay(entries, subject, scope)
+
+    async def aclose(self) -> None:
+        """Close the view: later calls raise `ValueError`. The store behind it stays open."""
+        await checkpoint()
+        self._is_closed = True
+
+    async def __aenter__(self) -> Self:
+        self._check_open()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    async def _is_outside(self, subject: MemorySubject, scope: MemoryScope) -> bool:
+        self._check_open()
+        return await super()._is_outside(subject, scope)
+
+    def _writing(self, subject: MemorySubject, scope: MemoryScope) -> FactStore:
+        """Return the store behind, once it is sure that the place may be written."""
+        self._check_open()
+        check_writable(Place(scope, subject), self._boundary)
+        return self._store
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError("This view of a store is closed: make a new one")

@@ -1,0 +1,327 @@
+"""A view shows its places and nothing else, on every path."""
+
+from collections.abc import AsyncGenerator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from factmem.boundary import UNBOUNDED
+from factmem.bundle import export_facts
+from factmem.errors import MemoryAccessError, UnboundSubjectError
+from factmem.memory import AgentMemory
+from factmem.models import (
+    Identity,
+    MemoryScope,
+    MemoryScopeType,
+    MemorySubject,
+    Place,
+    SingleFact,
+)
+from factmem.provider import FactStore, TimeProvider
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.scopes import MemoryScopesProfile
+from factmem.testing import FactStoreContract
+from factmem.testing.chat import ScriptedChatModel
+from factmem.views import ViewedProvider, ViewedStore
+from tests.memory.providers import BareProvider
+from tests.memory.world import (
+    AGENT,
+    ALICE,
+    PRODUCT,
+    PROFILE,
+    THEME,
+    USER,
+    item,
+    memory_of,
+    theme,
+    user,
+)
+
+BOB = USER.of("bob")
+OURS, THEIRS = Place(AGENT, ALICE), Place(AGENT, BOB)
+
+
+class TestViewedStore(FactStoreContract):
+    """Inside its boundary a viewed store is a store like every other."""
+
+    def make_provider(self, clock: TimeProvider) -> ViewedStore:
+        return ViewedStore(InMemoryProvider(clock=clock), UNBOUNDED)
+
+
+@pytest.fixture(params=["memory", "files"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[FactStore]:
+    made: FactStore
+    made = InMemoryProvider() if request.param == "memory" else LocalFileMemoryProvider(tmp_path)
+    async with made:
+        await made.save(theme("ours"), ALICE, AGENT)
+        await made.save(theme("theirs"), BOB, AGENT)
+        yield made
+
+
+def store_of(memory: AgentMemory) -> FactStore:
+    assert isinstance(memory.provider, FactStore)
+    return memory.provider
+
+
+async def test_asking_outside_gives_nothing(store: FactStore) -> None:
+    """What is outside looks as if it had never been written, on every reading path."""
+    memory = memory_of(store)
+    view = memory.view(subjects=[ALICE])
+    seen = store_of(view)
+    (fact,) = await store.load(THEME, BOB, AGENT)
+
+    assert [each.value for each in await view.current(THEME)] == ["ours"]
+    assert await view.current(THEME, subjects=[BOB]) == []
+    assert await view.current_all(subjects=[BOB]) == []
+    assert await view.why(fact, subjects=[BOB]) is None
+    assert await seen.load(THEME, BOB, AGENT) == []
+    assert await seen.load_all(BOB, AGENT) == []
+    assert await seen.load_by_description("theme", BOB, AGENT) == []
+    assert await seen.history(THEME, BOB, AGENT) == []
+    assert await seen.entries(BOB, AGENT) == []
+    assert [info.place.identity for info in await seen.places()] == [OURS.identity]
+    report = await export_facts(seen, BytesIO(), places=[OURS, THEIRS])
+    assert [place.identity for place in report.places] == [OURS.identity]
+
+
+async def test_a_chat_gets_nothing_from_outside(store: FactStore) -> None:
+    """Naming somebody else's subject puts nothing into a prompt."""
+    view = memory_of(store).view(subjects=[ALICE])
+    messages: list[Any] = [user("Hello")]
+
+    await view.load_all_facts_to_agent(messages, subjects=[BOB])
+    await view.load_facts_to_agent(messages, THEME, subjects=[BOB])
+
+    assert messages == [user("Hello")]
+
+
+@pytest.mark.parametrize("place", [THEIRS, OURS], ids=["outside", "read-only"])
+async def test_what_cannot_be_written_raises(store: FactStore, place: Place) -> None:
+    """Every writing path refuses, and what is stored stays as it was."""
+    view = memory_of(store).view(subjects=[ALICE], read_only=place is OURS)
+    seen, at = store_of(view), (place.subject, place.scope)
+    before = await store.entries(*at)
+
+    with pytest.raises(MemoryAccessError, match="view"):
+        await seen.save(theme("new"), *at)
+    with pytest.raises(MemoryAccessError, match="view"):
+        await seen.save_many([theme("new")], *at)
+    with pytest.raises(MemoryAccessError, match="view"):
+        await seen.forget(*at, concept=THEME)
+    with pytest.raises(MemoryAccessError, match="view"):
+        await seen.erase(*at)
+    with pytest.raises(MemoryAccessError, match="view"):
+        await seen.replay(before, *at)
+
+    assert await store.entries(*at) == before
+
+
+@pytest.mark.parametrize("subject", [BOB, ALICE], ids=["outside", "read-only"])
+async def test_no_model_is_asked_for_what_cannot_be_written(subject: MemorySubject) -> None:
+    """Detection refuses before it costs anything, and before a model reads the chat."""
+    model = ScriptedChatModel()
+    view = memory_of(model=model).view(subjects=[ALICE], read_only=subject is ALICE)
+    chat = [user("I prefer the dark theme.")]
+
+    with pytest.raises(MemoryAccessError):
+        await view.auto_detect_facts(chat, subjects=[subject])
+    with pytest.raises(MemoryAccessError):
+        await view.auto_detect_facts(chat, subjects=[subject], scopes=[AGENT])
+    with pytest.raises(MemoryAccessError):
+        await view.save_facts_from_history(chat, THEME, subject, AGENT)
+
+    assert model.calls == []
+
+
+async def test_detection_writes_inside(store: FactStore) -> None:
+    """A view finds facts about its own subject, as the memory does."""
+    view = memory_of(store, ScriptedChatModel({"facts": [item()]})).view(subjects=[ALICE])
+
+    report = await view.auto_detect_facts([user("I prefer the dark theme.")])
+
+    assert [placed.place for placed in report.saved] == [OURS]
+    assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
+
+
+async def test_a_view_of_places_has_these_and_no_combination_of_them() -> None:
+    """Alice for the agent and Bob in the product: not Bob for the agent."""
+    store = InMemoryProvider()
+    for subject in (ALICE, BOB):
+        for scope in (AGENT, PRODUCT):
+            await store.save(theme(f"{subject.entity} {scope}"), subject, scope)
+    here, there = Place(AGENT, ALICE), Place(PRODUCT, BOB)
+
+    view = memory_of(store).view(places=[here, there])
+
+    held = {place.identity for place in (here, there)}
+    assert {info.place.identity for info in await store_of(view).places()} == held
+    assert [fact.value for fact in await view.current(THEME)] == ["alice agent/support-bot"]
+    assert [fact.value for fact in await view.current(THEME, subjects=[BOB])] == [
+        "bob product/my-app"
+    ]
+    assert await view.current(THEME, subjects=[BOB], scopes=[AGENT]) == []
+
+
+async def test_a_view_of_a_view_only_narrows(store: FactStore) -> None:
+    """Neither the subjects nor the writing that a view took away come back."""
+    narrow = memory_of(store).view(subjects=[ALICE], read_only=True)
+
+    wide = narrow.view(subjects=[ALICE, BOB], read_only=False)
+
+    assert await wide.current(THEME, subjects=[BOB]) == []
+    assert [fact.value for fact in await wide.current(THEME)] == ["ours"]
+    with pytest.raises(MemoryAccessError, match="read-only"):
+        await wide.provider.save(theme("new"), ALICE, AGENT)
+
+
+async def test_a_list_that_came_out_empty_shows_nothing(store: FactStore) -> None:
+    """A user without any rights must not get everybody's."""
+    for view in (
+        memory_of(store).view(subjects=[]),
+        memory_of(store).view(scopes=[]),
+        memory_of(store).view(places=[]),
+    ):
+        assert await store_of(view).places() == []
+        assert await view.current_all() == []
+        assert await view.current_all(subjects=[BOB], scopes=[AGENT]) == []
+
+
+async def test_an_unbound_subject_makes_no_view() -> None:
+    """Forgetting the entity fails; it does not show everyone."""
+    with pytest.raises(UnboundSubjectError):
+        memory_of().view(subjects=[USER])
+
+
+async def test_a_type_of_scope_means_the_scope_of_the_view() -> None:
+    """A view of another product does not save in the product of the memory."""
+    other = MemoryScope.Product("other-app")
+    memory = AgentMemory(InMemoryProvider(), scopes=PROFILE, subjects=[ALICE])
+
+    view = memory.view(scopes=[other])
+    await view.provider.save(theme("dark"), ALICE, other)
+
+    found = await view.current(THEME, scopes=[MemoryScopeType.PRODUCT])
+    assert [fact.value for fact in found] == ["dark"]
+    assert await memory.current(THEME, scopes=[MemoryScopeType.PRODUCT]) == []
+
+
+async def test_a_description_opens_nothing(store: FactStore) -> None:
+    """The same name with another description is the same subject, in and out."""
+    alice = MemorySubject("user", "Somebody else's words", 9, per_entity=True).of("alice")
+
+    view = memory_of(store).view(subjects=[alice])
+
+    assert len(await view.current(THEME, subjects=[ALICE])) == 1
+    assert await view.current(THEME, subjects=[BOB]) == []
+
+
+async def test_a_small_provider_is_guarded_too() -> None:
+    """A backend with the four methods gives views, and nothing that is not guarded."""
+    bare = BareProvider()
+    await bare.save(theme("theirs"), BOB, AGENT)
+
+    view = memory_of(bare).view(subjects=[ALICE])
+
+    assert type(view.provider) is ViewedProvider
+    assert await view.provider.load_all(BOB, AGENT) == []
+    assert await view.provider.load_by_description("theme", BOB, AGENT) == []
+    assert await view.current(THEME, subjects=[BOB]) == []
+    with pytest.raises(MemoryAccessError, match="outside"):
+        await view.provider.save(theme("new"), BOB, AGENT)
+    await view.provider.save(theme("ours"), ALICE, AGENT)
+    assert len(await view.current(THEME)) == 1
+
+
+async def test_closing_a_view_leaves_the_store_open(store: FactStore) -> None:
+    """One request that is done does not end the others."""
+    view = memory_of(store).view(subjects=[ALICE])
+
+    await store_of(view).aclose()
+
+    assert len(await store.load(THEME, ALICE, AGENT)) == 1
+    with pytest.raises(ValueError, match="closed"):
+        await view.current(THEME)
+
+
+NAMES = ["team", "team2", "a", "a/b", "A", "a%", "..", "café", "cafe\u0301", "*", "null"]
+"""Names that a careless store would mix up; two of them are one in NFC."""
+
+_SUBJECTS = st.builds(
+    lambda name, entity: (
+        MemorySubject(name, "", 1)
+        if entity is None
+        else MemorySubject(name, "", 1, per_entity=True, entity=entity)
+    ),
+    st.sampled_from(NAMES),
+    st.none() | st.sampled_from(NAMES),
+)
+_PLACES = st.builds(
+    Place,
+    st.builds(
+        MemoryScope,
+        st.sampled_from([MemoryScopeType.AGENT, MemoryScopeType.PRODUCT]),
+        st.sampled_from(NAMES),
+    ),
+    _SUBJECTS,
+)
+
+
+async def _values(store: FactStore, place: Place) -> list[str]:
+    facts = await store.load(THEME, place.subject, place.scope)
+    return [fact.value for fact in facts]
+
+
+@given(
+    places=st.lists(_PLACES, min_size=1, max_size=6),
+    shown=st.lists(_PLACES, max_size=4),
+    subjects=st.none() | st.lists(_SUBJECTS, max_size=3),
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_siblings_never_meet(
+    places: list[Place], shown: list[Place], subjects: list[MemorySubject] | None
+) -> None:
+    """Seeing, counting, exporting and deleting stop at a view, whatever the names are."""
+    store = InMemoryProvider()
+    held: dict[Identity, str] = {}
+    for number, place in enumerate([*places, *shown[:2]]):
+        await store.save(SingleFact(THEME, str(number)), place.subject, place.scope)
+        held[place.identity] = str(number)
+    memory = AgentMemory(store, scopes=MemoryScopesProfile(agent="team"))
+    view = memory.view(places=shown)
+    if subjects is not None:
+        view = view.view(subjects=subjects)
+    seen = store_of(view)
+    inside = {place.identity for place in shown}
+    if subjects is not None:
+        inside &= {
+            identity
+            for identity in inside
+            if identity[2:] in {(each.name, each.entity) for each in subjects}
+        }
+
+    for place in places:
+        is_inside = place.identity in inside
+        assert await _values(seen, place) == ([held[place.identity]] if is_inside else [])
+        found = await view.current(THEME, subjects=[place.subject], scopes=[place.scope])
+        assert [fact.value for fact in found] == ([held[place.identity]] if is_inside else [])
+    listed = {info.place.identity: info.count for info in await seen.places()}
+    assert listed == dict.fromkeys(inside & held.keys(), 1)
+    exported = await export_facts(seen, BytesIO(), places=places)
+    assert {place.identity for place in exported.places} == {
+        place.identity for place in places if place.identity in inside
+    }
+
+    for place in places:
+        if place.identity in inside:
+            await seen.erase(place.subject, place.scope)
+            held.pop(place.identity, None)
+        else:
+            with pytest.raises(MemoryAccessError):
+                await seen.erase(place.subject, place.scope)
+    left = {info.place.identity for info in await store.places()}
+    assert left == held.keys()

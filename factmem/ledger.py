@@ -162,6 +162,8 @@ class Ledger:
     def __init__(self, entries: Iterable[Entry] = (), *, until: str | None = None) -> None:
         self.recorded_at: str = ""
         """When the last entry was recorded; empty before the first."""
+        self.may_expire: bool = False
+        """Whether any value ever had an expiry: if none had, reading need not know the time."""
         self._topics: dict[str, _Topic] = {}
         self._number = 0
         self._free: dict[str, int] = {}
@@ -186,6 +188,8 @@ class Ledger:
             topic = self._topics[fact["keyword"]] = _Topic()
         description = fact["description"]
         topic.description = self._texts.setdefault(description, description)
+        if "expires_at" in fact:
+            self.may_expire = True
         topic.fact_type = fact["type"]
         if fact["type"] == "SINGLE":
             self._replace(topic, fact, at)

@@ -74,7 +74,7 @@ class LocalPlaces:
             return None
         try:
             if view.is_warm and self._journals.is_current(identity, view.position):
-                return present(view.ledger, self._clock.now(view.ledger.recorded_at))
+                return present(view.ledger, self._now(view.ledger))
         finally:
             view.lock.release()
         return None
@@ -83,7 +83,11 @@ class LocalPlaces:
         """Present a place as it is now."""
         view = self._followed(identity)
         with view.lock:
-            return present(view.ledger, self._clock.now(view.ledger.recorded_at))
+            return present(view.ledger, self._now(view.ledger))
+
+    def _now(self, ledger: Ledger) -> str:
+        """Return the time for reading a ledger: no reading asks for it where nothing expires."""
+        return self._clock.now(ledger.recorded_at) if ledger.may_expire else ledger.recorded_at
 
     def _followed(self, identity: Identity) -> PlaceView:
         view = self._views.of(identity)

@@ -12,6 +12,7 @@
     │   └── TamperedError        a file does not verify under the right key
     ├── ExtractionError          the model's answer could not be used
     ├── ChatModelError           the model's endpoint refused or could not be reached
+    ├── EmbeddingError           an embedder failed, or what it gave is no vector
     ├── MemoryAccessError        a write outside a view (PermissionError)
     └── MissingExtraError        an optional package is not installed (ImportError)
 
@@ -23,6 +24,7 @@ __all__ = [
     "ChatModelError",
     "CorruptJournalError",
     "DecryptionError",
+    "EmbeddingError",
     "ExtractionError",
     "FactmemError",
     "KeyRequiredError",
@@ -108,6 +110,18 @@ class ChatModelError(FactmemError):
     """A chat model's endpoint refused, failed or could not be reached; `__cause__` says how.
 
     Nothing was stored, and the message history is as it was.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """The HTTP status, where there was an answer."""
+
+
+class EmbeddingError(FactmemError):
+    """An embedder refused, failed, could not be reached, or gave something that is no vector.
+
+    `__cause__` says how, where there is one. No fact is touched: vectors are made again.
     """
 
     def __init__(self, message: str, *, status: int | None = None) -> None:

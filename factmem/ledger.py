@@ -104,14 +104,15 @@ class _Topic:
     def __init__(self) -> None:
         self.items: dict[Canonical, Item] = {}
 
-    def free_position(self, fact_id: str, free: int) -> int:
-        """Return the first position that no item of a fact has, given what MULTIPLE saves took.
+    def free_position(self, fact_id: str, free: int, at: str) -> int:
+        """Return the first position that no current item of a fact has.
 
-        A SINGLE save takes position 0 without being counted, and its item is always the first.
+        `free` is what MULTIPLE saves left. A SINGLE save takes position 0 without being counted;
+        its item is always the first.
         """
         if self.items:
             first = next(iter(self.items.values()))
-            if first.fact_id == fact_id:
+            if first.fact_id == fact_id and first.is_alive(at):
                 return max(free, first.position + 1)
         return free
 
@@ -220,7 +221,7 @@ class Ledger:
             return
         fact_id, items, position = fact["id"], topic.items, 0
         positions = fact.get("positions") or range(len(values))
-        shift = topic.free_position(fact_id, self._free.get(fact_id, 0)) - positions[0]
+        shift = topic.free_position(fact_id, self._free.get(fact_id, 0), at) - positions[0]
         for position, value in zip(positions, values, strict=True):
             if shift > 0:
                 position += shift  # noqa: PLW2901 - the id came before: these positions are taken

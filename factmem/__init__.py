@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from factmem.boundary import Boundary
     from factmem.bundle import ExportReport, ImportReport, export_facts, import_facts
     from factmem.compression import CompressionReport, RetrieveFactsFromHistory
+    from factmem.contents import ConceptInfo, MemoryContents, MemoryTree, ResetReport
     from factmem.context import AgentContext, AgentResult, FeatureError
     from factmem.detection import DetectionReport, RejectedItem, RejectionReason
     from factmem.features import AgentFeature
@@ -103,6 +104,7 @@ __all__ = [
     "ChatResponse",
     "CompressionReport",
     "Concept",
+    "ConceptInfo",
     "CorruptJournalError",
     "DecryptionError",
     "DetectionReport",
@@ -130,11 +132,13 @@ __all__ = [
     "LoadReport",
     "LocalFileMemoryProvider",
     "MemoryAccessError",
+    "MemoryContents",
     "MemoryNode",
     "MemoryScope",
     "MemoryScopeType",
     "MemoryScopesProfile",
     "MemorySubject",
+    "MemoryTree",
     "MissingExtraError",
     "MultipleFacts",
     "NoMemory",
@@ -144,6 +148,7 @@ __all__ = [
     "PlaceInfo",
     "RejectedItem",
     "RejectionReason",
+    "ResetReport",
     "RetrieveFactsFromHistory",
     "SalvagedJournal",
     "SimpleStorage",
@@ -180,6 +185,12 @@ _LATER = {
     "factmem.boundary": ("Boundary",),
     "factmem.bundle": ("ExportReport", "ImportReport", "export_facts", "import_facts"),
     "factmem.compression": ("CompressionReport", "RetrieveFactsFromHistory"),
+    "factmem.contents": (
+        "ConceptInfo",
+        "MemoryContents",
+        "MemoryTree",
+        "ResetReport",
+    ),
     "factmem.context": ("AgentContext", "AgentResult", "FeatureError"),
     "factmem.detection": ("DetectionReport", "RejectedItem", "RejectionReason"),
     "factmem.features": ("AgentFeature",),

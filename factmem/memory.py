@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 
 from factmem.boundary import Boundary
+from factmem.contents import MemoryContents
 from factmem.detection import DetectionReport
 from factmem.llm.base import ChatModel
 from factmem.loading import FactReader
@@ -102,6 +103,11 @@ class AgentMemory:
         It is what code saves and forgets through, and what `export_facts` takes.
         """
         return self._provider
+
+    @property
+    def contents(self) -> MemoryContents:
+        """What is in it: a tree of places, concepts, records; forgetting and clearing."""
+        return MemoryContents(self._provider, self._reader, self._reach)
 
     @property
     def boundary(self) -> Boundary:

@@ -34,7 +34,7 @@ LEVELS: list[list[str]] = [
     ],
     [
         *("providers.*", "providers", "bundle", "koog"),
-        *("saving", "memory_message", "compression"),
+        *("saving", "memory_message", "compression", "contents"),
     ],
     ["memory", "background"],
     ["context"],

@@ -1,0 +1,258 @@
+"""Looking around in a memory, forgetting through it, and clearing a view."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from factmem.errors import MemoryAccessError, UnboundSubjectError
+from factmem.models import Concept, MemoryScope, MemorySubject, Place
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.clock import SettableClock
+from tests.memory.providers import BareProvider
+from tests.memory.world import (
+    AGE,
+    AGENT,
+    ALICE,
+    DEVICE,
+    LANGUAGES,
+    PRODUCT,
+    THEME,
+    USER,
+    languages,
+    memory_of,
+    note,
+    theme,
+)
+
+BOB = USER.of("bob")
+START = datetime(2026, 8, 3, tzinfo=UTC)
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(START)
+
+
+@pytest.fixture
+async def store(clock: SettableClock) -> InMemoryProvider:
+    """Three places, each written an hour after the one before."""
+    made = InMemoryProvider(clock=clock)
+    await made.save(theme("dark"), ALICE, AGENT)
+    clock.advance(timedelta(hours=1))
+    await made.save(languages("en", "ko"), BOB, PRODUCT)
+    clock.advance(timedelta(hours=1))
+    await made.save(theme("light"), DEVICE, AGENT)
+    return made
+
+
+async def test_the_tree_shows_scopes_subjects_and_entities(store: InMemoryProvider) -> None:
+    """One look says what is where, and how much of it."""
+    tree = await memory_of(store).contents.tree()
+
+    assert str(tree).splitlines() == [
+        "memory: 4",
+        "  agent/support-bot: 2",
+        "    device: 1",
+        "    user: 1",
+        "      alice: 1",
+        "  product/my-app: 2",
+        "    user: 2",
+        "      bob: 2",
+    ]
+    assert tree.newest == START + timedelta(hours=2)
+    (device, user) = tree.branches[0].branches
+    assert device.place is not None
+    assert device.place.identity == Place(AGENT, DEVICE).identity
+    assert user.place is None
+    assert tree.bytes == sum(info.bytes for info in await store.places())
+
+
+async def test_a_subject_can_be_a_place_and_a_branch() -> None:
+    """A subject of one name that is per entity in one place, and none in another, loses nothing."""
+    store = InMemoryProvider()
+    await store.save(theme("everybody's"), MemorySubject("user", "", 1), AGENT)
+    await store.save(theme("hers"), ALICE, AGENT)
+
+    tree = await memory_of(store).contents.tree()
+
+    (user,) = tree.branches[0].branches
+    assert (user.count, user.place is not None, [each.name for each in user.branches]) == (
+        2,
+        True,
+        ["alice"],
+    )
+
+
+async def test_a_view_has_a_subtree(store: InMemoryProvider) -> None:
+    """Counts are those of the view, and nothing else is listed."""
+    contents = memory_of(store).view(scopes=[PRODUCT]).contents
+
+    assert str(await contents.tree()).splitlines() == [
+        "memory: 2",
+        "  product/my-app: 2",
+        "    user: 2",
+        "      bob: 2",
+    ]
+    assert [each.keyword for each in await contents.concepts()] == ["languages"]
+    assert await contents.info(Place(AGENT, ALICE)) is None
+    assert len(await contents.records()) == 1
+
+
+async def test_info_tells_of_one_place(store: InMemoryProvider) -> None:
+    """How much it holds; None where that is nothing."""
+    contents = memory_of(store).contents
+
+    info = await contents.info(Place(PRODUCT, BOB))
+
+    assert info is not None
+    assert (info.count, info.newest) == (2, START + timedelta(hours=1))
+    assert await contents.info(Place(PRODUCT, ALICE)) is None
+
+
+async def test_concepts_are_counted(store: InMemoryProvider) -> None:
+    """Values and places, by keyword."""
+    found = await memory_of(store).contents.concepts()
+
+    assert [(each.keyword, each.count, each.places) for each in found] == [
+        ("ide-theme", 2, 2),
+        ("languages", 2, 1),
+    ]
+    assert found[1].fact_type is LANGUAGES.fact_type
+    assert found[0].newest == START + timedelta(hours=2)
+
+
+async def test_pages_are_cut_from_the_newest(store: InMemoryProvider) -> None:
+    """Every record is on one page, whatever the size of a page."""
+    contents = memory_of(store).contents
+
+    pages = [await contents.records(limit=2, offset=offset) for offset in (0, 2, 4)]
+
+    assert [[placed.fact.values for placed in page] for page in pages] == [
+        [("light",), ("en", "ko")],
+        [("dark",)],
+        [],
+    ]
+    for limit, offset in ((-1, 0), (1, -1)):
+        with pytest.raises(ValueError, match="negative"):
+            await contents.records(limit=limit, offset=offset)
+
+
+async def test_a_value_that_does_not_fit_is_listed_as_it_is(store: InMemoryProvider) -> None:
+    """Whoever looks for the record that is wrong must find it."""
+    await store.save(note("age", "old"), ALICE, AGENT)
+
+    records = await memory_of(store, concepts=[AGE, THEME]).contents.records()
+
+    assert sorted(str(placed.fact.values[0]) for placed in records) == [
+        "dark",
+        "en",
+        "light",
+        "old",
+    ]
+
+
+async def test_forgetting_stays_in_its_places(store: InMemoryProvider) -> None:
+    """By default in the memory's own, else in those that are named."""
+    contents = memory_of(store).contents
+
+    assert await contents.forget(concept=LANGUAGES) == 0
+    assert await contents.forget(concept=LANGUAGES, value="en", subjects=[BOB]) == 1
+    assert await contents.forget(concept=THEME) == 1
+
+    assert [fact.values for fact in await store.load(LANGUAGES, BOB, PRODUCT)] == [("ko",)]
+    assert [fact.value for fact in await store.load(THEME, DEVICE, AGENT)] == ["light"]
+    assert await store.load(THEME, ALICE, AGENT) == []
+
+
+async def test_what_is_old_is_forgotten(store: InMemoryProvider, clock: SettableClock) -> None:
+    """By age, and by a moment; a naive one is refused and nothing is forgotten."""
+    contents = memory_of(store, subjects=[ALICE, BOB, DEVICE]).contents
+
+    with pytest.raises(ValueError, match="naive"):
+        await contents.forget(older_than=datetime(2026, 8, 4))  # noqa: DTZ001
+    assert await contents.forget(older_than=timedelta(minutes=90)) == 1
+    assert await contents.forget(older_than=START + timedelta(minutes=90)) == 2
+
+    assert [placed.fact.values for placed in await contents.records()] == [("light",)]
+
+
+async def test_forgetting_takes_a_condition_and_an_entity(store: InMemoryProvider) -> None:
+    """Neither everything nor everybody is what somebody meant who said nothing."""
+    with pytest.raises(ValueError, match="Say what to forget"):
+        await memory_of(store).contents.forget()
+    with pytest.raises(UnboundSubjectError):
+        await memory_of(store).contents.forget(concept=THEME, subjects=[USER])
+
+    assert len(await memory_of(store).contents.records()) == 3
+
+
+async def test_a_view_forgets_inside_only(store: InMemoryProvider) -> None:
+    """Naming a place outside raises, and so does a view that only reads."""
+    view = memory_of(store).view(subjects=[ALICE])
+
+    with pytest.raises(MemoryAccessError, match="outside"):
+        await view.contents.forget(concept=LANGUAGES, subjects=[BOB])
+    with pytest.raises(MemoryAccessError, match="read-only"):
+        await view.view(read_only=True).contents.forget(concept=THEME)
+
+    assert len(await memory_of(store).contents.records()) == 3
+
+
+async def test_resetting_counts_first(store: InMemoryProvider) -> None:
+    """The dry run says what would go, and the reset removes exactly that."""
+    view = memory_of(store).view(subjects=[ALICE, BOB])
+
+    planned = await view.contents.reset()
+    assert (planned.count, planned.receipts) == (3, [])
+    assert len(await store.places()) == 3
+
+    done = await view.contents.reset(confirm=True)
+
+    assert done.places == planned.places
+    assert [receipt.count for receipt in done.receipts] == [1, 2]
+    assert [info.subject.name for info in await store.places()] == ["device"]
+    assert await store.history(THEME, ALICE, AGENT) == []
+
+
+async def test_what_is_no_view_is_not_reset(store: InMemoryProvider) -> None:
+    """Nobody clears everybody's memory by leaving out an argument."""
+    with pytest.raises(ValueError, match="whole store"):
+        await memory_of(store).contents.reset(confirm=True)
+    view = memory_of(store).view(subjects=[ALICE], read_only=True)
+    with pytest.raises(MemoryAccessError, match="read-only"):
+        await view.contents.reset(confirm=True)
+
+    assert (await view.contents.reset()).count == 1
+    assert len(await store.places()) == 3
+
+
+async def test_a_small_provider_says_what_it_lacks() -> None:
+    """The four methods list nothing, and the error says so."""
+    with pytest.raises(TypeError, match="BareProvider is no FactStore"):
+        await memory_of(BareProvider()).contents.tree()
+
+
+async def test_an_empty_memory_has_a_bare_tree() -> None:
+    """Nothing is no error."""
+    contents = memory_of().contents
+
+    assert str(await contents.tree()) == "memory: 0"
+    assert (await contents.tree()).newest is None
+    assert await contents.concepts() == []
+    assert await contents.records() == []
+
+
+async def test_counts_are_exact_over_siblings() -> None:
+    """A scope that begins like another has none of its counts."""
+    store = InMemoryProvider()
+    concept = Concept("plan", "A plan")
+    for number, name in enumerate(["team", "team2", "team/a"]):
+        facts = [note(f"k{each}", "v") for each in range(number + 1)]
+        await store.save_many(facts, MemorySubject.EVERYTHING, MemoryScope.Product(name))
+
+    view = memory_of(store).view(scopes=[MemoryScope.Product("team")])
+
+    assert (await view.contents.tree()).count == 1
+    assert await view.contents.forget(concept=concept, subjects=[MemorySubject.EVERYTHING]) == 0
+    assert (await view.contents.reset(confirm=True)).count == 1
+    assert [info.count for info in await store.places()] == [3, 2]

@@ -1,0 +1,395 @@
+"""Extraction after the answer: waited for, reported, in order, and never by halves."""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import pytest
+from anyio.lowlevel import checkpoint
+
+from factmem.agent import Agent
+from factmem.background import MAX_FAILURES, BackgroundWork
+from factmem.context import FeatureError
+from factmem.detection import DetectionReport
+from factmem.errors import ChatModelError
+from factmem.llm.base import ChatResponse, Message, ToolDefinition
+from factmem.memory import AgentMemory
+from factmem.models import AnyFact, MemoryScope, MemorySubject
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.agent.world import ALICE, APP, BOB, THEME, FunctionModel, facts, is_detection, item
+
+SAID = "I prefer the dark theme"
+FOUND = facts(item("dark", SAID))
+
+
+def remembering(model: Any, store: InMemoryProvider, **options: Any) -> Agent:
+    agent = Agent(model, **options)
+    agent.install(
+        AgentMemory,
+        provider=store,
+        product_name="my-app",
+        subjects=[ALICE],
+        auto_detect=True,
+        background=True,
+    )
+    return agent
+
+
+@asynccontextmanager
+async def opened(
+    model: object, store: InMemoryProvider, **options: Any
+) -> AsyncGenerator[Agent, None]:
+    """An open agent, in a test that fails rather than waits for ever."""
+    with anyio.fail_after(10):
+        async with remembering(model, store, **options) as agent:
+            yield agent
+
+
+class Gate:
+    """A model that answers at once, and finds facts when it is told to."""
+
+    def __init__(self, *found: object) -> None:
+        self.open = anyio.Event()
+        self.is_asked = anyio.Event()
+        self._found = iter(found or (FOUND,))
+
+    def model(self) -> FunctionModel:
+        return FunctionModel(self._respond)
+
+    async def _respond(
+        self, messages: Sequence[Message], tools: Sequence[ToolDefinition]
+    ) -> ChatResponse:
+        if not is_detection(messages):
+            return ChatResponse("Noted.")
+        self.is_asked.set()
+        await self.open.wait()
+        return await ScriptedChatModel(next(self._found)).respond(messages)
+
+
+async def test_the_answer_does_not_wait_for_the_extraction() -> None:
+    """It comes first; the end of `async with` waits; the report joins the result."""
+    gate, store = Gate(), InMemoryProvider()
+    async with opened(gate.model(), store) as agent:
+        result = await agent.run(SAID)
+        assert result.text == "Noted."
+        assert result.usage.calls == 1
+        assert result.reports_of(DetectionReport) == []
+        await gate.is_asked.wait()
+        assert await store.places() == []
+        gate.open.set()
+
+    [report] = result.reports_of(DetectionReport)
+    assert [placed.fact.values for placed in report.saved] == [("dark",)]
+    assert report.usage.calls == 1
+    [known] = await store.load(THEME, ALICE, APP)
+    assert known.value == "dark"
+
+
+async def test_drain_waits_for_what_is_pending() -> None:
+    """And the agent goes on after it."""
+    model = ScriptedChatModel("Noted.", FOUND, "Noted.", facts(item("light", "Now light")))
+    store = InMemoryProvider()
+    async with opened(model, store) as agent:
+        await agent.run(SAID)
+        await agent.drain()
+        [first] = await store.load(THEME, ALICE, APP)
+        await agent.run("Now light")
+        await agent.drain()
+        [second] = await store.load(THEME, ALICE, APP)
+        assert len(model.calls) == 4
+
+    assert (first.value, second.value) == ("dark", "light")
+
+
+async def test_without_a_place_to_run_in_nothing_begins() -> None:
+    """The mistake is told before a model is asked, with the line to write."""
+    model = ScriptedChatModel()
+    agent = remembering(model, InMemoryProvider())
+
+    with pytest.raises(RuntimeError, match=r"async with agent: await agent\.run"):
+        await agent.run(SAID)
+    async with agent:
+        pass
+    with pytest.raises(RuntimeError, match="async with agent"):
+        await agent.run(SAID)
+
+    assert model.calls == []
+
+
+async def test_an_agent_is_opened_once_at_a_time() -> None:
+    """And again, when it was closed."""
+    agent = Agent(ScriptedChatModel())
+    async with agent:
+        with pytest.raises(RuntimeError, match="open already"):
+            await agent.__aenter__()
+    async with agent:
+        pass
+
+
+async def test_another_event_loop_is_told(anyio_backend_name: str) -> None:
+    """Work cannot be handed to a loop that runs in another thread."""
+    model = ScriptedChatModel()
+    async with opened(model, InMemoryProvider()) as agent:
+
+        def elsewhere() -> None:
+            anyio.run(agent.run, SAID, backend=anyio_backend_name)
+
+        with pytest.raises(RuntimeError, match="opened in another event loop"):
+            await anyio.to_thread.run_sync(elsewhere)
+
+    assert model.calls == []
+
+
+async def test_a_failure_is_raised_when_it_is_waited_for() -> None:
+    """By `drain`, once, in a group, with the run that it belongs to."""
+    model = ScriptedChatModel("Noted.", ChatModelError("down"), "Noted.", FOUND)
+    store = InMemoryProvider()
+    async with opened(model, store) as agent:
+        await agent.run(SAID, conversation="c-1")
+        with pytest.raises(ExceptionGroup, match="1 failed in the background") as caught:
+            await agent.drain()
+        [failure] = caught.value.exceptions
+        assert isinstance(failure, FeatureError)
+        assert isinstance(failure.__cause__, ChatModelError)
+        assert "the detection of facts failed" in str(failure)
+        assert failure.result.text == "Noted."
+        assert failure.result.subjects == (ALICE,)
+        assert failure.result.conversation == "c-1"
+        assert await store.places() == []
+        await agent.drain()
+
+        await agent.run(SAID)
+
+    [known] = await store.load(THEME, ALICE, APP)
+    assert known.value == "dark"
+
+
+async def test_a_failure_is_raised_at_the_end() -> None:
+    """Nobody has to remember to drain."""
+    model = ScriptedChatModel(*["Noted."] * 2, *[ChatModelError("down")] * 2)
+
+    async def two_runs() -> None:
+        async with opened(model, InMemoryProvider()) as agent, anyio.create_task_group() as tasks:
+            tasks.start_soon(run_for, agent, ALICE)
+            tasks.start_soon(run_for, agent, BOB)
+
+    with pytest.raises(ExceptionGroup, match="2 failed in the background") as caught:
+        await two_runs()
+
+    assert {failure.result.subjects for failure in _feature_errors(caught.value)} == {
+        *((ALICE,), (BOB,))
+    }
+
+
+async def run_for(agent: Agent, subject: MemorySubject) -> None:
+    await agent.run(SAID, subjects=[subject])
+
+
+def _feature_errors(group: BaseExceptionGroup[Any]) -> Iterable[FeatureError]:
+    return [each for each in group.exceptions if isinstance(each, FeatureError)]
+
+
+async def test_failures_can_be_heard_of_as_they_happen() -> None:
+    """A server that never ends hears of each; then nothing is raised later."""
+    heard: list[Exception] = []
+    model = ScriptedChatModel("Noted.", ChatModelError("down"))
+    async with opened(model, InMemoryProvider(), on_background_failure=heard.append) as agent:
+        result = await agent.run(SAID)
+        await agent.drain()
+        [failure] = heard
+        assert isinstance(failure, FeatureError)
+        assert failure.result.messages is result.messages
+
+
+async def test_a_listener_that_fails_loses_nothing() -> None:
+    """Both are raised: its own failure, and what it was told of."""
+
+    def listen(_: Exception) -> None:
+        raise KeyError("listener")
+
+    model = ScriptedChatModel("Noted.", ChatModelError("down"))
+    with pytest.raises(ExceptionGroup, match="2 failed in the background") as caught:
+        async with opened(model, InMemoryProvider(), on_background_failure=listen) as agent:
+            await agent.run(SAID)
+
+    assert [type(failure) for failure in caught.value.exceptions] == [KeyError, FeatureError]
+
+
+async def test_an_error_of_the_application_does_not_lose_the_extraction() -> None:
+    """The user has his answer; what he said is worth keeping. The error stays what it is."""
+    gate, store = Gate(FOUND, ChatModelError("down")), InMemoryProvider()
+    agent = remembering(gate.model(), store)
+
+    async def application() -> None:
+        async with agent:
+            await agent.run(SAID)
+            await agent.run(SAID)
+            gate.open.set()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        await application()
+
+    [known] = await store.load(THEME, ALICE, APP)
+    assert known.value == "dark"
+    assert caught.value.__notes__ == [
+        "In the background failed as well: FeatureError; `drain` raises it"
+    ]
+    with pytest.raises(ExceptionGroup, match="1 failed"):
+        await agent.drain()
+
+
+async def test_cancelling_the_agent_cancels_the_extraction() -> None:
+    """Nothing of it is saved, and nothing goes on running."""
+    gate, store = Gate(), InMemoryProvider()
+    with anyio.CancelScope() as scope:
+        async with opened(gate.model(), store) as agent:
+            result = await agent.run(SAID)
+            await gate.is_asked.wait()
+            scope.cancel()
+            await checkpoint()
+
+    assert scope.cancelled_caught
+    assert result.text == "Noted."
+    assert await store.places() == []
+
+
+async def test_cancelling_a_run_leaves_the_extraction_of_another_alone() -> None:
+    """And one that is cancelled before its answer saves nothing."""
+    gate, store = Gate(), InMemoryProvider()
+    async with opened(gate.model(), store) as agent:
+        await agent.run(SAID)
+        await gate.is_asked.wait()
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await agent.run("Never answered", subjects=[BOB])
+        gate.open.set()
+
+    assert [place.subject.entity for place in await store.places()] == ["alice"]
+
+
+class Halting(InMemoryProvider):
+    """A store whose writes wait to be let through, or to be cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_writing = anyio.Event()
+
+    async def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None:
+        self.is_writing.set()
+        await anyio.sleep_forever()
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_a_run_cancelled_while_it_saves_leaves_no_half_batch(background: bool) -> None:
+    """Three facts were found, and none of them is there."""
+    items = [item(f"v{n}", SAID, keyword=f"k-{n}") for n in range(3)]
+    store = Halting()
+    agent = Agent(ScriptedChatModel("Noted.", facts(*items)))
+    agent.install(
+        AgentMemory,
+        provider=store,
+        product_name="my-app",
+        subjects=[ALICE],
+        auto_detect=True,
+        background=background,
+    )
+
+    with anyio.CancelScope() as scope:
+        async with agent, anyio.create_task_group() as tasks:
+            tasks.start_soon(agent.run, SAID)
+            await store.is_writing.wait()
+            scope.cancel()
+
+    assert await store.load_all(ALICE, APP) == []
+
+
+async def test_what_one_person_says_is_saved_in_its_order() -> None:
+    """The first extraction is slow: the second waits for it, and the newest word wins."""
+    slow, order = anyio.Event(), []
+
+    async def respond(messages: Any, tools: Any) -> ChatResponse:
+        if not is_detection(messages):
+            return ChatResponse("Noted.")
+        value = "first" if "first word" in str(messages[1]["content"]) else "second"
+        order.append(value)
+        if value == "first":
+            await slow.wait()
+        found = facts(item(value, f"{value} word"))
+        return await ScriptedChatModel(found).respond(messages)
+
+    store = InMemoryProvider()
+    async with opened(FunctionModel(respond), store) as agent:
+        await agent.run("first word")
+        await agent.run("second word")
+        await anyio.wait_all_tasks_blocked()
+        assert order == ["first"]
+        slow.set()
+
+    [known] = await store.load(THEME, ALICE, APP)
+    assert known.value == "second"
+    assert order == ["first", "second"]
+
+
+async def test_people_do_not_wait_for_each_other() -> None:
+    """Bob's facts are saved while Alice's are still being looked for."""
+    slow = anyio.Event()
+
+    async def respond(messages: Any, tools: Any) -> ChatResponse:
+        if not is_detection(messages):
+            return ChatResponse("Noted.")
+        if "alice" in str(messages[1]["content"]):
+            await slow.wait()
+        return await ScriptedChatModel(facts(item("dark", "dark"))).respond(messages)
+
+    store = InMemoryProvider()
+    async with opened(FunctionModel(respond), store) as agent:
+        await agent.run("alice likes dark", subjects=[ALICE])
+        await agent.run("bob likes dark", subjects=[BOB])
+        await anyio.wait_all_tasks_blocked()
+        assert [place.subject.entity for place in await store.places()] == ["bob"]
+        slow.set()
+
+    assert len(await store.places()) == 2
+
+
+async def test_the_history_may_go_on_while_facts_are_found() -> None:
+    """The extraction looks at the conversation as it was when the answer came."""
+    gate, store = Gate(), InMemoryProvider()
+    async with opened(gate.model(), store) as agent:
+        result = await agent.run(SAID)
+        result.messages.clear()
+        gate.open.set()
+
+    [report] = result.reports_of(DetectionReport)
+    assert len(report.saved) == 1
+
+
+async def test_failures_that_nobody_takes_do_not_pile_up() -> None:
+    """The first hundred are kept, the others counted."""
+
+    def failing(number: int) -> Callable[[], Any]:
+        async def work() -> None:
+            raise ValueError(number)
+
+        return work
+
+    async def many() -> None:
+        background = BackgroundWork()
+        async with background:
+            for number in range(MAX_FAILURES + 5):
+                background.start(failing(number), line="one")
+
+    total = f"{MAX_FAILURES + 5} failed in the background, of which the first {MAX_FAILURES}"
+    with pytest.raises(ExceptionGroup, match=total) as caught:
+        await many()
+
+    assert [failure.args for failure in caught.value.exceptions] == [
+        (number,) for number in range(MAX_FAILURES)
+    ]

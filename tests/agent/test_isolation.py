@@ -1,0 +1,170 @@
+"""Two people, one agent, two hundred runs at once: nobody sees what is not theirs."""
+
+import json
+import random
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from factmem.agent import Agent
+from factmem.context import AgentContext
+from factmem.llm.base import ChatResponse, Message, ToolDefinition
+from factmem.memory import AgentMemory
+from factmem.models import AnyFact, Concept, MemoryScope, MemorySubject, SingleFact
+from factmem.nodes import (
+    Strategy,
+    node_llm_request,
+    node_load_from_memory,
+    node_save_to_memory_auto_detect_facts,
+)
+from factmem.provider import FactStore
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from tests.agent.world import APP, THEME, USER, FunctionModel, calls, facts, is_detection, item
+
+PEOPLE = ("alice", "bob")
+RUNS = 200
+SECRET = Concept("secret", "What only the user and the agent know")
+
+
+class Crowd:
+    """A model that talks to everyone at once, and keeps what it was shown of each."""
+
+    def __init__(self) -> None:
+        self.prompts: dict[str, list[str]] = {person: [] for person in PEOPLE}
+        self.shown: list[str] = []
+        self._random = random.Random(4)
+
+    async def respond(
+        self, messages: Sequence[Message], tools: Sequence[ToolDefinition]
+    ) -> ChatResponse:
+        for _ in range(self._random.randrange(6)):
+            await checkpoint()
+        shown = json.dumps(list(messages), ensure_ascii=False)
+        self.shown.append(shown)
+        [speaker] = [person for person in PEOPLE if f"I am {person}" in shown]
+        self.prompts[speaker].append(shown)
+        if is_detection(messages):
+            [number] = re.findall(r'"message": (\d+)', str(messages[1]["content"]))
+            found = item(f"{speaker}'s theme", f"I am {speaker}", message=int(number))
+            return ChatResponse(json.dumps(facts(found)))
+        if messages[-1]["role"] == "user" and tools:
+            return calls(("secrets", {}))
+        return ChatResponse(f"Hello, {speaker}.")
+
+
+async def secrets(context: AgentContext) -> list[str]:
+    """Look up what is known."""
+    return [str(fact.values[0]) for fact in await context.memory.current_all()]
+
+
+async def prepared(store: FactStore) -> FactStore:
+    for person in PEOPLE:
+        about = USER.of(person)
+        await store.save(SingleFact(SECRET, f"{person}'s secret"), about, APP)
+    return store
+
+
+async def talk(agent: Agent, crowd: Crowd, store: FactStore) -> None:
+    """Let both talk to the agent, again and again, and look at what anyone was shown."""
+
+    async def one(number: int) -> None:
+        person = PEOPLE[number % 2]
+        result = await agent.run(
+            f"I am {person}, and this is number {number}.",
+            subjects=[USER.of(person)],
+            conversation=f"{person}-{number}",
+        )
+        assert result.text == f"Hello, {person}."
+        everything = json.dumps(result.messages) + repr(result.reports)
+        other = PEOPLE[(number + 1) % 2]
+        assert f"{person}'s secret" in everything
+        assert other not in everything
+
+    async with agent, anyio.create_task_group() as tasks:
+        for number in range(RUNS):
+            tasks.start_soon(one, number)
+
+    for person, other in (PEOPLE, PEOPLE[::-1]):
+        assert len(crowd.prompts[person]) == RUNS // 2 * 3
+        assert not [prompt for prompt in crowd.prompts[person] if other in prompt]
+        [theme] = await store.load(THEME, USER.of(person), APP)
+        assert theme.value == f"{person}'s theme"
+    held = {place.subject.entity for place in await store.places()}
+    assert held == set(PEOPLE)
+
+
+async def test_two_hundred_runs_at_once_do_not_mix() -> None:
+    """Prompts, tool results, reports and what is saved: each is one person's only."""
+    crowd, store = Crowd(), await prepared(InMemoryProvider())
+    agent = Agent(FunctionModel(crowd.respond), system_prompt="Be kind.", tools=[secrets])
+    agent.install(
+        AgentMemory, provider=store, product_name="my-app", subjects=[USER], auto_detect=True
+    )
+
+    await talk(agent, crowd, store)
+
+
+async def test_nor_do_they_in_the_background_on_disk(tmp_path: Path) -> None:
+    """The same with extraction after the answers, in files."""
+    crowd = Crowd()
+    async with LocalFileMemoryProvider(tmp_path) as store:
+        await prepared(store)
+        agent = Agent(FunctionModel(crowd.respond), tools=[secrets])
+        agent.install(
+            AgentMemory,
+            provider=store,
+            product_name="my-app",
+            subjects=[USER],
+            auto_detect=True,
+            background=True,
+        )
+
+        await talk(agent, crowd, store)
+
+
+async def test_nor_do_they_in_a_strategy() -> None:
+    """The strategy names the subject once; each run says who that is."""
+    crowd, store = Crowd(), await prepared(InMemoryProvider())
+    strategy = Strategy(
+        "remember",
+        [
+            node_load_from_memory([SECRET, THEME], subjects=[USER]),
+            node_llm_request(),
+            node_save_to_memory_auto_detect_facts(subjects=[USER]),
+        ],
+    )
+    agent = Agent(FunctionModel(crowd.respond), tools=[secrets], strategy=strategy)
+    agent.install(AgentMemory, provider=store, product_name="my-app", subjects=[USER])
+
+    await talk(agent, crowd, store)
+
+
+async def test_the_test_would_notice() -> None:
+    """A store that mixes people up shows in a prompt at once."""
+
+    class Everyone(InMemoryProvider):
+        async def load_all(
+            self,
+            subject: MemorySubject,
+            scope: MemoryScope,
+            *,
+            concepts: Iterable[Concept[Any, Any]] = (),
+            as_of: datetime | None = None,
+        ) -> list[AnyFact]:
+            alice, bob = [await InMemoryProvider.load_all(self, USER.of(p), APP) for p in PEOPLE]
+            return [*alice, *bob]
+
+    crowd, store = Crowd(), Everyone()
+    await prepared(store)
+    agent = Agent(FunctionModel(crowd.respond), tools=[secrets])
+    agent.install(AgentMemory, provider=store, product_name="my-app", subjects=[USER])
+
+    await agent.run("I am alice.", subjects=[USER.of("alice")])
+
+    assert "bob's secret" in crowd.shown[0]

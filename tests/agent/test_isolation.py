@@ -29,6 +29,7 @@ from tests.agent.world import APP, THEME, USER, FunctionModel, calls, facts, is_
 
 PEOPLE = ("alice", "bob")
 RUNS = 200
+FEWER = 60
 SECRET = Concept("secret", "What only the user and the agent know")
 
 
@@ -70,7 +71,7 @@ async def prepared(store: FactStore) -> FactStore:
     return store
 
 
-async def talk(agent: Agent, crowd: Crowd, store: FactStore) -> None:
+async def talk(agent: Agent, crowd: Crowd, store: FactStore, runs: int = RUNS) -> None:
     """Let both talk to the agent, again and again, and look at what anyone was shown."""
 
     async def one(number: int) -> None:
@@ -87,11 +88,11 @@ async def talk(agent: Agent, crowd: Crowd, store: FactStore) -> None:
         assert other not in everything
 
     async with agent, anyio.create_task_group() as tasks:
-        for number in range(RUNS):
+        for number in range(runs):
             tasks.start_soon(one, number)
 
     for person, other in (PEOPLE, PEOPLE[::-1]):
-        assert len(crowd.prompts[person]) == RUNS // 2 * 3
+        assert len(crowd.prompts[person]) == runs // 2 * 3
         assert not [prompt for prompt in crowd.prompts[person] if other in prompt]
         [theme] = await store.load(THEME, USER.of(person), APP)
         assert theme.value == f"{person}'s theme"
@@ -125,7 +126,7 @@ async def test_nor_do_they_in_the_background_on_disk(tmp_path: Path) -> None:
             background=True,
         )
 
-        await talk(agent, crowd, store)
+        await talk(agent, crowd, store, FEWER)
 
 
 async def test_nor_do_they_in_a_strategy() -> None:
@@ -142,7 +143,7 @@ async def test_nor_do_they_in_a_strategy() -> None:
     agent = Agent(FunctionModel(crowd.respond), tools=[secrets], strategy=strategy)
     agent.install(AgentMemory, provider=store, product_name="my-app", subjects=[USER])
 
-    await talk(agent, crowd, store)
+    await talk(agent, crowd, store, FEWER)
 
 
 async def test_the_test_would_notice() -> None:

@@ -1,0 +1,71 @@
+"""An agent that is killed at a given point of its work in the background.
+
+python -m tests.agent.killed FOLDER POINT LOOP
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from factmem.agent import Agent
+from factmem.memory import AgentMemory
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.agent.world import ALICE, facts, item
+
+FIRST = [item("dark", "I like it dark")]
+SECOND = [item(f"v{n}", "three more things", keyword=f"thing-{n}") for n in range(3)]
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dying(*_: object) -> str:
+    die()
+    raise AssertionError
+
+
+def torn(fd: int, data: Any, write: Callable[[int, Any], int] = os.write) -> int:
+    """Write half of a record, and nothing more."""
+    write(fd, bytes(data)[: len(data) // 2])
+    die()
+    raise AssertionError
+
+
+async def main(folder: Path, point: str) -> None:
+    found: object = dying if point == "extraction" else facts(*SECOND)
+    model = ScriptedChatModel("Noted.", facts(*FIRST), "Noted.", found)
+    async with LocalFileMemoryProvider(folder) as store, Agent(model) as agent:
+        agent.install(
+            AgentMemory,
+            provider=store,
+            product_name="my-app",
+            subjects=[ALICE],
+            auto_detect=True,
+            background=True,
+        )
+        await agent.run("I like it dark.")
+        await agent.drain()
+        os.write(1, b"acknowledged\n")
+        # The answer goes out in one write, before the work in the background can begin: it is
+        # started without a checkpoint.
+        result = await agent.run("And three more things.")
+        os.write(1, f"{result.text}\n".encode())
+        match point:
+            case "write":
+                os.write = torn
+            case "sync":
+                os.fsync = dying  # type: ignore[assignment]
+        await agent.drain()
+        os.write(1, b"saved\n")
+        die()
+
+
+if __name__ == "__main__":
+    anyio.run(main, Path(sys.argv[1]), sys.argv[2], backend=sys.argv[3])

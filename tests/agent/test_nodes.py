@@ -1,0 +1,357 @@
+"""Strategies and their nodes: what they load, ask and save, for whom, and at what price."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from factmem.agent import Agent
+from factmem.compression import CompressionReport, RetrieveFactsFromHistory
+from factmem.context import AgentContext
+from factmem.detection import DetectionReport
+from factmem.errors import UnboundSubjectError
+from factmem.llm.base import Message
+from factmem.memory import AgentMemory
+from factmem.memory_message import LoadReport
+from factmem.models import (
+    Concept,
+    MemoryScope,
+    MemoryScopeType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.nodes import (
+    MemoryNode,
+    Node,
+    Strategy,
+    node_llm_compress_history,
+    node_llm_request,
+    node_load_all_facts_from_memory,
+    node_load_from_memory,
+    node_save_to_memory,
+    node_save_to_memory_auto_detect_facts,
+)
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.agent.world import (
+    ALICE,
+    APP,
+    BOB,
+    COMPANY,
+    LANGUAGES,
+    THEME,
+    USER,
+    calls,
+    facts,
+    item,
+    memory_texts,
+)
+
+ORG = MemoryScope.CrossProduct("acme")
+SAID = "I like the dark theme, and I speak Korean."
+
+
+def agent_of(
+    model: ScriptedChatModel, *nodes: Node, store: InMemoryProvider | None = None, **options: Any
+) -> Agent:
+    agent = Agent(model, strategy=Strategy("test", nodes), **options)
+    agent.install(
+        AgentMemory,
+        provider=store or InMemoryProvider(),
+        product_name="my-app",
+        organization_name="acme",
+        subjects=[USER],
+    )
+    return agent
+
+
+async def prepared() -> InMemoryProvider:
+    store = InMemoryProvider()
+    await store.save(SingleFact(THEME, "dark"), ALICE, APP)
+    await store.save(SingleFact(THEME, "light"), BOB, APP)
+    await store.save(MultipleFacts(LANGUAGES, ("Korean",)), ALICE, ORG)
+    await store.save(SingleFact(Concept("tier", "The contract"), "gold"), COMPANY, ORG)
+    return store
+
+
+async def test_load_ask_save() -> None:
+    """Koog's order of things: one text goes in, one comes out, and the memory has grown."""
+    store = await prepared()
+    language = item("German", "I speak German too", keyword="languages", fact_type="MULTIPLE")
+    model = ScriptedChatModel("Good to know.", facts(language))
+    agent = agent_of(
+        model,
+        node_load_from_memory([THEME, LANGUAGES]),
+        node_llm_request(),
+        node_save_to_memory_auto_detect_facts(scopes=[MemoryScopeType.PRODUCT]),
+        store=store,
+    )
+
+    result = await agent.run("I speak German too.", subjects=[ALICE], conversation="c-1")
+
+    assert result.text == "Good to know."
+    [text] = memory_texts(model.calls[0])
+    assert '"dark"' in text
+    assert '"Korean"' in text
+    assert result.usage.calls == len(model.calls) == 2
+    [saved] = result.reports_of(DetectionReport)[0].saved
+    assert (saved.place.subject, saved.place.scope) == (ALICE, APP)
+    assert saved.fact.source is not None
+    assert saved.fact.source.conversation == "c-1"
+    assert len(result.reports_of(LoadReport)) == 2
+
+
+@pytest.mark.parametrize(
+    ("node", "keywords"),
+    [
+        (lambda: node_load_from_memory([THEME]), {"ide-theme"}),
+        (lambda: node_load_from_memory([THEME, LANGUAGES]), {"ide-theme", "languages"}),
+        (lambda: node_load_from_memory([LANGUAGES], scopes=[APP]), set()),
+        (lambda: node_load_from_memory([THEME], scopes=[MemoryScopeType.ORGANIZATION]), set()),
+        (node_load_all_facts_from_memory, {"ide-theme", "languages"}),
+        (lambda: node_load_all_facts_from_memory(scopes=[ORG]), {"languages"}),
+        (lambda: node_load_all_facts_from_memory(subjects=[COMPANY]), {"tier"}),
+        (
+            lambda: node_load_all_facts_from_memory(subjects=[COMPANY, USER]),
+            {"ide-theme", "languages", "tier"},
+        ),
+        (lambda: node_load_from_memory([THEME], subjects=[COMPANY]), set()),
+    ],
+)
+async def test_loading_nodes_load_what_they_name(
+    node: Callable[[], MemoryNode], keywords: set[str]
+) -> None:
+    """Concepts, subjects and scopes narrow it; no model is asked for it."""
+    model = ScriptedChatModel("Hello.")
+    agent = agent_of(model, node(), node_llm_request(), store=await prepared())
+
+    result = await agent.run("Hi", subjects=[ALICE])
+
+    texts = "".join(memory_texts(model.calls[0]))
+    shown = {name for name in ("ide-theme", "languages", "tier") if f"\n{name}: " in texts}
+    assert shown == keywords
+    assert "light" not in texts
+    assert result.usage.calls == 1
+
+
+async def test_saving_named_concepts_costs_a_call_each() -> None:
+    """Each is looked for by itself, and saved where the node says, for whom the run concerns."""
+    store = InMemoryProvider()
+    model = ScriptedChatModel(
+        "Noted.",
+        facts(item("dark", "dark theme")),
+        facts(item("Korean", "I speak Korean", keyword="languages")),
+    )
+    agent = agent_of(
+        model,
+        node_llm_request(),
+        node_save_to_memory([THEME, LANGUAGES], USER, MemoryScopeType.PRODUCT),
+        store=store,
+    )
+
+    result = await agent.run(SAID, subjects=[ALICE])
+
+    assert result.usage.calls == len(model.calls) == 3
+    [theme] = await store.load(THEME, ALICE, APP)
+    [languages] = await store.load(LANGUAGES, ALICE, APP)
+    assert (theme.value, languages.values) == ("dark", ("Korean",))
+    assert len(result.reports_of(DetectionReport)) == 2
+
+
+async def test_a_strategy_that_only_saves_looks_at_the_whole_conversation() -> None:
+    """At the end of a session: nothing was asked in this run, so all that was said counts."""
+    store = InMemoryProvider()
+    history = [
+        {"role": "user", "content": "I like the dark theme."},
+        {"role": "assistant", "content": "Noted."},
+    ]
+    model = ScriptedChatModel(facts(item("dark", "I like the dark theme")))
+    agent = agent_of(model, node_save_to_memory_auto_detect_facts(), store=store)
+
+    result = await agent.run("", messages=history, subjects=[ALICE])
+
+    assert result.messages == history
+    [theme] = await store.load(THEME, ALICE, APP)
+    assert theme.value == "dark"
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        node_load_from_memory([THEME], subjects=[USER]),
+        node_load_all_facts_from_memory(subjects=[COMPANY, USER]),
+        node_save_to_memory([THEME], USER, APP),
+        node_save_to_memory_auto_detect_facts(subjects=[USER]),
+    ],
+)
+async def test_a_subject_that_nobody_bound_fails_before_any_model_is_asked(
+    node: MemoryNode,
+) -> None:
+    """Even where the node stands at the end."""
+    model = ScriptedChatModel("Hello.")
+    agent = agent_of(model, node_llm_request(), node)
+
+    with pytest.raises(UnboundSubjectError, match="'user' is per entity"):
+        await agent.run("Hi", subjects=[COMPANY])
+
+    assert model.calls == []
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        node_load_from_memory([THEME]),
+        node_load_all_facts_from_memory(),
+        node_save_to_memory([THEME], COMPANY, APP),
+        node_save_to_memory_auto_detect_facts(),
+    ],
+)
+async def test_an_agent_without_a_memory_is_told_before_any_model_is_asked(
+    node: MemoryNode,
+) -> None:
+    """With the line to write."""
+    model = ScriptedChatModel("Hello.")
+    agent = Agent(model, strategy=Strategy("test", [node_llm_request(), node]))
+
+    with pytest.raises(RuntimeError, match=r"agent\.install\(AgentMemory"):
+        await agent.run("Hi")
+
+    assert model.calls == []
+
+
+async def test_two_of_one_name_do_not_bind_a_node() -> None:
+    """Which of them is meant is not for the node to guess."""
+    model = ScriptedChatModel()
+    agent = agent_of(model, node_load_from_memory([THEME], subjects=[USER]))
+
+    with pytest.raises(UnboundSubjectError):
+        await agent.run("Hi", subjects=[ALICE, BOB])
+
+
+async def test_nodes_of_ones_own_see_the_run() -> None:
+    """An async function is a node; what it gives is the next one's text."""
+    seen: list[object] = []
+
+    async def shout(context: AgentContext, text: str) -> str:
+        seen.extend([context.text, context.subjects, context.usage.calls])
+        seen.extend(fact.value for fact in await context.memory.current(THEME))
+        report = await context.memory.load_facts_to_agent(context.messages, THEME)
+        seen.append(len(report.facts))
+        return text.upper()
+
+    async def judge(context: AgentContext, text: str) -> str:
+        response = await context.chat_model.respond([{"role": "user", "content": text}])
+        return response.text
+
+    model = ScriptedChatModel("answer", "verdict")
+    agent = agent_of(model, shout, node_llm_request(), judge, store=await prepared())
+
+    result = await agent.run("hello", subjects=[ALICE])
+
+    assert seen == ["hello", (ALICE,), 0, "dark", 1]
+    assert model.calls[0][-1] == {"role": "user", "content": "HELLO"}
+    assert model.calls[1] == [{"role": "user", "content": "answer"}]
+    assert result.text == "verdict"
+
+
+async def test_one_request_follows_another() -> None:
+    """What the first answered is what the second is asked; the run begins with the first."""
+    model = ScriptedChatModel("draft", "final", facts())
+    agent = agent_of(
+        model, node_llm_request(), node_llm_request(), node_save_to_memory_auto_detect_facts()
+    )
+
+    result = await agent.run("Write", subjects=[ALICE])
+
+    assert [message["content"] for message in result.messages] == [
+        *("Write", "draft", "draft", "final")
+    ]
+    assert '{"message": 0, "role": "user", "text": "Write"}' in str(model.calls[2][1]["content"])
+
+
+async def test_tools_can_be_withheld_in_a_node() -> None:
+    """The tools are offered where the strategy wants them."""
+
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    model = ScriptedChatModel("Plan.", calls(("look", {})), "Done.")
+    agent = agent_of(
+        model, node_llm_request(allow_tool_calls=False), node_llm_request(), tools=[look]
+    )
+
+    result = await agent.run("Go", subjects=[ALICE])
+
+    assert [len(tools) for tools in model.tools] == [0, 1, 1]
+    assert result.text == "Done."
+
+
+async def test_a_long_conversation_is_made_short_after_its_facts_are_saved() -> None:
+    """The last exchange stays; what went is known by its facts; the store has them too."""
+    store = InMemoryProvider()
+    history: list[Message] = [
+        {"role": "user", "content": "I like the dark theme."},
+        {"role": "assistant", "content": "Noted."},
+    ]
+    kept = {"message": 0, "quote": "dark theme", "keyword": "ide-theme", "value": "dark"}
+    language = item("Korean", "I speak Korean", message=2, keyword="languages")
+    model = ScriptedChatModel("Good.", facts(language), facts(kept))
+    agent = agent_of(
+        model,
+        node_llm_request(),
+        node_save_to_memory_auto_detect_facts(),
+        node_llm_compress_history(RetrieveFactsFromHistory(THEME)),
+        store=store,
+    )
+
+    result = await agent.run("I speak Korean.", messages=history, subjects=[ALICE])
+
+    [report] = result.reports_of(CompressionReport)
+    assert report.removed == 2
+    assert [message.get("name", message["role"]) for message in result.messages] == [
+        *("factmem_history", "user", "assistant")
+    ]
+    assert '"dark"' in str(result.messages[0]["content"])
+    assert result.usage.calls == len(model.calls) == 3
+    assert [fact.values for fact in await store.load_all(ALICE, APP)] == [("Korean",)]
+
+
+async def test_a_node_that_forgets_its_text_is_told() -> None:
+    """By name, and with what to write."""
+
+    async def forgetful(context: AgentContext, text: str) -> str:
+        return None  # type: ignore[return-value]
+
+    agent = agent_of(ScriptedChatModel(), forgetful)
+
+    with pytest.raises(TypeError, match="The node 'forgetful' of the strategy 'test' gave no text"):
+        await agent.run("Hi", subjects=[ALICE])
+
+
+def test_a_strategy_without_nodes_is_refused() -> None:
+    """It would give the user his own words back."""
+    with pytest.raises(ValueError, match="The strategy 'empty' has no nodes"):
+        Strategy("empty", [])
+
+
+def test_a_strategy_is_a_value() -> None:
+    """Two of the same nodes are equal; it shows its name."""
+    ask = node_llm_request()
+
+    assert Strategy("a", [ask]) == Strategy("a", (ask,))
+    assert Strategy("a", [ask]) != Strategy("b", [ask])
+    assert "'a'" in repr(Strategy("a", [ask]))
+
+
+async def test_a_subject_that_is_bound_already_stays_so() -> None:
+    """A node can name somebody else than the run does."""
+    store = await prepared()
+    model = ScriptedChatModel("Hello.")
+    agent = agent_of(
+        model, node_load_from_memory([THEME], subjects=[BOB]), node_llm_request(), store=store
+    )
+
+    await agent.run("Hi", subjects=[ALICE])
+
+    assert '"light"' in memory_texts(model.calls[0])[0]

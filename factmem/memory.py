@@ -1,6 +1,6 @@
 """The memory of an agent: facts into its prompt, facts out of its chats."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import copy
 from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
@@ -25,6 +25,7 @@ from factmem.origin import FactOrigin, origin_of
 from factmem.prompts import question_about
 from factmem.provider import AgentMemoryProvider, TimeProvider
 from factmem.reach import Reach, check_distinct
+from factmem.remembering import PendingTexts, RemembersText
 from factmem.resolution import Resolution
 from factmem.saving import FactDetector
 from factmem.scopes import MemoryScopesProfile, ScopeChoice
@@ -42,7 +43,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class AgentMemory:
+class AgentMemory(RemembersText):
     """Puts what is known into chats, and saves what chats state.
 
     A chat is a `list` of OpenAI chat-completions message dicts. It is changed in place, and only
@@ -83,6 +84,7 @@ class AgentMemory:
         self._chat_model = chat_model
         self._concepts = _by_keyword(concepts)
         self._clock = clock
+        self._pending = PendingTexts()
         self._reach = Reach(subjects, scopes)
         self._message = MemoryMessage(self._reach.subjects, max_tokens, token_counter)
         self._connect(provider)
@@ -332,21 +334,15 @@ class AgentMemory:
             StorageError: A place could not be read, or one was not written; what was written
                 before stays.
         """
-        places = self._reach.writable_places(
-            None if subjects is None else tuple(subjects), None if scopes is None else tuple(scopes)
-        )
-        check_distinct(places)
-        chat_model = self._model()
-        declared = self._concepts | _by_keyword(concepts)
-        report, _ = await self._detector.detect(
-            chat_model,
+        _, detect = self._detection_in(
             Transcript(messages, trust=trust, since=since),
-            places,
-            declared=list(declared.values()),
-            conversation=conversation,
+            None if subjects is None else tuple(subjects),
+            None if scopes is None else tuple(scopes),
+            conversation,
+            concepts=concepts,
             dry_run=dry_run,
         )
-        return report
+        return await detect()
 
     async def why(
         self,
@@ -363,6 +359,35 @@ class AgentMemory:
             UnboundSubjectError: A subject is per entity and names none.
         """
         return await origin_of(fact, self._places(subjects, scopes), self._provider)
+
+    def _detection_in(
+        self,
+        transcript: Transcript,
+        subjects: Sequence[MemorySubject] | None,
+        scopes: Sequence[ScopeChoice] | None,
+        conversation: str | None,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        dry_run: bool = False,
+    ) -> tuple[list[Place], Callable[[], Awaitable[DetectionReport]]]:
+        """Return where a detection may write, and the detection; raise what forbids it."""
+        places = self._reach.writable_places(subjects, scopes)
+        check_distinct(places)
+        chat_model = self._model()
+        declared = list((self._concepts | _by_keyword(concepts)).values())
+
+        async def detect() -> DetectionReport:
+            report, _ = await self._detector.detect(
+                chat_model,
+                transcript,
+                places,
+                declared=declared,
+                conversation=conversation,
+                dry_run=dry_run,
+            )
+            return report
+
+        return places, detect
 
     def _places(
         self, subjects: Iterable[MemorySubject] | None, scopes: Iterable[ScopeChoice] | None

@@ -48,6 +48,8 @@ class Transcript:
         trust: Who besides the user is believed.
         since: The index in `messages` of the first one that may be cited; earlier ones are
             context.
+        written_by: Who wrote the messages that may be cited, where that is not whom their role
+            says: a document that somebody handed in.
 
     Raises:
         TypeError: A message is no dict.
@@ -60,6 +62,7 @@ class Transcript:
         *,
         trust: Iterable[SourceKind] = (),
         since: int = 0,
+        written_by: SourceKind | None = None,
     ) -> None:
         trusted = {SourceKind.USER, *map(SourceKind, trust)}
         if beyond := trusted - set(_KINDS.values()):
@@ -82,7 +85,7 @@ class Transcript:
             if kind is None or not text.strip():
                 continue
             if is_trusted and index >= since:
-                self._kinds[number] = kind
+                self._kinds[number] = written_by or kind
                 self._texts[number] = text
             if is_trusted or kind is SourceKind.ASSISTANT:
                 self._shown.append((number, kind.value, text))

@@ -29,14 +29,15 @@ LEVELS: list[list[str]] = [
     ],
     [
         *("history", "prompts", "rendering", "loading", "origin", "reach", "detection", "views"),
+        "background",
         *("storage.simple", "storage.encrypted", "storage._keys", "storage"),
         *("llm.openai", "llm.extraction", "llm", "embedding.*", "embedding"),
     ],
     [
         *("providers.*", "providers", "bundle", "koog"),
-        *("saving", "memory_message", "compression", "contents"),
+        *("saving", "memory_message", "compression", "contents", "remembering"),
     ],
-    ["memory", "background"],
+    ["memory"],
     ["context"],
     ["tools", "tool_loop", "features"],
     ["nodes", "memory_feature"],

@@ -1,0 +1,255 @@
+"""Free text becomes facts, at once or in the background of an open memory."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from typing_extensions import TypeForm, TypeVar
+
+from factmem.errors import ChatModelError, MemoryAccessError
+from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
+from factmem.models import FactSource, SourceKind
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.memory.world import AGENT, ALICE, PRODUCT, THEME, USER, item, memory_of
+
+T = TypeVar("T")
+
+BOB = USER.of("bob")
+TEXT = "I prefer the dark theme."
+LIGHT = {"facts": [item(value="light", quote="light theme")]}
+DARK = {"facts": [item()]}
+
+
+class SlowModel:
+    """Answers when it is let go; `asked` is set once it was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._inner = ScriptedChatModel(*answers)
+        self.asked = anyio.Event()
+        self.go = anyio.Event()
+
+    @property
+    def calls(self) -> int:
+        return len(self._inner.calls)
+
+    async def respond(
+        self, messages: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+    ) -> ChatResponse:
+        raise NotImplementedError
+
+    async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
+        self.asked.set()
+        await self.go.wait()
+        return await self._inner.extract(messages, output_type)
+
+
+async def _themes(store: InMemoryProvider, subject: Any = ALICE) -> list[str]:
+    return [fact.value for fact in await store.load(THEME, subject, AGENT)]
+
+
+async def test_a_text_becomes_facts_with_one_call() -> None:
+    """With a quote of the text, and the application's name for it."""
+    store, model = InMemoryProvider(), ScriptedChatModel(DARK)
+
+    report = await memory_of(store, model).remember(TEXT, source="ticket-7")
+
+    (fact,) = await store.load(THEME, ALICE, AGENT)
+    assert [placed.fact.id for placed in report.saved] == [fact.id]
+    assert fact.source == FactSource(SourceKind.USER, "ticket-7", 0, "dark theme")
+    assert len(model.calls) == 1
+
+
+async def test_a_document_stays_a_document() -> None:
+    """Who wrote it is noted as it is told, and can be forgotten by that."""
+    store = InMemoryProvider()
+    source = FactSource(SourceKind.DOCUMENT, "handbook.pdf")
+
+    await memory_of(store, ScriptedChatModel(DARK)).remember(TEXT, source=source)
+
+    (fact,) = await store.load(THEME, ALICE, AGENT)
+    assert fact.source is not None
+    assert fact.source.kind is SourceKind.DOCUMENT
+    assert await store.forget(ALICE, AGENT, source=source) == 1
+
+
+async def test_many_texts_take_one_call() -> None:
+    """The later one wins, and each fact names its text by position."""
+    store = InMemoryProvider()
+    answer = {"facts": [item(), item(value="light", quote="light theme", message=1)]}
+    model = ScriptedChatModel(answer)
+
+    await memory_of(store, model).remember_many([TEXT, "Now I prefer the light theme."])
+
+    (fact,) = await store.load(THEME, ALICE, AGENT)
+    assert fact.value == "light"
+    assert fact.source is not None
+    assert fact.source.message == 1
+    assert len(model.calls) == 1
+
+
+async def test_subject_and_scope_can_be_named() -> None:
+    """The text concerns them, and nobody else."""
+    store = InMemoryProvider()
+    memory = memory_of(store, ScriptedChatModel({"facts": [item(scope="product")]}))
+
+    await memory.remember(TEXT, subject=BOB, scope=PRODUCT)
+
+    assert [str(info.place) for info in await store.places()] == ["product/my-app user(bob)"]
+
+
+async def test_without_words_no_model_is_asked() -> None:
+    """An empty text states nothing."""
+    model = ScriptedChatModel()
+
+    report = await memory_of(model=model).remember("  ")
+
+    assert (report.saved, report.usage.calls, model.calls) == ([], 0, [])
+
+
+@pytest.mark.parametrize("wait", [True, False])
+async def test_what_cannot_work_fails_at_once(wait: bool) -> None:
+    """In the background too: nobody learns of it when it is too late."""
+    async with memory_of() as memory:
+        with pytest.raises(ValueError, match="chat_model"):
+            await (memory.remember(TEXT) if wait else memory.remember(TEXT, wait=False))
+    model = ScriptedChatModel()
+    async with memory_of(model=model) as memory:
+        view = memory.view(subjects=[ALICE], read_only=True)
+        with pytest.raises(MemoryAccessError):
+            await (view.remember(TEXT) if wait else view.remember(TEXT, wait=False))
+        wrong: Any = 7
+        with pytest.raises(TypeError, match="not int"):
+            await (memory.remember(wrong) if wait else memory.remember(wrong, wait=False))
+        with pytest.raises(TypeError, match="call remember"):
+            await memory.remember_many(TEXT)
+    assert model.calls == []
+
+
+async def test_a_closed_memory_queues_nothing() -> None:
+    """What would be lost at the end of the program is refused instead."""
+    memory = memory_of(model=ScriptedChatModel())
+
+    with pytest.raises(RuntimeError, match="open the memory"):
+        await memory.remember(TEXT, wait=False)
+    async with memory:
+        pass
+    with pytest.raises(RuntimeError, match="open the memory"):
+        await memory.remember(TEXT, wait=False)
+
+
+async def test_flush_waits_for_the_text() -> None:
+    """`remember` returns before the model has answered, `flush` after the facts are saved."""
+    store, model = InMemoryProvider(), SlowModel(DARK)
+
+    async with memory_of(store, model) as memory:  # type: ignore[arg-type]
+        await memory.remember(TEXT, wait=False)
+        await model.asked.wait()
+        assert await _themes(store) == []
+        model.go.set()
+        await memory.flush()
+        assert await _themes(store) == ["dark"]
+
+
+async def test_texts_about_one_subject_keep_their_order() -> None:
+    """The newest text has the last word, however long the first one takes."""
+    store, model = InMemoryProvider(), SlowModel(DARK, LIGHT)
+
+    async with memory_of(store, model) as memory:  # type: ignore[arg-type]
+        await memory.remember(TEXT, wait=False)
+        await memory.remember("Make that the light theme.", wait=False)
+        await model.asked.wait()
+        model.go.set()
+
+    assert await _themes(store) == ["light"]
+    assert model.calls == 2
+
+
+async def test_a_failure_is_raised_once() -> None:
+    """By `flush`, and the texts after it are looked at all the same."""
+    store = InMemoryProvider()
+    model = ScriptedChatModel(ChatModelError("down"), DARK)
+
+    async with memory_of(store, model) as memory:
+        await memory.remember(TEXT, wait=False)
+        await memory.remember(TEXT, wait=False)
+        with pytest.raises(ExceptionGroup) as caught:
+            await memory.flush()
+        await memory.aclose()
+
+    assert [type(each) for each in caught.value.exceptions] == [ChatModelError]
+    assert await _themes(store) == ["dark"]
+
+
+async def test_a_failure_at_the_end_is_not_swallowed() -> None:
+    """The block raises it; beside another error it is told in a note."""
+    with pytest.raises(ExceptionGroup, match="1 texts"):
+        async with memory_of(model=ScriptedChatModel(ChatModelError("down"))) as memory:
+            await memory.remember(TEXT, wait=False)
+
+    async def break_off() -> None:
+        async with memory_of(model=ScriptedChatModel(ChatModelError("down"))) as memory:
+            await memory.remember(TEXT, wait=False)
+            raise KeyError
+
+    with pytest.raises(KeyError) as caught:
+        await break_off()
+    assert "could not be looked at" in caught.value.__notes__[0]
+
+
+async def test_a_cancelled_block_leaves_nothing_running() -> None:
+    """Nothing is saved later, and nobody who waits for it waits forever."""
+    store, model = InMemoryProvider(), SlowModel(DARK)
+
+    with anyio.CancelScope() as scope:
+        async with memory_of(store, model) as memory:  # type: ignore[arg-type]
+            await memory.remember(TEXT, wait=False)
+            await model.asked.wait()
+            scope.cancel()
+            await checkpoint()
+    model.go.set()
+    await memory.flush()
+
+    assert scope.cancelled_caught
+    assert await _themes(store) == []
+
+
+async def test_a_view_waits_for_its_own_texts() -> None:
+    """Bob's request does not wait for Alice's text, nor learn that it failed."""
+    store, model = InMemoryProvider(), SlowModel(ChatModelError("down"))
+
+    async def serve() -> None:
+        async with memory_of(store, model) as memory:  # type: ignore[arg-type]
+            alice, bob = memory.view(subjects=[ALICE]), memory.view(subjects=[BOB])
+            await alice.remember(TEXT, wait=False)
+            await model.asked.wait()
+            await bob.flush()
+            model.go.set()
+            await bob.flush()
+
+    with pytest.raises(ExceptionGroup, match="1 texts"):
+        await serve()
+
+
+async def test_the_texts_of_a_view_end_with_the_memory() -> None:
+    """A view of one request is gone before the model has answered, and nothing is lost."""
+    store, model = InMemoryProvider(), SlowModel(DARK)
+
+    async with memory_of(store, model) as memory:  # type: ignore[arg-type]
+        await memory.view(subjects=[ALICE]).remember(TEXT, wait=False)
+        await model.asked.wait()
+        model.go.set()
+
+    assert await _themes(store) == ["dark"]
+
+
+async def test_one_block_opens_one_memory() -> None:
+    """Neither a view nor an open memory is opened."""
+    async with memory_of() as memory:
+        with pytest.raises(RuntimeError, match="open already"):
+            await memory.__aenter__()
+        with pytest.raises(RuntimeError, match="A view is not opened"):
+            async with memory.view(subjects=[ALICE]):
+                pass

@@ -1,0 +1,143 @@
+"""An embedder for every service that LiteLLM speaks to.
+
+Azure, Bedrock, Cohere, Gemini, Hugging Face, Jina, Mistral, Vertex, Voyage, WatsonX and more. The
+`litellm` package (`pip install 'factmem[litellm]'`) is imported on the first call.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from anyio import to_thread
+
+from factmem.embedding._vectors import batches, checked_dimensions, checked_name, checked_vectors
+from factmem.errors import EmbeddingError, MissingExtraError
+
+__all__ = ["LiteLLMEmbedder"]
+
+_LONGEST_REQUEST = 100_000
+"""Characters in one request: below the limits of the services whose limits are the narrowest."""
+
+
+class LiteLLMEmbedder:
+    """An embedding model by the name that LiteLLM has for it: "voyage/voyage-3.5".
+
+        embedder = LiteLLMEmbedder(
+            "cohere/embed-multilingual-v3.0",
+            document_options={"input_type": "search_document"},
+            query_options={"input_type": "search_query"},
+        )
+
+    Credentials are LiteLLM's affair: options, or the environment variables that its documentation
+    names for each service. Calls run in worker threads, so that trio is served too; when one is
+    cancelled its request runs on to its end, and what it gives is dropped. Any number of tasks,
+    threads and event loops may use an instance at once.
+
+    Args:
+        model: The name of the model, the service before it.
+        dimensions: Asks for vectors of so many numbers, which some models can; also checked. If
+            not given it is what the model gives.
+        options: What is passed to `litellm.embedding` besides: `api_key`, `api_base`, `timeout`,
+            `num_retries` and the like.
+        document_options: The same, for texts that are to be found only.
+        query_options: The same, for questions only.
+        batch_size: How many texts one request holds at most; Cohere takes 96.
+
+    Raises:
+        ValueError: A name that is empty, or a number that is not positive.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        dimensions: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        document_options: Mapping[str, Any] | None = None,
+        query_options: Mapping[str, Any] | None = None,
+        batch_size: int = 96,
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError("batch_size must be 1 or more")
+        self._model = checked_name(model)
+        self._dimensions = checked_dimensions(dimensions)
+        shared: dict[str, Any] = dict(options or {})
+        if dimensions is not None:
+            shared["dimensions"] = dimensions
+        self._for_documents: dict[str, Any] = {**shared, **(document_options or {})}
+        self._for_queries: dict[str, Any] = {**shared, **(query_options or {})}
+        self._batch_size = batch_size
+
+    def __repr__(self) -> str:
+        return f"LiteLLMEmbedder({self._model!r})"
+
+    @property
+    def model(self) -> str:
+        """See `Embedder.model`."""
+        return self._model
+
+    @property
+    def dimensions(self) -> int | None:
+        """See `Embedder.dimensions`."""
+        return self._dimensions
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """See `Embedder.embed`. One request for each batch, one after the other.
+
+        Raises:
+            EmbeddingError: The service refused, failed, could not be reached, or gave no vectors.
+            MissingExtraError: `litellm` is not installed.
+        """
+        return await self._embed(texts, self._for_documents)
+
+    async def embed_queries(self, queries: Sequence[str]) -> Sequence[Sequence[float]]:
+        """See `QueryEmbedder.embed_queries`."""
+        return await self._embed(queries, self._for_queries)
+
+    async def _embed(
+        self, texts: Sequence[str], options: Mapping[str, Any]
+    ) -> Sequence[Sequence[float]]:
+        vectors: list[Sequence[float]] = []
+        for batch in batches(texts, most=self._batch_size, characters=_LONGEST_REQUEST):
+            given = await to_thread.run_sync(
+                self._request, list(batch), options, abandon_on_cancel=True
+            )
+            checked = checked_vectors(
+                given, count=len(batch), dimensions=self._dimensions, model=self._model
+            )
+            self._dimensions = len(checked[0])
+            vectors += checked
+        return vectors
+
+    def _request(self, batch: list[str], options: Mapping[str, Any]) -> object:
+        try:
+            litellm: Any = import_module("litellm")
+        except ImportError as exc:
+            raise MissingExtraError(
+                "Embedding by LiteLLM needs its package: pip install 'factmem[litellm]'"
+            ) from exc
+        try:
+            answer = litellm.embedding(model=self._model, input=batch, **options)
+        except Exception as exc:  # noqa: BLE001 - each service has errors of its own
+            # Their texts may repeat what was sent, so that the cause is not shown.
+            status = getattr(exc, "status_code", None)
+            raise EmbeddingError(
+                f"{self._model!r} could not be asked through LiteLLM ({type(exc).__name__}): check "
+                f"the model's name, its credentials and the network",
+                status=status if isinstance(status, int) else None,
+            ) from None
+        return self._vectors(answer)
+
+    def _vectors(self, answer: Any) -> object:
+        try:
+            return [_member(item, "embedding") for item in answer.data]
+        except (TypeError, AttributeError, KeyError):
+            raise EmbeddingError(
+                f"{self._model!r} gave an answer that holds no embeddings"
+            ) from None
+
+
+def _member(item: Any, name: str) -> object:
+    """Return a member of what is a dict for some services and an object for others."""
+    found: object = item[name] if isinstance(item, Mapping) else getattr(item, name)
+    return found

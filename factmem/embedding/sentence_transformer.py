@@ -1,0 +1,138 @@
+"""An embedder that runs on this machine, by the `sentence-transformers` package.
+
+`pip install 'factmem[sentence-transformers]'` brings it, PyTorch included. It is imported on the
+first call.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+from anyio import to_thread
+
+from factmem.embedding._vectors import checked_dimensions, checked_name, checked_vectors
+from factmem.errors import EmbeddingError, MissingExtraError
+
+__all__ = ["SentenceTransformerEmbedder", "TransformerModel"]
+
+
+class TransformerModel(Protocol):
+    """What is asked of a `SentenceTransformer`.
+
+    Its `encode_query` and `encode_document`, which came with version 5, are used where it has them.
+    """
+
+    def encode(self, sentences: list[str], **options: Any) -> Any:
+        """Return one row of numbers for each sentence."""
+        ...
+
+
+class SentenceTransformerEmbedder:
+    """A model of the Sentence Transformers kind, run in a worker thread.
+
+        embedder = SentenceTransformerEmbedder("all-MiniLM-L6-v2")
+
+    The model is loaded on the first call, which downloads it if the machine does not have it yet;
+    `options={"local_files_only": True}` forbids that. One call computes at a time, and the others
+    wait; any number of tasks, threads and event loops may use an instance. When a call is
+    cancelled it runs on to its end, and what it gives is dropped.
+
+    Args:
+        model: The model's name or folder.
+        options: What is passed to `SentenceTransformer` besides: `device`, `cache_folder`,
+            `revision` and the like.
+        loaded: A model that is loaded already, instead of one that is loaded by its name; `model`
+            is then the name that its vectors are kept under.
+        dimensions: How many numbers a vector has, to be checked; what the model gives if not given.
+        batch_size: How many texts are computed at once.
+
+    Raises:
+        ValueError: A name that is empty, a number that is not positive, or `options` for a model
+            that is loaded already.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        options: Mapping[str, Any] | None = None,
+        loaded: TransformerModel | None = None,
+        dimensions: int | None = None,
+        batch_size: int = 32,
+    ) -> None:
+        if loaded is not None and options:
+            raise ValueError("the model is loaded already: give its options where it is loaded")
+        if batch_size < 1:
+            raise ValueError("batch_size must be 1 or more")
+        self._model = checked_name(model)
+        self._options = dict(options or {})
+        self._loaded = loaded
+        self._dimensions = checked_dimensions(dimensions)
+        self._batch_size = batch_size
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"SentenceTransformerEmbedder({self._model!r})"
+
+    @property
+    def model(self) -> str:
+        """See `Embedder.model`."""
+        return self._model
+
+    @property
+    def dimensions(self) -> int | None:
+        """See `Embedder.dimensions`."""
+        return self._dimensions
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """See `Embedder.embed`.
+
+        Raises:
+            EmbeddingError: The model could not be loaded, or failed.
+            MissingExtraError: `sentence-transformers` is not installed.
+        """
+        return await self._embed(texts, "encode_document")
+
+    async def embed_queries(self, queries: Sequence[str]) -> Sequence[Sequence[float]]:
+        """See `QueryEmbedder.embed_queries`."""
+        return await self._embed(queries, "encode_query")
+
+    async def _embed(self, texts: Sequence[str], method: str) -> Sequence[Sequence[float]]:
+        if not texts:
+            return []
+        given = await to_thread.run_sync(self._encoded, list(texts), method, abandon_on_cancel=True)
+        vectors = checked_vectors(
+            given, count=len(texts), dimensions=self._dimensions, model=self._model
+        )
+        self._dimensions = len(vectors[0])
+        return vectors
+
+    def _encoded(self, texts: list[str], method: str) -> object:
+        with self._lock:
+            try:
+                if self._loaded is None:
+                    self._loaded = self._load()
+                encode = getattr(self._loaded, method, self._loaded.encode)
+                encoded: object = encode(
+                    texts, batch_size=self._batch_size, show_progress_bar=False
+                )
+            except MissingExtraError:
+                raise
+            except Exception as exc:
+                raise EmbeddingError(
+                    f"{self._model!r} could not be loaded or run ({type(exc).__name__}): check "
+                    f"its name, the options, and what the machine has of it"
+                ) from exc
+        return encoded
+
+    def _load(self) -> TransformerModel:
+        try:
+            package: Any = import_module("sentence_transformers")
+        except ImportError as exc:
+            raise MissingExtraError(
+                "Embedding on this machine needs sentence-transformers: "
+                "pip install 'factmem[sentence-transformers]'"
+            ) from exc
+        model: TransformerModel = package.SentenceTransformer(self._model, **self._options)
+        return model

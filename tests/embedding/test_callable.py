@@ -1,0 +1,167 @@
+"""Any function from texts to vectors is an embedder."""
+
+import threading
+from array import array
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+
+from factmem.embedding.base import Embedder, QueryEmbedder
+from factmem.embedding.callable import CallableEmbedder
+from factmem.errors import EmbeddingError
+
+
+def lengths(texts: list[str]) -> list[list[float]]:
+    return [[float(len(text)), 1.0] for text in texts]
+
+
+async def lengths_awaited(texts: list[str]) -> list[list[float]]:
+    await anyio.lowlevel.checkpoint()
+    return lengths(texts)
+
+
+class Awaited:
+    async def __call__(self, texts: list[str]) -> list[list[float]]:
+        return await lengths_awaited(texts)
+
+
+class Plain:
+    def __call__(self, texts: list[str]) -> list[list[float]]:
+        return lengths(texts)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lengths,
+        lengths_awaited,
+        Awaited(),
+        Plain(),
+        partial(lengths),
+        partial(lengths_awaited),
+        lambda texts: lengths_awaited(texts),  # noqa: PLW0108 - no coroutine function
+    ],
+    ids=["plain", "awaited", "awaiting object", "object", "partial", "partial awaited", "lambda"],
+)
+async def test_any_function_will_do(function: Any) -> None:
+    """Plain or awaited, bare or wrapped."""
+    embedder = CallableEmbedder(function, model="lengths")
+
+    vectors = await embedder.embed(("a", "bb"))
+
+    assert [list(each) for each in vectors] == [[1, 1], [2, 1]]
+    assert (embedder.model, embedder.dimensions) == ("lengths", 2)
+    assert isinstance(embedder, Embedder)
+    assert repr(embedder) == "CallableEmbedder(model='lengths')"
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        [[1, 2], [3, 4]],
+        ((1.0, 2.0), (3.0, 4.0)),
+        [array("d", [1, 2]), array("f", [3, 4])],
+        np.array([[1, 2], [3, 4]], np.float16),
+        [np.array([1.0, 2.0]), np.array([3.0, 4.0])],
+    ],
+    ids=["lists", "tuples", "arrays", "matrix", "rows"],
+)
+async def test_any_form_of_vector_will_do(vectors: Any) -> None:
+    """As libraries give them."""
+    found = await CallableEmbedder(lambda _: vectors, model="test").embed(["a", "b"])
+
+    assert [list(each) for each in found] == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("vectors", [None, "ab", 3, [1.0, 2.0], [[1.0], "a"], [[1.0], [None]], {}])
+async def test_what_is_no_list_of_vectors_is_refused(vectors: Any) -> None:
+    """With the name of the model, and nothing of what was given."""
+    with pytest.raises(EmbeddingError, match=r"^'test' gave"):
+        await CallableEmbedder(lambda _: vectors, model="test").embed(["a", "b"])
+
+
+async def test_a_plain_function_does_not_block_the_loop() -> None:
+    """It runs in another thread, and tasks go on meanwhile."""
+    is_running, may_end = threading.Event(), threading.Event()
+    threads: set[int] = set()
+
+    def slow(texts: list[str]) -> list[list[float]]:
+        threads.add(threading.get_ident())
+        is_running.set()
+        assert may_end.wait(10)
+        return lengths(texts)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(CallableEmbedder(slow, model="slow").embed, ["a"])
+        while not is_running.is_set():
+            await anyio.lowlevel.checkpoint()
+        may_end.set()
+
+    assert threading.get_ident() not in threads
+
+
+async def test_a_failure_is_told_with_its_cause() -> None:
+    """Whatever the function raises."""
+
+    def fail(texts: list[str]) -> list[list[float]]:
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(EmbeddingError, match="for 'test' raised RuntimeError") as caught:
+        await CallableEmbedder(fail, model="test").embed(["a"])
+
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+async def test_an_embedding_error_passes_as_it_is() -> None:
+    """Whoever raises the right one has said all that is to be said."""
+    error = EmbeddingError("the quota is used up", status=429)
+
+    async def fail(texts: list[str]) -> list[list[float]]:
+        raise error
+
+    with pytest.raises(EmbeddingError) as caught:
+        await CallableEmbedder(fail, model="test").embed(["a"])
+
+    assert caught.value is error
+
+
+async def test_questions_may_have_a_function_of_their_own() -> None:
+    """Without one they are texts like others."""
+    plain = CallableEmbedder(lengths, model="test")
+    split = CallableEmbedder(lengths, queries=lambda texts: [[0.0, 9.0] for _ in texts], model="t")
+
+    assert isinstance(plain, QueryEmbedder)
+    assert [list(each) for each in await plain.embed_queries(["abc"])] == [[3, 1]]
+    assert [list(each) for each in await split.embed_queries(["abc"])] == [[0, 9]]
+    assert [list(each) for each in await split.embed(["abc"])] == [[3, 1]]
+
+
+async def test_dimensions_are_checked() -> None:
+    """Those that were given, and those that were learnt."""
+    calls: list[Sequence[str]] = []
+
+    def growing(texts: list[str]) -> list[list[float]]:
+        calls.append(texts)
+        return [[1.0] * len(calls) for _ in texts]
+
+    with pytest.raises(EmbeddingError, match="1 dimensions where 2 were expected"):
+        await CallableEmbedder(growing, model="test", dimensions=2).embed(["a"])
+    learning = CallableEmbedder(growing, model="test")
+    await learning.embed(["a"])
+    with pytest.raises(EmbeddingError, match="3 dimensions where 2 were expected"):
+        await learning.embed(["a"])
+
+
+async def test_no_texts_are_no_call() -> None:
+    """The function is left alone."""
+    assert await CallableEmbedder(lambda _: 1 / 0, model="test").embed([]) == []  # type: ignore[arg-type,return-value]
+
+
+def test_a_name_is_needed() -> None:
+    """Vectors are kept under it."""
+    with pytest.raises(ValueError, match="model is empty"):
+        CallableEmbedder(lengths, model="")

@@ -1,0 +1,301 @@
+"""Vectors from an endpoint: in order, in batches, checked, and without a text in any error."""
+
+import json
+import subprocess
+import sys
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeAlias
+
+import httpx2
+import pytest
+from openai import AsyncOpenAI
+
+from factmem.embedding.base import Embedder, QueryEmbedder
+from factmem.embedding.openai import OpenAIEmbedder
+from factmem.errors import EmbeddingError
+
+KEY = "sk-never-to-be-seen-in-an-error"
+SECRET = "the safe opens with 4711 and a knock on the door"
+
+Answer: TypeAlias = Callable[[dict[str, Any]], httpx2.Response]
+Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[OpenAIEmbedder]]
+
+
+class Endpoint:
+    """Answers requests by a function, and keeps them."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self._answer = answer
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        assert request.url.path == "/v1/embeddings"
+        body: dict[str, Any] = json.loads(request.content)
+        self.requests.append(body)
+        return self._answer(body)
+
+    @asynccontextmanager
+    async def embedder(self, **options: Any) -> AsyncIterator[OpenAIEmbedder]:
+        transport = httpx2.MockTransport(self)
+        async with AsyncOpenAI(
+            api_key=KEY,
+            base_url="http://endpoint/v1",
+            max_retries=0,
+            http_client=httpx2.AsyncClient(transport=transport),
+        ) as client:
+            yield OpenAIEmbedder("test-model", client=client, **options)
+
+
+def vector(text: str) -> list[float]:
+    return [float(len(text)), 0.5, -1.0]
+
+
+def given(vectors: list[Any], **item: Any) -> httpx2.Response:
+    data = [
+        {"object": "embedding", "index": at, "embedding": each, **item}
+        for at, each in enumerate(vectors)
+    ]
+    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    return httpx2.Response(
+        200, json={"object": "list", "model": "test-model", "data": data, "usage": usage}
+    )
+
+
+def right(body: dict[str, Any]) -> httpx2.Response:
+    return given([vector(text) for text in body["input"]])
+
+
+async def test_vectors_come_in_the_order_of_the_texts() -> None:
+    """And the request asks for plain numbers, which every endpoint can give."""
+    endpoint = Endpoint(right)
+
+    async with endpoint.embedder() as embedder:
+        vectors = await embedder.embed(["a", "bbb"])
+
+    assert [list(each) for each in vectors] == [[1, 0.5, -1], [3, 0.5, -1]]
+    assert endpoint.requests == [
+        {"model": "test-model", "input": ["a", "bbb"], "encoding_format": "float"}
+    ]
+    assert (embedder.model, embedder.dimensions) == ("test-model", 3)
+    assert isinstance(embedder, Embedder)
+    assert not isinstance(embedder, QueryEmbedder)
+
+
+async def test_numbers_of_the_answer_count_and_not_its_order() -> None:
+    """An endpoint that works on texts side by side may give the last one first."""
+
+    def reverse(body: dict[str, Any]) -> httpx2.Response:
+        answer = json.loads(right(body).content)
+        answer["data"].reverse()
+        return httpx2.Response(200, json=answer)
+
+    async with Endpoint(reverse).embedder() as embedder:
+        vectors = await embedder.embed(["a", "bb", "ccc"])
+
+    assert [each[0] for each in vectors] == [1, 2, 3]
+
+
+async def test_an_answer_without_numbers_is_taken_in_its_order() -> None:
+    """Some servers leave them out."""
+
+    def bare(body: dict[str, Any]) -> httpx2.Response:
+        return httpx2.Response(
+            200, json={"data": [{"embedding": vector(text)} for text in body["input"]]}
+        )
+
+    async with Endpoint(bare).embedder() as embedder:
+        vectors = await embedder.embed(["a", "bb"])
+
+    assert [each[0] for each in vectors] == [1, 2]
+
+
+async def test_many_texts_are_several_requests() -> None:
+    """Each text is sent once; long ones make a request of their own."""
+    endpoint = Endpoint(right)
+
+    async with endpoint.embedder(batch_size=2) as embedder:
+        vectors = await embedder.embed([*"abcde", "x" * 150_000, "y" * 150_000])
+
+    sent = [[len(text) for text in body["input"]] for body in endpoint.requests]
+    assert sent == [[1, 1], [1, 1], [1, 150_000], [150_000]]
+    assert len(vectors) == 7
+
+
+async def test_no_texts_are_no_request() -> None:
+    """Nothing is asked, nothing comes back."""
+    endpoint = Endpoint(right)
+
+    async with endpoint.embedder() as embedder:
+        assert await embedder.embed([]) == []
+
+    assert endpoint.requests == []
+
+
+async def test_dimensions_are_asked_for_and_checked() -> None:
+    """An endpoint that ignores the wish is found out."""
+    endpoint = Endpoint(right)
+
+    async with endpoint.embedder(dimensions=256) as embedder:
+        with pytest.raises(EmbeddingError, match="3 dimensions where 256 were expected"):
+            await embedder.embed(["a"])
+
+    assert endpoint.requests[0]["dimensions"] == 256
+
+
+async def test_a_model_that_changes_its_dimensions_is_found_out() -> None:
+    """Also between two requests."""
+    lengths = iter([3, 4])
+
+    async with Endpoint(lambda _: given([[1.0] * next(lengths)])).embedder() as embedder:
+        await embedder.embed(["a"])
+        with pytest.raises(EmbeddingError, match="4 dimensions where 3 were expected"):
+            await embedder.embed(["b"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (given([]), "0 vectors for 1 texts|no embeddings"),
+        (given([[1.0], [2.0]]), "2 vectors for 1 texts"),
+        (given([[1.0]], index=3), "texts that were not sent"),
+        (given([None]), "no list"),
+        (given([[]]), "no list of finite numbers"),
+        (given([["a"]]), "no list of finite numbers"),
+        (given([[1e300]]), "no list of finite numbers"),
+        (given([[[1.0]]]), "no list of finite numbers"),
+        (given(["AACAPw=="]), "no list of"),
+        (httpx2.Response(200, json={"data": None}), "no embeddings"),
+        (httpx2.Response(200, json={"data": [None]}), "no list"),
+        (httpx2.Response(200, json=[]), "no embeddings"),
+        (httpx2.Response(200, text="<html>"), "no embeddings"),
+        (httpx2.Response(200, content=b'{"data": [{"embedding": [NaN], "index": 0}]}'), "finite"),
+    ],
+)
+async def test_what_is_no_vector_is_refused(answer: httpx2.Response, message: str) -> None:
+    """Nothing that cannot be compared gets as far as an index."""
+    async with Endpoint(lambda _: answer).embedder() as embedder:
+        with pytest.raises(EmbeddingError, match=message):
+            await embedder.embed(["a"])
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "check the model's name and dimensions"),
+        (401, "check api_key"),
+        (403, "what the API key may do"),
+        (404, "check the model's name and base_url"),
+        (413, "smaller batch_size"),
+        (429, "ask less often"),
+        (500, "try again later"),
+    ],
+)
+async def test_a_refusal_says_what_to_do(status: int, message: str) -> None:
+    """With the status, for those who react to it."""
+    refusal = httpx2.Response(status, json={"error": {"message": "no"}})
+    async with Endpoint(lambda _: refusal).embedder() as embedder:
+        with pytest.raises(EmbeddingError, match=message) as caught:
+            await embedder.embed(["a"])
+
+    assert caught.value.status == status
+    assert "'test-model'" in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+async def test_no_error_repeats_a_text_or_a_key(status: int) -> None:
+    """Whatever an endpoint sends back, a traceback in a log shows nothing of it."""
+
+    def echo(body: dict[str, Any]) -> httpx2.Response:
+        return httpx2.Response(status, text=f"could not embed {body['input']} with {KEY}")
+
+    async with Endpoint(echo).embedder() as embedder:
+        with pytest.raises(EmbeddingError) as caught:
+            await embedder.embed([SECRET])
+
+    told = "".join(traceback.format_exception(caught.value))
+    assert "4711" not in told
+    assert KEY not in told
+
+
+async def test_what_cannot_be_sent_is_a_mistake_of_the_caller() -> None:
+    """A lone surrogate is no text; the error does not hold it."""
+    async with Endpoint(right).embedder() as embedder:
+        with pytest.raises(ValueError, match="characters that cannot be sent") as caught:
+            await embedder.embed([SECRET + "\ud800"])
+
+    assert caught.value.__context__ is None
+
+
+async def test_an_endpoint_that_is_not_there() -> None:
+    """The client that the embedder opens for itself is closed again."""
+    async with OpenAIEmbedder(
+        "test-model", base_url="http://127.0.0.1:9/v1", api_key=KEY, max_retries=0
+    ) as embedder:
+        with pytest.raises(EmbeddingError, match="could not be reached"):
+            await embedder.embed(["a"])
+
+
+async def test_an_endpoint_that_is_silent() -> None:
+    """A time-out ends the call, the client's retries included."""
+    import anyio
+
+    async def wait(request: httpx2.Request) -> httpx2.Response:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with AsyncOpenAI(
+        api_key=KEY,
+        base_url="http://endpoint/v1",
+        http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(wait)),
+    ) as client:
+        embedder = OpenAIEmbedder("test-model", client=client, timeout=0.01)
+        with pytest.raises(EmbeddingError, match=r"did not answer within 0\.01 seconds"):
+            await embedder.embed(["a"])
+
+
+async def test_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to give."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    with pytest.raises(EmbeddingError, match="give api_key, or set OPENAI_API_KEY"):
+        await OpenAIEmbedder("test-model").embed(["a"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": " "}, "model is empty"),
+        ({"dimensions": 0}, "dimensions must be"),
+        ({"dimensions": True}, "dimensions must be"),
+        ({"batch_size": 0}, "batch_size must be"),
+        ({"timeout": 0}, "timeout must be"),
+        ({"client": object(), "api_key": KEY}, "a client was given"),
+    ],
+)
+def test_a_wrong_option_is_refused(options: dict[str, Any], message: str) -> None:
+    """Before anything is sent."""
+    with pytest.raises(ValueError, match=message):
+        OpenAIEmbedder(**{"model": "test-model", **options})
+
+
+def test_the_representation_shows_no_key() -> None:
+    """It names the model."""
+    assert repr(OpenAIEmbedder("test-model", api_key=KEY)) == "OpenAIEmbedder('test-model')"
+
+
+@pytest.mark.parametrize("module", ["openai", "litellm", "sentence_transformer", "callable"])
+def test_importing_loads_nothing(module: str) -> None:
+    """What an embedder needs waits for its first call."""
+    script = (
+        f"import sys, factmem.embedding.{module}\n"
+        "heavy = {'openai', 'litellm', 'sentence_transformers', 'numpy', 'httpx2'}\n"
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+
+    assert done.stdout == "[]\n"

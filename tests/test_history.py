@@ -246,6 +246,32 @@ def test_a_purged_save_leaves_a_stub_as_long_as_it_replaces_something() -> None:
     assert compacted(left(rest), stamp(3)) == [None, None]
 
 
+def test_what_expired_is_over_from_then_on() -> None:
+    """Not only when a later save finds it expired; and what it left needs no stub."""
+    entries: list[Entry] = [
+        entry(1, saved("a", kind="SINGLE", expires_at=stamp(3))),
+        entry(5, saved("b", kind="SINGLE", fact_id="two")),
+    ]
+
+    assert compacted(entries, stamp(4)) == [None, entries[1]]
+    assert purged(entries, Condition("k", "b"), stamp(9)) == entries
+    entries.append({"at": stamp(6), "forget": [("k", "two", 0)]})
+    assert purged(entries, Condition("k", "b"), stamp(9)) == [entries[0], None, None]
+
+
+def test_forgettings_are_understood_where_an_id_is_in_several_concepts() -> None:
+    """The other concept's values count for the positions that they took."""
+    entries: list[Entry] = [
+        entry(1, saved("x", "y", keyword="other"), saved("a")),
+        {"at": stamp(2), "forget": [("k", "one", 2)]},
+        entry(3, saved("a", fact_id="two")),
+    ]
+
+    told = history(entries, Concept("k", "Anything", FactType.MULTIPLE))
+
+    assert [one.action for one in told] == ["saved", "forgotten", "saved"]
+
+
 @pytest.mark.parametrize(
     ("second", "share"), [(0, 0.0), (2, 0.25), (3, 0.5), (5, 0.5), (6, 0.75), (99, 0.75)]
 )

@@ -1,6 +1,8 @@
-"""What a docstring in Google's style says about a function and its parameters."""
+"""What a docstring in Google's style says about a function and its parameters.
 
-import inspect
+Docstrings are given without the indentation of the code, as `inspect.getdoc` returns them.
+"""
+
 import re
 from collections.abc import Iterable
 
@@ -10,17 +12,17 @@ _HEADING = re.compile(r"(Args|Arguments|Parameters|Params):\s*")
 _ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 
 
-def summary(docstring: str | None) -> str:
+def summary(docstring: str) -> str:
     """Return the first paragraph in one line; empty where there is none."""
-    paragraph, _, _ = inspect.cleandoc(docstring or "").partition("\n\n")
+    paragraph, _, _ = docstring.partition("\n\n")
     if _HEADING.fullmatch(paragraph.partition("\n")[0]):
         return ""
     return " ".join(paragraph.split())
 
 
-def described_parameters(docstring: str | None) -> dict[str, str]:
+def described_parameters(docstring: str) -> dict[str, str]:
     """Return what the section `Args:` says, by the name of the parameter."""
-    lines = iter(inspect.cleandoc(docstring or "").split("\n"))
+    lines = iter(docstring.split("\n"))
     if not any(_HEADING.fullmatch(line) for line in lines):
         return {}
     found: dict[str, str] = {}

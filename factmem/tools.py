@@ -81,7 +81,7 @@ class Tool:
         hints = _hints(function, self._name)
         self._injected = [each for each in self._signature.parameters if _is_context(hints, each)]
         self._hidden = {*self._injected, *_preset(function)}
-        docstring = inspect.getdoc(plain)
+        docstring = inspect.getdoc(plain) or ""
         fields = self._fields(hints, described_parameters(docstring))
         self._arguments, schema = _arguments_type(fields, self._name)
         told = {"name": self._name, "description": description or summary(docstring)}

@@ -1,0 +1,74 @@
+"""What type checkers must know about agents. Checked, never run."""
+
+from typing import assert_type
+
+from factmem.agent import Agent
+from factmem.context import AgentContext, AgentResult
+from factmem.detection import DetectionReport
+from factmem.features import AgentFeature
+from factmem.llm.base import ChatModel
+from factmem.memory import AgentMemory
+from factmem.models import Concept, MemorySubject
+from factmem.nodes import Node, Strategy, node_llm_request, node_load_from_memory
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.tools import Tool
+
+THEME = Concept("ide-theme", "The IDE theme that the user prefers")
+
+
+class Journal:
+    def __init__(self, title: str, *, pages: int = 100) -> None: ...
+    async def before_model(self, context: AgentContext) -> None: ...
+    async def after_answer(self, context: AgentContext) -> None: ...
+    async def aclose(self) -> None: ...
+
+
+class Loud(AgentMemory):
+    def shout(self) -> str:
+        return ""
+
+
+async def add(a: int, b: int) -> int:
+    return a + b
+
+
+async def shout(context: AgentContext, text: str) -> str:
+    assert_type(context.memory, AgentMemory)
+    return text.upper()
+
+
+def installing(model: ChatModel) -> None:
+    agent = Agent(model, tools=[add, Tool(add, name="plus"), print])
+    memory = agent.install(
+        AgentMemory,
+        provider=InMemoryProvider(),
+        agent_name="a",
+        subjects=[MemorySubject.EVERYTHING],
+        concepts=[THEME],
+        auto_detect=True,
+        background=True,
+        max_tokens=500,
+    )
+    assert_type(memory, AgentMemory)
+    assert_type(agent.install(Loud, provider=InMemoryProvider()), Loud)
+    journal = agent.install(Journal, "Mine", pages=3)
+    assert_type(journal, Journal)
+    features: list[AgentFeature] = [journal]
+    node: Node = node_load_from_memory([THEME])
+    Agent(model, strategy=Strategy("s", [node, shout, node_llm_request()]))
+    features.clear()
+
+    # Each of these is a mistake, and both checkers say so.
+    agent.install(AgentMemory, agentName="a")  # type: ignore[call-overload]
+    agent.install(AgentMemory, provider="files")  # type: ignore[call-overload]
+    agent.install(Journal, pages=3)  # type: ignore[call-overload]
+    agent.install(str, "x")  # type: ignore[call-overload]
+
+
+async def running(agent: Agent) -> None:
+    async with agent as opened:
+        assert_type(opened, Agent)
+        result = await agent.run("Hi", subjects=[MemorySubject.EVERYTHING])
+        assert_type(result, AgentResult)
+        assert_type(result.reports_of(DetectionReport), list[DetectionReport])
+        await agent.run("Again", messages=result.messages)

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from factmem.contents import ConceptInfo, MemoryContents, MemoryTree, ResetReport
     from factmem.context import AgentContext, AgentResult, FeatureError
     from factmem.detection import DetectionReport, RejectedItem, RejectionReason
+    from factmem.events import EventListener, MemoryEvent, MemoryOperation, correlated
     from factmem.features import AgentFeature
     from factmem.koog import KoogReport, import_koog
     from factmem.llm.base import ChatModel, ChatResponse, Extraction, Usage
@@ -112,6 +113,7 @@ __all__ = [
     "EncryptedStorage",
     "Encryption",
     "ErasureReceipt",
+    "EventListener",
     "ExportReport",
     "Extraction",
     "ExtractionError",
@@ -133,7 +135,9 @@ __all__ = [
     "LocalFileMemoryProvider",
     "MemoryAccessError",
     "MemoryContents",
+    "MemoryEvent",
     "MemoryNode",
+    "MemoryOperation",
     "MemoryScope",
     "MemoryScopeType",
     "MemoryScopesProfile",
@@ -168,6 +172,7 @@ __all__ = [
     "UnboundSubjectError",
     "Usage",
     "WrongKeyError",
+    "correlated",
     "estimate_tokens",
     "export_facts",
     "import_facts",
@@ -193,6 +198,12 @@ _LATER = {
     ),
     "factmem.context": ("AgentContext", "AgentResult", "FeatureError"),
     "factmem.detection": ("DetectionReport", "RejectedItem", "RejectionReason"),
+    "factmem.events": (
+        "EventListener",
+        "MemoryEvent",
+        "MemoryOperation",
+        "correlated",
+    ),
     "factmem.features": ("AgentFeature",),
     "factmem.koog": ("KoogReport", "import_koog"),
     "factmem.llm.base": ("ChatModel", "ChatResponse", "Extraction", "Usage"),

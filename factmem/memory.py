@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 from factmem.boundary import Boundary
 from factmem.contents import MemoryContents
 from factmem.detection import DetectionReport
+from factmem.events import EventListener, MemoryEvents, MemoryOperation
 from factmem.llm.base import ChatModel
 from factmem.loading import FactReader
 from factmem.memory_message import LoadReport, MemoryMessage
@@ -21,11 +22,12 @@ from factmem.models import (
     SingleFact,
     SourceKind,
 )
+from factmem.observing import observed
 from factmem.origin import FactOrigin, origin_of
 from factmem.prompts import question_about
 from factmem.provider import AgentMemoryProvider, TimeProvider
 from factmem.reach import Reach, check_distinct
-from factmem.remembering import PendingTexts, RemembersText
+from factmem.remembering import PendingTexts, RemembersText, noted
 from factmem.resolution import Resolution
 from factmem.saving import FactDetector
 from factmem.scopes import MemoryScopesProfile, ScopeChoice
@@ -64,6 +66,9 @@ class AgentMemory(RemembersText):
         max_tokens: The most that the memory message may take; None sets no limit.
         token_counter: Counts the tokens of a text; an estimate by default, which needs no package
             and rather counts too many.
+        listeners: Who is told of every operation, those on `provider` included; see
+            `factmem.events`.
+        include_values: Whether events hold facts and queries.
 
     Raises:
         ValueError: Two of `concepts` have one keyword, or `max_tokens` has no room for a fact.
@@ -80,10 +85,13 @@ class AgentMemory(RemembersText):
         clock: TimeProvider = _now,
         max_tokens: int | None = None,
         token_counter: TokenCounter = estimate_tokens,
+        listeners: Iterable[EventListener] = (),
+        include_values: bool = False,
     ) -> None:
         self._chat_model = chat_model
         self._concepts = _by_keyword(concepts)
         self._clock = clock
+        self._events = MemoryEvents(listeners, include_values=include_values)
         self._pending = PendingTexts()
         self._reach = Reach(subjects, scopes)
         self._message = MemoryMessage(self._reach.subjects, max_tokens, token_counter)
@@ -94,7 +102,8 @@ class AgentMemory(RemembersText):
 
         A view is a copy that is connected to a provider of which less is there.
         """
-        self._provider = provider
+        self._unobserved = provider
+        self._provider = provider = observed(provider, self._events)
         self._reader = FactReader(provider, self._concepts.values())
         self._detector = FactDetector(provider, self._reader, self._clock)
 
@@ -150,7 +159,7 @@ class AgentMemory(RemembersText):
         made._reach = self._reach.narrowed(
             subjects=subjects, scopes=scopes, places=places, read_only=read_only
         )
-        made._connect(viewed(self._provider, made._reach.boundary))
+        made._connect(viewed(self._unobserved, made._reach.boundary))
         return made
 
     async def load_facts_to_agent(
@@ -266,22 +275,24 @@ class AgentMemory(RemembersText):
             ValueError: There is no chat model, the scope has no name, or `preserve_questions` is
                 set while a tool call waits for its result.
         """
-        chat_model = self._model()
-        place = self._place(subject, scope)
-        transcript = Transcript(messages, trust=trust, since=since)
         if preserve_questions and messages and messages[-1].get("tool_calls"):
             raise ValueError(
                 "preserve_questions would tear a tool call from its result: append the result first"
             )
-        report, answer = await self._detector.detect(
-            chat_model,
-            transcript,
-            [place],
-            declared=[concept],
-            is_closed=True,
-            conversation=conversation,
-            dry_run=dry_run,
-        )
+        async with self._events.operation(MemoryOperation.DETECT) as seen:
+            chat_model = self._model()
+            seen.places = [self._place(subject, scope)]
+            transcript = Transcript(messages, trust=trust, since=since)
+            report, answer = await self._detector.detect(
+                chat_model,
+                transcript,
+                seen.places,
+                declared=[concept],
+                is_closed=True,
+                conversation=conversation,
+                dry_run=dry_run,
+            )
+            noted(report, seen)
         if preserve_questions and transcript:
             history: list[Any] = messages
             question = {"role": "user", "content": question_about(concept)}
@@ -334,15 +345,16 @@ class AgentMemory(RemembersText):
             StorageError: A place could not be read, or one was not written; what was written
                 before stays.
         """
-        _, detect = self._detection_in(
-            Transcript(messages, trust=trust, since=since),
-            None if subjects is None else tuple(subjects),
-            None if scopes is None else tuple(scopes),
-            conversation,
-            concepts=concepts,
-            dry_run=dry_run,
-        )
-        return await detect()
+        async with self._events.operation(MemoryOperation.DETECT) as seen:
+            seen.places, detect = self._detection_in(
+                Transcript(messages, trust=trust, since=since),
+                None if subjects is None else tuple(subjects),
+                None if scopes is None else tuple(scopes),
+                conversation,
+                concepts=concepts,
+                dry_run=dry_run,
+            )
+            return noted(await detect(), seen)
 
     async def why(
         self,

@@ -11,11 +11,12 @@ from anyio.lowlevel import checkpoint
 from factmem.background import BackgroundWork
 from factmem.boundary import UNBOUNDED, Boundary
 from factmem.detection import DetectionReport
+from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.models import FactSource, MemorySubject, Place, SourceKind
 from factmem.scopes import ScopeChoice
 from factmem.transcript import Transcript
 
-__all__ = ["PendingTexts", "RemembersText"]
+__all__ = ["PendingTexts", "RemembersText", "noted"]
 
 
 class _Text:
@@ -142,6 +143,7 @@ class RemembersText(ABC):
     its event loop.
     """
 
+    _events: MemoryEvents
     _pending: PendingTexts
 
     @property
@@ -211,8 +213,7 @@ class RemembersText(ABC):
             ExtractionError: The model's answer could not be used. Nothing was saved.
             StorageError: A place could not be read or written.
         """
-        found = self._looking_at([text], subject, scope, source)
-        return await self._look(*found, wait=wait)
+        return await self._look([text], subject, scope, source, wait=wait)
 
     @overload
     async def remember_many(
@@ -250,8 +251,7 @@ class RemembersText(ABC):
         """
         if isinstance(texts, str):
             raise TypeError("remember_many takes several texts, and this is one: call remember")
-        found = self._looking_at(list(texts), subject, scope, source)
-        return await self._look(*found, wait=wait)
+        return await self._look(list(texts), subject, scope, source, wait=wait)
 
     async def flush(self) -> None:
         """Wait until every text that was queued before, here or in a view of it, was looked at.
@@ -321,13 +321,35 @@ class RemembersText(ABC):
 
     async def _look(
         self,
-        places: list[Place],
-        detect: Callable[[], Awaitable[DetectionReport]],
+        texts: list[str],
+        subject: MemorySubject | None,
+        scope: ScopeChoice | None,
+        source: FactSource | str | None,
         *,
         wait: bool,
     ) -> DetectionReport | None:
-        if wait:
-            return await detect()
-        self._pending.add(places, detect)
+        async with self._events.operation(MemoryOperation.REMEMBER) as seen:
+            seen.places, detect = self._looking_at(texts, subject, scope, source)
+            if wait:
+                return noted(await detect(), seen)
+            places = seen.places
+
+            async def look_later() -> None:
+                async with self._events.operation(MemoryOperation.REMEMBER, places) as later:
+                    noted(await detect(), later)
+
+            self._pending.add(places, look_later)
+            seen.is_handed_over = True
         await checkpoint()
         return None
+
+
+def noted(report: DetectionReport, seen: OperationInProgress) -> DetectionReport:
+    """Note in an operation what came of looking for facts, and return it."""
+    told = [*report.saved, *report.confirmed]
+    seen.found(placed.fact for placed in told)
+    seen.count += len(report.retracted)
+    seen.llm_calls += report.usage.calls
+    seen.input_tokens += report.usage.input_tokens
+    seen.output_tokens += report.usage.output_tokens
+    return report

@@ -24,12 +24,13 @@ LEVELS: list[list[str]] = [
     ["names", "values", "schemas", "models", "entries", "encryption", "tokens", "messages"],
     [
         *("ledger", "provider", "scopes", "resolution", "transcript", "boundary", "_*"),
+        "events",
         *("storage.base", "storage._*", "llm.base", "llm._*", "embedding.base", "embedding._*"),
         *("recall.*", "recall"),
     ],
     [
         *("history", "prompts", "rendering", "loading", "origin", "reach", "detection", "views"),
-        "background",
+        *("background", "observing"),
         *("storage.simple", "storage.encrypted", "storage._keys", "storage"),
         *("llm.openai", "llm.extraction", "llm", "embedding.*", "embedding"),
     ],

@@ -1,0 +1,222 @@
+"""A provider whose operations are told to listeners."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Self, TypeVar
+
+from factmem.entries import Entry
+from factmem.events import MemoryEvents, MemoryOperation
+from factmem.models import (
+    AnyFact,
+    Concept,
+    FactSource,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    Place,
+    SingleFact,
+)
+from factmem.provider import (
+    AgentMemoryProvider,
+    ErasureReceipt,
+    FactStore,
+    HistoryEntry,
+    PlaceInfo,
+)
+
+__all__ = ["ObservedProvider", "ObservedStore", "observed"]
+
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+
+def observed(provider: AgentMemoryProvider, events: MemoryEvents) -> AgentMemoryProvider:
+    """Return a provider that tells of what it does; the same one where nobody listens.
+
+    Of a backend that is no `FactStore`, only the four methods of `AgentMemoryProvider` are there.
+    """
+    if not events:
+        return provider
+    if isinstance(provider, FactStore):
+        return ObservedStore(provider, events)
+    return ObservedProvider(provider, events)
+
+
+class ObservedProvider:
+    """An `AgentMemoryProvider` that ends every operation in one event.
+
+    Args:
+        provider: What does the work. It stays its maker's to close.
+        events: Who is told.
+    """
+
+    def __init__(self, provider: AgentMemoryProvider, events: MemoryEvents) -> None:
+        self._provider = provider
+        self._events = events
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        """See `AgentMemoryProvider.save`."""
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.SAVE, [place]) as seen:
+            await self._provider.save(fact, subject, scope)
+            seen.found([fact])
+
+    async def load(
+        self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope
+    ) -> list[L]:
+        """See `AgentMemoryProvider.load`."""
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.LOAD, [place]) as seen:
+            facts = await self._provider.load(concept, subject, scope)
+            seen.found(facts)
+            return facts
+
+    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
+        """See `AgentMemoryProvider.load_all`."""
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.LOAD, [place]) as seen:
+            facts = await self._provider.load_all(subject, scope)
+            seen.found(facts)
+            return facts
+
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        """See `AgentMemoryProvider.load_by_description`."""
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.LOAD, [place]) as seen:
+            seen.text = description
+            facts = await self._provider.load_by_description(description, subject, scope)
+            seen.found(facts)
+            return facts
+
+
+class ObservedStore(ObservedProvider):
+    """A `FactStore` that ends every operation in one event; see `ObservedProvider`.
+
+    Args:
+        store: What does the work. Closing this closes it.
+        events: Who is told.
+    """
+
+    def __init__(self, store: FactStore, events: MemoryEvents) -> None:
+        super().__init__(store, events)
+        self._store = store
+
+    async def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None:
+        """See `FactStore.save_many`."""
+        place, given = Place(scope, subject), list(facts)
+        async with self._events.operation(MemoryOperation.SAVE, [place]) as seen:
+            await self._store.save_many(given, subject, scope)
+            seen.found(given)
+
+    async def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+    ) -> list[L]:
+        """See `FactStore.load`."""
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.LOAD, [place]) as seen:
+            facts = await self._store.load(concept, subject, scope, as_of=as_of)
+            seen.found(facts)
+            return facts
+
+    async def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+    ) -> list[AnyFact]:
+        """See `FactStore.load_all`."""
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.LOAD, [place]) as seen:
+            facts = await self._store.load_all(subject, scope, concepts=concepts, as_of=as_of)
+            seen.found(facts)
+            return facts
+
+    async def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> list[HistoryEntry]:
+        """See `FactStore.history`."""
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.HISTORY, [place]) as seen:
+            entries = await self._store.history(concept, subject, scope)
+            seen.found(entry.fact for entry in entries if entry.fact is not None)
+            return entries
+
+    async def forget(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concept: Concept[Any, Any] | None = None,
+        value: object = ...,
+        fact_id: str | None = None,
+        source: FactSource | None = None,
+        older_than: datetime | timedelta | None = None,
+        purge: bool = False,
+    ) -> int:
+        """See `FactStore.forget`."""
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.FORGET, [place]) as seen:
+            seen.count = await self._store.forget(
+                subject,
+                scope,
+                concept=concept,
+                value=value,
+                fact_id=fact_id,
+                source=source,
+                older_than=older_than,
+                purge=purge,
+            )
+            return seen.count
+
+    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
+        """See `FactStore.erase`."""
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.ERASE, [place]) as seen:
+            receipt = await self._store.erase(subject, scope)
+            seen.count = receipt.count or 0
+            return receipt
+
+    async def places(self) -> list[PlaceInfo]:
+        """See `FactStore.places`."""
+        async with self._events.operation(MemoryOperation.LIST) as seen:
+            found = await self._store.places()
+            seen.count = len(found)
+            return found
+
+    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+        """See `FactStore.entries`."""
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.HISTORY, [place]) as seen:
+            entries = await self._store.entries(subject, scope)
+            seen.count = len(entries)
+            return entries
+
+    async def replay(
+        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """See `FactStore.replay`."""
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.SAVE, [place]) as seen:
+            seen.count = await self._store.replay(entries, subject, scope)
+            return seen.count
+
+    async def aclose(self) -> None:
+        """Close the store; that is no operation on facts, and no event."""
+        await self._store.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._store.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._store.__aexit__(*exc_info)

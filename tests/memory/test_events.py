@@ -1,0 +1,279 @@
+"""Every operation ends in one event, and no listener can spoil it."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem import events as events_module
+from factmem.errors import ChatModelError, MemoryAccessError, StorageError
+from factmem.events import MemoryEvent, MemoryEvents, MemoryOperation, correlated
+from factmem.memory import AgentMemory
+from factmem.observing import ObservedProvider, ObservedStore
+from factmem.provider import FactStore, TimeProvider
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from factmem.testing.providers import FactStoreContract
+from tests.memory.providers import BareProvider, FailingProvider
+from tests.memory.world import AGENT, ALICE, PRODUCT, THEME, USER, item, languages, memory_of, theme
+from tests.memory.world import user as said
+
+BOB = USER.of("bob")
+TEXT = "I prefer the dark theme."
+SECRET = "the-secret-value"
+OP = MemoryOperation
+
+
+class TestObservedStore(FactStoreContract):
+    """A store that is listened to is a store like every other."""
+
+    def make_provider(self, clock: TimeProvider) -> ObservedStore:
+        return ObservedStore(InMemoryProvider(clock=clock), MemoryEvents([lambda _: None]))
+
+
+@pytest.fixture
+def told() -> list[MemoryEvent]:
+    """The events so far."""
+    return []
+
+
+@pytest.fixture
+def make(told: list[MemoryEvent]) -> Callable[..., AgentMemory]:
+    def make(model: ScriptedChatModel | None = None, **options: Any) -> AgentMemory:
+        return memory_of(model=model, listeners=[told.append], **options)
+
+    return make
+
+
+def _kinds(told: list[MemoryEvent]) -> list[tuple[str, int]]:
+    return [(event.operation.value, event.count) for event in told]
+
+
+def _store(memory: AgentMemory) -> FactStore:
+    assert isinstance(memory.provider, FactStore)
+    return memory.provider
+
+
+async def test_operations_on_the_store_are_told(
+    make: Callable[..., AgentMemory], told: list[MemoryEvent]
+) -> None:
+    """Each with its place and the number of its values."""
+    memory = make()
+    store = _store(memory)
+
+    await store.save(theme("dark"), ALICE, AGENT)
+    await store.save_many([theme("light"), languages("en", "ko")], ALICE, AGENT)
+    await store.load(THEME, ALICE, AGENT)
+    await store.load_all(ALICE, AGENT)
+    await store.load_by_description("theme", ALICE, AGENT)
+    await store.history(THEME, ALICE, AGENT)
+    entries = await store.entries(ALICE, AGENT)
+    await store.replay(entries, ALICE, PRODUCT)
+    await store.forget(ALICE, AGENT, concept=THEME)
+    await store.places()
+    await store.erase(ALICE, AGENT)
+
+    assert _kinds(told) == [
+        ("save", 1),
+        ("save", 3),
+        ("load", 1),
+        ("load", 3),
+        ("load", 1),
+        ("history", 2),
+        ("history", 2),
+        ("save", 2),
+        ("forget", 1),
+        ("list", 2),
+        ("erase", 2),
+    ]
+    assert {str(event.places[0]) for event in told if event.places} == {
+        "agent/support-bot user(alice)",
+        "product/my-app user(alice)",
+    }
+    assert all(event.milliseconds >= 0 and not event.is_failed for event in told)
+    assert len({event.correlation_id for event in told}) == len(told)
+
+
+async def test_a_detection_is_told_with_its_cost(
+    make: Callable[..., AgentMemory], told: list[MemoryEvent]
+) -> None:
+    """What it caused came before it, and has its correlation id."""
+    memory = make(ScriptedChatModel({"facts": [item()]}))
+
+    report = await memory.auto_detect_facts([said(TEXT)])
+
+    assert _kinds(told) == [("load", 0), ("load", 0), ("save", 1), ("detect", 1)]
+    assert len({event.correlation_id for event in told}) == 1
+    last = told[-1]
+    assert (last.llm_calls, last.input_tokens) == (1, report.usage.input_tokens)
+    assert len(last.places) == 2
+
+
+@pytest.mark.parametrize("is_waited_for", [True, False])
+async def test_remembering_is_one_event(
+    make: Callable[..., AgentMemory], told: list[MemoryEvent], is_waited_for: bool
+) -> None:
+    """Also when it goes on in the background: then it is told at its end, and once."""
+    async with make(ScriptedChatModel({"facts": [item()]})) as memory:
+        if is_waited_for:
+            await memory.remember(TEXT)
+        else:
+            await memory.remember(TEXT, wait=False)
+
+    remembered = [event for event in told if event.operation is OP.REMEMBER]
+    assert [(event.count, event.llm_calls) for event in remembered] == [(1, 1)]
+    assert not [event for event in told if event.operation is OP.DETECT]
+
+
+async def test_what_fails_is_told_as_failed(
+    make: Callable[..., AgentMemory], told: list[MemoryEvent]
+) -> None:
+    """By the class of its error, and the error reaches its caller as it is."""
+    memory = make(ScriptedChatModel(ChatModelError("down")))
+
+    with pytest.raises(ChatModelError):
+        await memory.save_facts_from_history([said(TEXT)], THEME, ALICE, AGENT)
+    with pytest.raises(ValueError, match="Say what to forget"):
+        await _store(memory).forget(ALICE, AGENT)
+
+    failed = [(event.operation, event.error_type) for event in told if event.is_failed]
+    assert failed == [(OP.DETECT, "ChatModelError"), (OP.FORGET, "ValueError")]
+
+
+async def test_a_small_provider_is_observed(told: list[MemoryEvent]) -> None:
+    """Its four methods, and a failure of one of them."""
+    memory = memory_of(BareProvider(), listeners=[told.append])
+    assert type(memory.provider) is ObservedProvider
+    await memory.provider.save(theme("dark"), ALICE, AGENT)
+    await memory.provider.load(THEME, ALICE, AGENT)
+    await memory.provider.load_all(ALICE, AGENT)
+    await memory.provider.load_by_description("theme", ALICE, AGENT)
+    assert _kinds(told) == [("save", 1), ("load", 1), ("load", 1), ("load", 1)]
+
+    failing = memory_of(FailingProvider(AGENT), listeners=[told.append])
+    with pytest.raises(StorageError):
+        await failing.current_all()
+    ended = {str(event.places[0].scope): event.error_type for event in told[4:]}
+    assert ended["agent/support-bot"] == "StorageError"
+    assert ended["product/my-app"] is not None
+
+
+async def test_what_a_view_refuses_is_told(
+    make: Callable[..., AgentMemory], told: list[MemoryEvent]
+) -> None:
+    """Whoever watches sees attempts from outside; reading outside finds nothing."""
+    memory = make(ScriptedChatModel())
+    await memory.provider.save(theme("dark"), BOB, AGENT)
+    view = memory.view(subjects=[ALICE])
+    told.clear()
+
+    with pytest.raises(MemoryAccessError):
+        await view.provider.save(theme("new"), BOB, AGENT)
+    with pytest.raises(MemoryAccessError):
+        await view.remember(TEXT, subject=BOB)
+    assert await view.provider.load(THEME, BOB, AGENT) == []
+
+    assert [(event.operation, event.error_type, event.count) for event in told] == [
+        (OP.SAVE, "MemoryAccessError", 0),
+        (OP.REMEMBER, "MemoryAccessError", 0),
+        (OP.LOAD, None, 0),
+    ]
+
+
+async def test_values_are_told_only_to_those_who_ask(told: list[MemoryEvent]) -> None:
+    """By default no event holds one, not in any of its fields; nor does its repr ever."""
+    quiet = memory_of(listeners=[told.append])
+    await quiet.provider.save(theme(SECRET), ALICE, AGENT)
+    await quiet.provider.load_by_description(SECRET, ALICE, AGENT)
+    assert all((event.facts, event.text) == (None, None) for event in told)
+    told.clear()
+
+    loud = memory_of(listeners=[told.append], include_values=True)
+    await loud.provider.save(theme(SECRET), ALICE, AGENT)
+    await loud.provider.load_by_description(SECRET, ALICE, AGENT)
+
+    assert [[fact.values for fact in event.facts or ()] for event in told] == [[(SECRET,)]] * 2
+    assert told[1].text == SECRET
+    assert SECRET not in repr(told)
+
+
+async def test_a_listener_that_raises_breaks_nothing(
+    told: list[MemoryEvent], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others are told, the operation returns, and the log has no value in it."""
+
+    def broken(event: MemoryEvent) -> None:
+        assert event.facts is not None
+        raise RuntimeError(event.facts[0].values[0])
+
+    async def broken_too(event: MemoryEvent) -> None:
+        await anyio.lowlevel.checkpoint()
+        broken(event)
+
+    memory = memory_of(listeners=[broken, broken_too, told.append], include_values=True)
+    with caplog.at_level(logging.WARNING):
+        await memory.provider.save(theme(SECRET), ALICE, AGENT)
+
+    assert len(told) == 1
+    assert len(await memory.current(THEME)) == 1
+    assert caplog.text.count("raised RuntimeError") == 4
+    assert "broken_too" in caplog.text
+    assert SECRET not in caplog.text
+
+
+async def test_a_listener_that_hangs_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An operation does not wait for it for ever."""
+    monkeypatch.setattr(events_module, "LISTENER_SECONDS", 0.01)
+
+    async def hangs(_: MemoryEvent) -> None:
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(5):
+        await memory_of(listeners=[hangs]).provider.save(theme("dark"), ALICE, AGENT)
+
+    assert "took too long" in caplog.text
+
+
+async def test_a_cancelled_operation_is_told(told: list[MemoryEvent]) -> None:
+    """Asynchronous listeners hear of it as well."""
+
+    async def listen(event: MemoryEvent) -> None:
+        await anyio.lowlevel.checkpoint()
+        told.append(event)
+
+    class Waiting(ScriptedChatModel):
+        async def extract(self, messages: Any, output_type: Any) -> Any:
+            scope.cancel()
+            await anyio.sleep_forever()
+
+    memory = memory_of(model=Waiting(), listeners=[listen])
+    with anyio.CancelScope() as scope:
+        await memory.auto_detect_facts([said(TEXT)])
+
+    assert scope.cancelled_caught
+    assert [event.operation for event in told] == [OP.LOAD, OP.LOAD, OP.DETECT]
+    assert [event.is_failed for event in told] == [False, False, True]
+
+
+async def test_a_request_has_one_correlation_id(
+    make: Callable[..., AgentMemory], told: list[MemoryEvent]
+) -> None:
+    """The application's own, for everything in its block and nothing after it."""
+    memory = make()
+
+    with correlated("request-17"):
+        await memory.current(THEME)
+    await memory.current(THEME)
+
+    assert [event.correlation_id == "request-17" for event in told] == [True, True, False, False]
+
+
+def test_nobody_listening_costs_no_wrapper() -> None:
+    """The provider is the one that was given."""
+    store = InMemoryProvider()
+
+    assert memory_of(store).provider is store

@@ -1,0 +1,120 @@
+"""Events of a memory as OpenTelemetry spans, by the GenAI conventions for memory operations.
+
+    memory = AgentMemory(store, listeners=[MemorySpans()])
+
+It needs the extra `opentelemetry`, and an OpenTelemetry SDK that the application has set up.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pydantic_core import to_json
+
+from factmem.errors import MissingExtraError
+from factmem.events import MemoryEvent, MemoryOperation
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+__all__ = ["MemorySpans"]
+
+_NAMES: Mapping[MemoryOperation, str] = {
+    MemoryOperation.SAVE: "upsert_memory",
+    MemoryOperation.DETECT: "upsert_memory",
+    MemoryOperation.REMEMBER: "upsert_memory",
+    MemoryOperation.CONSOLIDATE: "update_memory",
+    MemoryOperation.FORGET: "delete_memory",
+    MemoryOperation.ERASE: "delete_memory_store",
+    MemoryOperation.LOAD: "search_memory",
+    MemoryOperation.HISTORY: "search_memory",
+    MemoryOperation.LIST: "search_memory",
+    MemoryOperation.RECALL: "search_memory",
+}
+"""The operation names of the conventions; a place is what they call a memory store."""
+
+
+class MemorySpans:
+    """A listener that makes a span of every event.
+
+    The span is a child of the one that is current where the operation was called, begins and ends
+    when the operation did, and is named by its `gen_ai.operation.name`. `gen_ai.memory.store.id`
+    is the place, where there is one; `gen_ai.memory.record.count` the number of values. What the
+    conventions have no name for stands under `factmem.`: the operation's own name, the correlation
+    id, model and embedding calls, and tokens. A failed operation has the status error and its
+    `error.type`.
+
+    Values are in spans only where they are in events, with `AgentMemory(include_values=True)`:
+    then `gen_ai.memory.records` and `gen_ai.memory.query.text` have them.
+
+    Args:
+        tracer_provider: Where spans go; the global one by default.
+
+    Raises:
+        MissingExtraError: The package `opentelemetry-api` is not installed.
+    """
+
+    def __init__(self, tracer_provider: "TracerProvider | None" = None) -> None:
+        try:
+            from opentelemetry import trace
+        except ImportError as exc:
+            raise MissingExtraError(
+                "Spans need OpenTelemetry: pip install factmem[opentelemetry]"
+            ) from exc
+        self._trace = trace
+        self._tracer = trace.get_tracer("factmem", tracer_provider=tracer_provider)
+
+    def __call__(self, event: MemoryEvent) -> None:
+        """Make a span of an event."""
+        ended_at = event.started_at + timedelta(milliseconds=event.milliseconds)
+        attributes = _attributes(event)
+        span = self._tracer.start_span(
+            _NAMES[event.operation],
+            kind=self._trace.SpanKind.INTERNAL,
+            attributes=attributes,
+            start_time=round(event.started_at.timestamp() * 1e9),
+        )
+        if event.error_type is not None:
+            span.set_status(self._trace.StatusCode.ERROR)
+        span.end(end_time=round(ended_at.timestamp() * 1e9))
+
+
+def _attributes(event: MemoryEvent) -> dict[str, str | int]:
+    attributes: dict[str, str | int] = {
+        "gen_ai.operation.name": _NAMES[event.operation],
+        "factmem.operation": event.operation.value,
+        "factmem.correlation_id": event.correlation_id,
+    }
+    if len(event.places) == 1:
+        attributes["gen_ai.memory.store.id"] = str(event.places[0])
+    elif event.places:
+        attributes["factmem.places"] = len(event.places)
+    if event.error_type is None:
+        attributes["gen_ai.memory.record.count"] = event.count
+    else:
+        attributes["error.type"] = event.error_type
+    if event.llm_calls:
+        attributes["factmem.llm_calls"] = event.llm_calls
+        attributes["gen_ai.usage.input_tokens"] = event.input_tokens
+        attributes["gen_ai.usage.output_tokens"] = event.output_tokens
+    if event.embedding_calls:
+        attributes["factmem.embedding_calls"] = event.embedding_calls
+    if event.text is not None:
+        attributes["gen_ai.memory.query.text"] = event.text
+    if event.facts is not None:
+        attributes["gen_ai.memory.records"] = _records(event)
+    return attributes
+
+
+def _records(event: MemoryEvent) -> str:
+    """Return facts in the form of the conventions' JSON schema for memory records."""
+    records = [
+        {
+            "id": fact.id,
+            "content": fact.concept.codec.dump(value, fact.concept.keyword),
+            "metadata": {"keyword": fact.concept.keyword},
+        }
+        for fact in event.facts or ()
+        for value in fact.values
+    ]
+    return to_json(records).decode()

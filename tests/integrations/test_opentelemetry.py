@@ -1,0 +1,138 @@
+"""Events become spans that tools for the GenAI conventions can read."""
+
+import json
+import sys
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from factmem.errors import ChatModelError, MissingExtraError
+from factmem.events import MemoryEvents, MemoryOperation
+from factmem.integrations.opentelemetry import MemorySpans
+from factmem.testing.chat import ScriptedChatModel
+from tests.memory.world import AGENT, ALICE, THEME, item, languages, memory_of, theme
+
+STORE = "agent/support-bot user(alice)"
+
+
+@pytest.fixture
+def exporter() -> InMemorySpanExporter:
+    """Where the spans are found."""
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def provider(exporter: InMemorySpanExporter) -> TracerProvider:
+    made = TracerProvider()
+    made.add_span_processor(SimpleSpanProcessor(exporter))
+    return made
+
+
+async def test_a_save_is_a_span(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+    """Named and described as the conventions say, without any value."""
+    memory = memory_of(listeners=[MemorySpans(provider)])
+
+    await memory.provider.save(languages("en", "ko"), ALICE, AGENT)
+
+    (span,) = exporter.get_finished_spans()
+    attributes = dict(span.attributes or {})
+    assert attributes.pop("factmem.correlation_id")
+    assert (span.name, span.kind, span.status.status_code) == (
+        "upsert_memory",
+        SpanKind.INTERNAL,
+        StatusCode.UNSET,
+    )
+    assert attributes == {
+        "gen_ai.operation.name": "upsert_memory",
+        "gen_ai.memory.store.id": STORE,
+        "gen_ai.memory.record.count": 2,
+        "factmem.operation": "save",
+    }
+    assert span.start_time is not None
+    assert span.end_time is not None
+    assert span.end_time >= span.start_time
+
+
+async def test_spans_are_children_of_the_request(
+    exporter: InMemorySpanExporter, provider: TracerProvider
+) -> None:
+    """A trace of a request shows what its memory did, and how long it took."""
+    memory = memory_of(
+        model=ScriptedChatModel({"facts": [item()]}), listeners=[MemorySpans(provider)]
+    )
+
+    with provider.get_tracer("app").start_as_current_span("request") as request:
+        await memory.remember("I prefer the dark theme.")
+
+    *spans, outer = exporter.get_finished_spans()
+    assert outer.name == "request"
+    assert {span.parent.span_id for span in spans if span.parent} == {
+        request.get_span_context().span_id
+    }
+    last = dict(spans[-1].attributes or {})
+    assert (last["factmem.operation"], last["factmem.llm_calls"], last["factmem.places"]) == (
+        "remember",
+        1,
+        2,
+    )
+    assert last["gen_ai.usage.output_tokens"]
+
+
+async def test_a_failure_has_its_type(
+    exporter: InMemorySpanExporter, provider: TracerProvider
+) -> None:
+    """The status says error; the message of the exception is not repeated."""
+    model = ScriptedChatModel(ChatModelError("the secret words"))
+    memory = memory_of(model=model, listeners=[MemorySpans(provider)])
+
+    with pytest.raises(ChatModelError):
+        await memory.remember("I prefer the dark theme.")
+
+    span = exporter.get_finished_spans()[-1]
+    attributes = dict(span.attributes or {})
+    assert span.status.status_code is StatusCode.ERROR
+    assert attributes["error.type"] == "ChatModelError"
+    assert "gen_ai.memory.record.count" not in attributes
+    assert "secret" not in span.to_json()
+
+
+async def test_values_only_where_they_were_asked_for(
+    exporter: InMemorySpanExporter, provider: TracerProvider
+) -> None:
+    """As records of the conventions' schema."""
+    memory = memory_of(listeners=[MemorySpans(provider)], include_values=True)
+    fact = theme("dark")
+
+    await memory.provider.save(fact, ALICE, AGENT)
+    await memory.provider.load_by_description("theme", ALICE, AGENT)
+
+    saved, found = (dict(span.attributes or {}) for span in exporter.get_finished_spans())
+    assert json.loads(str(saved["gen_ai.memory.records"])) == [
+        {"id": fact.id, "content": "dark", "metadata": {"keyword": THEME.keyword}}
+    ]
+    assert "gen_ai.memory.query.text" not in saved
+    assert found["gen_ai.memory.query.text"] == "theme"
+
+
+@pytest.mark.parametrize("operation", MemoryOperation)
+async def test_every_operation_has_a_name(
+    operation: MemoryOperation, exporter: InMemorySpanExporter, provider: TracerProvider
+) -> None:
+    """One that is added must not be forgotten here."""
+    async with MemoryEvents([MemorySpans(provider)]).operation(operation) as seen:
+        seen.embedding_calls = 1
+
+    (span,) = exporter.get_finished_spans()
+    assert span.name.endswith(("_memory", "_memory_store"))
+    assert dict(span.attributes or {})["factmem.embedding_calls"] == 1
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to install."""
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+
+    with pytest.raises(MissingExtraError, match=r"factmem\[opentelemetry\]"):
+        MemorySpans()

@@ -136,7 +136,9 @@ class AgentContext:
 
     @property
     def memory(self) -> AgentMemory:
-        """The memory of the agent; where a call names no subjects, it concerns those of the run.
+        """The memory, as far as it concerns the run: a view that holds its subjects only.
+
+        Where a call names no subjects, it concerns all of the run's.
 
         Raises:
             RuntimeError: None is installed.

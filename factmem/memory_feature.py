@@ -1,6 +1,5 @@
 """The memory as a feature of an agent: facts before the model, and facts after the answer."""
 
-import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic
 
@@ -68,10 +67,11 @@ class MemoryOptions(TypedDict, total=False):
 class MemoryFeature(Generic[M]):
     """An `AgentMemory` that is installed in an agent.
 
-    A run concerns the subjects that it names, else those of the installation, and one that is per
-    entity and names none fails before a model is asked. What is loaded replaces the memory message
-    of the conversation. Facts are taken from what the user said in this run; earlier messages help
-    to understand it.
+    A run concerns the subjects that it names, else those of the installation; a run with one that
+    is per entity and names none fails before a model is asked. The run, its tools and its nodes
+    have a view of the memory that holds facts about these subjects and about no others. What is
+    loaded replaces the memory message of the conversation. Facts are taken from what the user said
+    in this run; earlier messages help to understand it.
 
     Detection saves one place after the other, each with all of its facts or none; a run that is
     cancelled before it has begun saves nothing.
@@ -88,7 +88,7 @@ class MemoryFeature(Generic[M]):
     """
 
     memory: M
-    """The memory, for the subjects of the installation."""
+    """The whole memory; each run has a view of it."""
 
     def __init__(
         self,
@@ -102,9 +102,7 @@ class MemoryFeature(Generic[M]):
         self._subjects = tuple(options.get("subjects", (MemorySubject.EVERYTHING,)))
         if not self._subjects:
             raise ValueError("subjects is empty: name at least one, or leave it out")
-        # A factory, as the facts of each run concern its own subjects.
-        self._make = functools.partial(
-            memory_class,
+        self.memory = memory_class(
             options.get("provider") or NoMemory(),
             chat_model=options.get("chat_model") or agent_model,
             scopes=MemoryScopesProfile(
@@ -113,11 +111,11 @@ class MemoryFeature(Generic[M]):
                 options.get("product_name"),
                 options.get("organization_name"),
             ),
-            concepts=tuple(options.get("concepts", ())),
+            subjects=self._subjects,
+            concepts=options.get("concepts", ()),
             max_tokens=options.get("max_tokens"),
             token_counter=options.get("token_counter", estimate_tokens),
         )
-        self.memory = self._make(subjects=self._subjects)
         auto_load = options.get("auto_load")
         self._is_loading = not has_strategy if auto_load is None else auto_load
         self._is_detecting = options.get("auto_detect", False)
@@ -133,12 +131,9 @@ class MemoryFeature(Generic[M]):
         """
         if self._is_in_background:
             context.check_background()
-        if context.subjects:
-            context.memory = self._make(subjects=context.subjects)
-        else:
-            context.subjects = self._subjects
-            context.memory = self.memory
+        context.subjects = context.subjects or self._subjects
         _check_subjects(context.subjects, is_detecting=self._is_detecting)
+        context.memory = self.memory.view(subjects=context.subjects)
         if self._is_loading:
             context.reports.append(await context.memory.load_all_facts_to_agent(context.messages))
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from factmem.compression import RetrieveFactsFromHistory
 from factmem.context import AgentContext
+from factmem.errors import MemoryAccessError
 from factmem.models import Concept, MemorySubject
 from factmem.scopes import ScopeChoice
 from factmem.tool_loop import answered
@@ -103,9 +104,16 @@ class MemoryNode:
         Raises:
             RuntimeError: The agent has no memory.
             UnboundSubjectError: A subject is per entity, and neither it nor the run names one.
+            MemoryAccessError: The run does not concern a subject.
         """
         _ = context.memory
-        _bound(self._subjects, context)
+        concerned = {(subject.name, subject.entity) for subject in context.subjects}
+        for subject in _bound(self._subjects, context) or ():
+            if (subject.name, subject.entity) not in concerned:
+                raise MemoryAccessError(
+                    f"A node is about {subject.name!r}, which the run does not concern: name it in "
+                    f"agent.run(..., subjects=[...]), or where the memory is installed"
+                )
 
 
 def node_load_from_memory(
@@ -118,8 +126,8 @@ def node_load_from_memory(
 
     Args:
         concepts: What to look up.
-        subjects: Whom to look for; those of the run by default. One that is per entity and names
-            none stands for the run's.
+        subjects: Whom to look for, of those that the run concerns; all of them by default. One
+            that is per entity and names none stands for the run's.
         scopes: Where to look; all of the memory's by default.
     """
     wanted, concerned, where = tuple(concepts), _several(subjects), _several(scopes)

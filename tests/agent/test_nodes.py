@@ -9,7 +9,7 @@ from factmem.agent import Agent
 from factmem.compression import CompressionReport, RetrieveFactsFromHistory
 from factmem.context import AgentContext
 from factmem.detection import DetectionReport
-from factmem.errors import UnboundSubjectError
+from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.llm.base import Message
 from factmem.memory import AgentMemory
 from factmem.memory_message import LoadReport
@@ -108,8 +108,9 @@ async def test_load_ask_save() -> None:
         (lambda: node_load_from_memory([THEME, LANGUAGES]), {"ide-theme", "languages"}),
         (lambda: node_load_from_memory([LANGUAGES], scopes=[APP]), set()),
         (lambda: node_load_from_memory([THEME], scopes=[MemoryScopeType.ORGANIZATION]), set()),
-        (node_load_all_facts_from_memory, {"ide-theme", "languages"}),
-        (lambda: node_load_all_facts_from_memory(scopes=[ORG]), {"languages"}),
+        (node_load_all_facts_from_memory, {"ide-theme", "languages", "tier"}),
+        (lambda: node_load_all_facts_from_memory(scopes=[APP]), {"ide-theme"}),
+        (lambda: node_load_all_facts_from_memory(subjects=[USER]), {"ide-theme", "languages"}),
         (lambda: node_load_all_facts_from_memory(subjects=[COMPANY]), {"tier"}),
         (
             lambda: node_load_all_facts_from_memory(subjects=[COMPANY, USER]),
@@ -125,7 +126,7 @@ async def test_loading_nodes_load_what_they_name(
     model = ScriptedChatModel("Hello.")
     agent = agent_of(model, node(), node_llm_request(), store=await prepared())
 
-    result = await agent.run("Hi", subjects=[ALICE])
+    result = await agent.run("Hi", subjects=[ALICE, COMPANY])
 
     texts = "".join(memory_texts(model.calls[0]))
     shown = {name for name in ("ide-theme", "languages", "tier") if f"\n{name}: " in texts}
@@ -344,14 +345,38 @@ def test_a_strategy_is_a_value() -> None:
     assert "'a'" in repr(Strategy("a", [ask]))
 
 
-async def test_a_subject_that_is_bound_already_stays_so() -> None:
-    """A node can name somebody else than the run does."""
-    store = await prepared()
-    model = ScriptedChatModel("Hello.")
-    agent = agent_of(
-        model, node_load_from_memory([THEME], subjects=[BOB]), node_llm_request(), store=store
-    )
+@pytest.mark.parametrize(
+    "node",
+    [
+        node_load_from_memory([THEME], subjects=[BOB]),
+        node_load_all_facts_from_memory(subjects=[ALICE, COMPANY]),
+        node_save_to_memory([THEME], COMPANY, APP),
+        node_save_to_memory_auto_detect_facts(subjects=[BOB]),
+    ],
+)
+async def test_a_node_reaches_no_further_than_the_run(node: MemoryNode) -> None:
+    """Facts that the run does not concern are neither loaded nor, in silence, left out."""
+    model = ScriptedChatModel()
+    agent = agent_of(model, node_llm_request(), node, store=await prepared())
+
+    with pytest.raises(MemoryAccessError, match="which the run does not concern"):
+        await agent.run("Hi", subjects=[ALICE])
+
+    assert model.calls == []
+
+
+async def test_nor_does_code_in_a_run() -> None:
+    """A tool that names somebody else finds nothing there, and can write nothing."""
+    seen: list[object] = []
+
+    async def pry(context: AgentContext, text: str) -> str:
+        seen.append(await context.memory.current(THEME, subjects=[BOB]))
+        with pytest.raises(MemoryAccessError):
+            await context.memory.auto_detect_facts(context.messages, subjects=[BOB])
+        return text
+
+    agent = agent_of(ScriptedChatModel(), pry, store=await prepared())
 
     await agent.run("Hi", subjects=[ALICE])
 
-    assert '"light"' in memory_texts(model.calls[0])[0]
+    assert seen == [[]]

@@ -90,7 +90,7 @@ def test_forgetting_takes_what_matches_and_nothing_else(
 @searched
 @given(ledgers())
 def test_facts_are_the_items(steps: list[Step]) -> None:
-    """`load` and `load_all` show every current item once, and nothing else."""
+    """`load` and `load_all` show every current item once, the oldest keyword first."""
     ledger = Ledger(entries_of(steps))
     now = ledger.recorded_at
     items = shown(ledger, now)
@@ -101,6 +101,9 @@ def test_facts_are_the_items(steps: list[Step]) -> None:
         for value in fact.values
     ]
 
+    assert list(dict.fromkeys(keyword for keyword, _, _ in everything)) == list(
+        dict.fromkeys(item[0] for item in items)
+    )
     types = {item[0]: item[1][1] for item in items}
     for keyword in KEYWORDS:
         own = [(item[3], item[2]) for item in items if item[0] == keyword]

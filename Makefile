@@ -3,8 +3,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-STORM = -m tests.storm
-BENCH = -m benchmarks
+KILLS = 1000
+STATES = 1000000
 
 python = $(VENV)/bin/python
 on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
@@ -25,12 +25,15 @@ check: $(VENV)/.installed-check
 	$(on_path) pyright
 	$(on_path) pyright --ignoreexternal --verifytypes factmem
 
-# Speed, side by side with other stores; tens of minutes of crashes and kills. Neither is a test.
+# Speed, side by side with other stores.
 bench: $(VENV)/.installed-bench
-	$(python) $(BENCH)
+	$(python) -m benchmarks
 
+# Kills and crashes for as long as you like: make storm KILLS=5000 STATES=5000000
 storm: $(VENV)/.installed-test
-	$(python) $(STORM)
+	$(python) -m tests.storms.kill_storm --kills $(KILLS)
+	$(python) -m tests.storage.crash_sweep --states $(STATES)
+	$(python) -m tests.storms.many_processes
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -52,10 +52,13 @@ def _concerning(entries: Iterable[Entry], keyword: str) -> Iterator[Entry]:
         for fact in entry.get("facts", ())
         if fact["keyword"] == keyword
     }
+    at = ""
     for entry in entries:
+        at = max(at, entry["at"])
         facts = [fact for fact in entry.get("facts", ()) if fact["id"] in ids]
         gone = [name for name in entry.get("forget", ()) if name[0] == keyword]
-        yield {"at": entry["at"], "facts": facts, "forget": gone}
+        if facts or gone:
+            yield {"at": at, "facts": facts, "forget": gone}
 
 
 def _as_saved(concept: Concept[Any, Any], fact: StoredFact) -> Concept[Any, Any]:

@@ -1,0 +1,76 @@
+"""One agent for many users at once: each run says whom it concerns.
+
+python examples/many_users.py
+
+The model is a function, so that it runs anywhere. It answers from nothing but the prompt that it is
+given, so a fact of somebody else in a prompt would show.
+"""
+
+import re
+from collections.abc import Sequence
+
+import anyio
+
+from factmem import (
+    Agent,
+    AgentMemory,
+    Concept,
+    InMemoryProvider,
+    MemorySubject,
+    UnboundSubjectError,
+)
+from factmem.llm.base import Message
+from factmem.testing.chat import ScriptedChatModel
+
+USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
+COLOUR = Concept("favourite-colour", "The colour that the user likes best")
+LIKES = {"alice": "green", "bob": "red", "chidi": "blue"}
+
+
+def model(messages: Sequence[Message]) -> object:
+    """Answer from the prompt; find colours where facts are asked for."""
+    prompt = "\n".join(str(message["content"]) for message in messages)
+    if "You note facts" in prompt:
+        found = re.search(r'"message": (\d+), .*"(My favourite colour is (\w+))', prompt)
+        if found is None:
+            return {"facts": []}
+        number, quote, colour = found.groups()
+        return {"facts": [{"message": int(number), "quote": quote, "subject": "user",
+                           "keyword": COLOUR.keyword, "value": colour}]}  # fmt: skip
+    known = re.search(r'favourite-colour: .*\n- "(\w+)"', prompt)
+    return f"You like {known[1]}." if known else "Good to know."
+
+
+async def main() -> None:
+    """Let everyone say something, and ask about it, all at the same time."""
+    store = InMemoryProvider()
+    agent = Agent(ScriptedChatModel(*[model] * 4 * len(LIKES)))
+    memory = agent.install(
+        AgentMemory,
+        provider=store,
+        product_name="paint-shop",
+        subjects=[USER],
+        concepts=[COLOUR],
+        auto_detect=True,
+    )
+
+    async def talk(name: str, text: str) -> None:
+        result = await agent.run(text, subjects=[USER.of(name)], conversation=name)
+        print(f"{name}: {text} -> {result.text}")
+
+    for question in ("My favourite colour is {}.", "Which colour do I like?"):
+        async with anyio.create_task_group() as tasks:
+            for name, colour in LIKES.items():
+                tasks.start_soon(talk, name, question.format(colour))
+
+    for name, colour in LIKES.items():
+        [fact] = await memory.current(COLOUR, subjects=[USER.of(name)])
+        assert fact.value == colour
+
+    try:
+        await agent.run("Who am I?")
+    except UnboundSubjectError as error:
+        print(f"Nobody in particular: {error}")
+
+
+anyio.run(main)

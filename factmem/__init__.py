@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from factmem.llm.openai import OpenAIChatModel
     from factmem.memory import AgentMemory
     from factmem.memory_message import LoadReport
+    from factmem.memory_tools import MemoryTool
     from factmem.nodes import (
         MemoryNode,
         Node,
@@ -142,6 +143,7 @@ __all__ = [
     "MemoryScopeType",
     "MemoryScopesProfile",
     "MemorySubject",
+    "MemoryTool",
     "MemoryTree",
     "MissingExtraError",
     "MultipleFacts",
@@ -210,6 +212,7 @@ _LATER = {
     "factmem.llm.openai": ("OpenAIChatModel",),
     "factmem.memory": ("AgentMemory",),
     "factmem.memory_message": ("LoadReport",),
+    "factmem.memory_tools": ("MemoryTool",),
     "factmem.nodes": (
         "MemoryNode",
         "Node",

@@ -20,7 +20,7 @@ from factmem.reach import Reach
 from factmem.resolution import PlacedFact
 from factmem.scopes import ScopeChoice
 
-__all__ = ["ConceptInfo", "MemoryContents", "MemoryTree", "ResetReport"]
+__all__ = ["ConceptInfo", "MemoryContents", "MemoryTree", "ResetReport", "concepts_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +124,7 @@ class MemoryContents:
 
     async def concepts(self) -> list[ConceptInfo]:
         """Return the concepts that something is known about, ordered by keyword."""
-        by_keyword: dict[str, list[PlacedFact]] = {}
-        for placed in await self._newest_first():
-            by_keyword.setdefault(placed.fact.concept.keyword, []).append(placed)
-        return [_concept_info(by_keyword[keyword]) for keyword in sorted(by_keyword)]
+        return concepts_of(await self._newest_first())
 
     async def records(self, limit: int = 50, offset: int = 0) -> list[PlacedFact]:
         """Return current facts of all places, those that were confirmed last first.
@@ -248,6 +245,14 @@ class MemoryContents:
         numbered = list(enumerate(placed))
         numbered.sort(key=_newest, reverse=True)
         return [each for _, each in numbered]
+
+
+def concepts_of(found: Iterable[PlacedFact]) -> list[ConceptInfo]:
+    """Return what facts are about, ordered by keyword; the newest fact of each comes first."""
+    by_keyword: dict[str, list[PlacedFact]] = {}
+    for placed in found:
+        by_keyword.setdefault(placed.fact.concept.keyword, []).append(placed)
+    return [_concept_info(by_keyword[keyword]) for keyword in sorted(by_keyword)]
 
 
 def _newest(numbered: tuple[int, PlacedFact]) -> tuple[datetime, int]:

@@ -48,7 +48,6 @@ class MemoryOperation(StrEnum):
     DETECT = "detect"
     REMEMBER = "remember"
     RECALL = "recall"
-    CONSOLIDATE = "consolidate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from factmem.events import EventListener, MemoryEvents, MemoryOperation
 from factmem.llm.base import ChatModel
 from factmem.loading import FactReader
 from factmem.memory_message import LoadReport, MemoryMessage
+from factmem.memory_tools import MemoryTool, memory_tools
 from factmem.messages import QUESTION_MESSAGE, History
 from factmem.models import (
     AnyFact,
@@ -25,7 +26,7 @@ from factmem.models import (
 from factmem.observing import observed
 from factmem.origin import FactOrigin, origin_of
 from factmem.prompts import question_about
-from factmem.provider import AgentMemoryProvider, TimeProvider
+from factmem.provider import AgentMemoryProvider, FactStore, TimeProvider
 from factmem.reach import Reach, check_distinct
 from factmem.remembering import PendingTexts, RemembersText, noted
 from factmem.resolution import Resolution
@@ -161,6 +162,35 @@ class AgentMemory(RemembersText):
         )
         made._connect(viewed(self._unobserved, made._reach.boundary))
         return made
+
+    def tools(self, prefix: str = "memory_", *, writable: bool = True) -> list[MemoryTool]:
+        """Return tools by which a model uses this memory; for `Agent(tools=...)` and others.
+
+        They are `recall`, `list_concepts`, `remember` (one call to the chat model; not offered
+        without one) and `forget`, bound to the places that the memory concerns by default: no
+        argument of a model names a place. Answers are JSON with exact counts, and at most 8,000
+        characters long.
+
+        Args:
+            prefix: What their names begin with.
+            writable: Whether to offer `remember` and `forget`; a read-only view never does.
+
+        Raises:
+            TypeError: The provider is no `FactStore`.
+            UnboundSubjectError: A subject is per entity and names none: make a view first.
+        """
+        if not isinstance(self._provider, FactStore):
+            raise TypeError(f"Tools need a FactStore, and {type(self._provider).__name__} is none")
+        places = self._reach.places()
+        bound = self.view(places=places)
+        return memory_tools(
+            places,
+            bound._reader,
+            bound.contents,
+            None if self._chat_model is None else bound.remember,
+            prefix=prefix,
+            writable=writable and not self.boundary.is_read_only,
+        )
 
     async def load_facts_to_agent(
         self,

@@ -38,6 +38,7 @@ LEVELS: list[list[str]] = [
         *("providers.*", "providers", "bundle", "koog"),
         *("saving", "memory_message", "compression", "contents", "remembering"),
     ],
+    ["memory_tools"],
     ["memory"],
     ["context"],
     ["tools", "tool_loop", "features"],

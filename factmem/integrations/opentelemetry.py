@@ -23,7 +23,6 @@ _NAMES: Mapping[MemoryOperation, str] = {
     MemoryOperation.SAVE: "upsert_memory",
     MemoryOperation.DETECT: "upsert_memory",
     MemoryOperation.REMEMBER: "upsert_memory",
-    MemoryOperation.CONSOLIDATE: "update_memory",
     MemoryOperation.FORGET: "delete_memory",
     MemoryOperation.ERASE: "delete_memory_store",
     MemoryOperation.LOAD: "search_memory",

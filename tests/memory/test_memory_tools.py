@@ -1,0 +1,217 @@
+"""A model's tools: bound to a view, exact in their counts, forgiving, and of limited size."""
+
+import json
+from typing import Any
+
+import pytest
+
+from factmem.agent import Agent
+from factmem.context import AgentTool
+from factmem.errors import ChatModelError, UnboundSubjectError
+from factmem.llm.base import ChatResponse, ToolCall
+from factmem.memory import AgentMemory
+from factmem.memory_tools import MAX_ANSWER, MAX_FACTS, MemoryTool
+from factmem.models import Concept, SingleFact
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.memory.providers import BareProvider
+from tests.memory.world import (
+    AGENT,
+    ALICE,
+    LANGUAGES,
+    PRODUCT,
+    THEME,
+    USER,
+    item,
+    languages,
+    memory_of,
+    note,
+    theme,
+)
+
+BOB = USER.of("bob")
+
+
+@pytest.fixture
+async def store() -> InMemoryProvider:
+    made = InMemoryProvider()
+    await made.save(theme("dark"), ALICE, AGENT)
+    await made.save(languages("en", "ko"), ALICE, PRODUCT)
+    await made.save(theme("bobs-theme"), BOB, AGENT)
+    return made
+
+
+def tool(memory: AgentMemory, name: str) -> MemoryTool:
+    return next(each for each in memory.tools() if each.name == f"memory_{name}")
+
+
+async def call(memory: AgentMemory, name: str, **arguments: Any) -> Any:
+    return json.loads(await tool(memory, name).call(json.dumps(arguments)))
+
+
+async def test_recall_finds_by_words(store: InMemoryProvider) -> None:
+    """What shares no word with the query is not given, however new it is."""
+    found = await call(memory_of(store), "recall", query="Which theme does she like?")
+
+    assert (found["found"], found["shown"]) == (1, 1)
+    (row,) = found["facts"]
+    assert (row["concept"], row["values"], row["about"]) == ("ide-theme", ["dark"], "user")
+
+
+async def test_concepts_are_listed_with_counts(store: InMemoryProvider) -> None:
+    """Of the view only."""
+    found = await call(memory_of(store), "list_concepts")
+
+    assert [(row["concept"], row["values"]) for row in found["concepts"]] == [
+        ("ide-theme", 1),
+        ("languages", 2),
+    ]
+
+
+async def test_remember_counts(store: InMemoryProvider) -> None:
+    """What was new, what was known, and what was not taken."""
+    model = ScriptedChatModel(
+        {"facts": [item(value="light", quote="light theme"), item(quote="x y")]}
+    )
+
+    told = await call(memory_of(store, model), "remember", text="I like the light theme.")
+
+    assert told == {"saved": 1, "known_already": 0, "forgotten": 0, "not_taken": 1}
+    assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["light"]
+
+
+async def test_forget_counts_and_takes_one_value_or_all(store: InMemoryProvider) -> None:
+    """Letters may differ; a text where a list is wanted will do."""
+    memory = memory_of(store)
+
+    assert await call(memory, "forget", concept="Languages", values="KO") == {"forgotten": 1}
+    assert await call(memory, "forget", concept="languages", values=["fr"]) == {"forgotten": 0}
+    assert await call(memory, "forget", concept="languages") == {"forgotten": 1}
+    assert (await call(memory, "forget", concept="nothing"))["forgotten"] == 0
+
+    assert await store.load(LANGUAGES, ALICE, PRODUCT) == []
+
+
+async def test_no_argument_reaches_another_place(store: InMemoryProvider) -> None:
+    """A model that names somebody else's place is not listened to."""
+    outside = {"subject": "user", "entity": "bob", "scope": "agent", "place": "agent/support-bot"}
+    memory = memory_of(store, ScriptedChatModel({"facts": [item(entity="bob")]}))
+
+    found = await call(memory, "recall", query="theme bobs-theme bob", **outside)
+    listed = await call(memory, "list_concepts", **outside)
+    await call(memory, "remember", text="I prefer the dark theme.", **outside)
+    await call(memory, "forget", concept="ide-theme", values=["bobs-theme"], **outside)
+    await call(memory, "forget", concept="ide-theme", **outside)
+
+    assert "bobs-theme" not in json.dumps([found, listed])
+    assert [fact.value for fact in await store.load(THEME, BOB, AGENT)] == ["bobs-theme"]
+    assert await store.load(THEME, ALICE, AGENT) == []
+    assert '"entity"' not in json.dumps([each.definition for each in memory.tools()])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '"theme"',
+        "theme",
+        '{"query": "theme", "limit": "3", "concepts": "ide-theme"}',
+        '{"query": "theme", "limit": null, "concepts": null, "colour": 7}',
+        '{"query": "theme", "limit": -2, "concepts": ["IDE-theme"]}',
+    ],
+)
+async def test_arguments_are_read_with_goodwill(store: InMemoryProvider, arguments: str) -> None:
+    """What is meant is clear enough."""
+    told = json.loads(await tool(memory_of(store), "recall").call(arguments))
+
+    assert (told["found"], told["shown"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "arguments", ["[1]", "{}", "7", "", '{"query": {}}', '{"query": "a", "limit": NaN}']
+)
+async def test_what_cannot_be_read_is_told(store: InMemoryProvider, arguments: str) -> None:
+    """The run goes on, and the model hears what is wanted."""
+    told = await tool(memory_of(store), "recall").call(arguments)
+
+    assert told.startswith("Error: nothing was done.")
+    assert "query" in told
+
+
+async def test_answers_have_a_size(store: InMemoryProvider) -> None:
+    """However much is stored; the count is of all that was found."""
+    for number in range(40):
+        await store.save(note(f"note-{number}", "much " * 200), ALICE, AGENT)
+    await store.save(languages(*(f"much {n}" for n in range(30))), ALICE, AGENT)
+    memory = memory_of(store)
+
+    for limit in (5, 1000):
+        text = await tool(memory, "recall").call(json.dumps({"query": "much", "limit": limit}))
+        told = json.loads(text)
+        assert len(text) <= MAX_ANSWER
+        assert told["found"] == 41
+        assert 0 < told["shown"] == len(told["facts"]) <= min(limit, MAX_FACTS)
+    (many,) = (await call(memory, "recall", query="much", concepts="languages"))["facts"]
+    assert (len(many["values"]), many["more_values"]) == (20, 10)
+
+
+async def test_what_is_offered(store: InMemoryProvider) -> None:
+    """Nothing that writes where nothing may be written, nor what takes a model without one."""
+    model = ScriptedChatModel()
+
+    def names(memory: AgentMemory, **options: Any) -> list[str]:
+        return [each.name for each in memory.tools("m_", **options)]
+
+    assert names(memory_of(store, model)) == [
+        "m_recall",
+        "m_list_concepts",
+        "m_remember",
+        "m_forget",
+    ]
+    assert names(memory_of(store)) == ["m_recall", "m_list_concepts", "m_forget"]
+    assert names(memory_of(store, model), writable=False) == ["m_recall", "m_list_concepts"]
+    view = memory_of(store, model).view(read_only=True)
+    assert names(view) == ["m_recall", "m_list_concepts"]
+
+
+async def test_what_has_no_tools() -> None:
+    """An entity that was not named is not everybody, and four methods are too few."""
+    with pytest.raises(UnboundSubjectError):
+        memory_of(subjects=[USER]).tools()
+    with pytest.raises(TypeError, match="FactStore"):
+        memory_of(BareProvider()).tools()
+
+
+async def test_a_model_that_fails_does_not_end_the_run(store: InMemoryProvider) -> None:
+    """The words of the error are not for another model to read."""
+    memory = memory_of(store, ScriptedChatModel(ChatModelError("internal words")))
+
+    told = await tool(memory, "remember").call('{"text": "I prefer the dark theme."}')
+
+    assert told.startswith("Error: nothing was remembered")
+    assert "internal" not in told
+
+
+async def test_an_agent_uses_them(store: InMemoryProvider) -> None:
+    """As they are, and the definitions are plain JSON."""
+    memory = memory_of(store)
+    tools = memory.tools()
+    asked = ToolCall("1", "memory_recall", '{"query": "theme"}')
+    model = ScriptedChatModel(ChatResponse(tool_calls=(asked,)), "You like it dark.")
+
+    result = await Agent(model, tools=tools).run("Which theme do I like?")
+
+    assert result.text == "You like it dark."
+    assert '"dark"' in str(model.calls[1][-1]["content"])
+    assert all(isinstance(each, AgentTool) for each in tools)
+    assert json.loads(json.dumps(model.tools[0])) == [each.definition for each in tools]
+
+
+async def test_typed_values_are_found_and_forgotten() -> None:
+    """A number that a model writes as a text is the number."""
+    store = InMemoryProvider()
+    age = Concept("age", "Age in years", value_type=int)
+    await store.save(SingleFact(age, 36), ALICE, AGENT)
+    memory = memory_of(store, concepts=[age])
+
+    assert (await call(memory, "recall", query="age"))["facts"][0]["values"] == ["36"]
+    assert await call(memory, "forget", concept="age", values="36") == {"forgotten": 1}

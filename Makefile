@@ -14,6 +14,7 @@ on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
 
 demo: $(VENV)/.installed
 	$(python) examples/demo.py
+	$(python) examples/support_agent.py
 
 test: $(VENV)/.installed-test
 	$(python) -m pytest -n 2

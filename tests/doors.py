@@ -6,7 +6,7 @@ that stands in that door sees every file call there is.
 
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,13 +82,14 @@ class DoorStorage:
     """A storage whose file calls go through a door of the test's."""
 
     door: Callable[[str], LocalFiles]
-    key: Key | str | None = None
-    """The key of an encrypted store."""
+    key: Key | str | Sequence[Key | str] | None = None
+    """The key of an encrypted store; of several the first is preferred."""
     busy_timeout: float = 30.0
 
     def open(self, folder: Path) -> Journals:
         """See `Storage.open`."""
-        sealed = None if self.key is None else SealedMode(Aes256GCMEncryptor(self.key))
+        keys = [self.key] if isinstance(self.key, Key | str) else self.key
+        sealed = SealedMode(Aes256GCMEncryptor(*keys)) if keys else None
         mode: Mode = sealed or PlainMode()
         journals = JournalFolder(self.door(str(folder)), mode, busy_timeout=self.busy_timeout)
         if sealed is not None:

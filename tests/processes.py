@@ -9,7 +9,7 @@ import selectors
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
@@ -24,6 +24,7 @@ _context.set_forkserver_preload(
         "anyio._backends._asyncio",
         "anyio._backends._trio",
         "pytest",
+        "tests.storms.rotation_storm",
     ]
 )
 
@@ -42,6 +43,7 @@ class Process:
         self._process.start()
         there.close()
         self._rest = b""
+        self.was_killed = False
         self.is_over = False
         """Whether everything that it told was heard, and it ended."""
 
@@ -50,11 +52,13 @@ class Process:
         return self._here.fileno()
 
     def go(self) -> None:
-        """Let it begin."""
-        os.write(self._here.fileno(), b"\n")
+        """Let it begin, if it is still there."""
+        with suppress(BrokenPipeError):
+            os.write(self._here.fileno(), b"\n")
 
     def kill(self) -> None:
         """Send SIGKILL; what it told before is still heard."""
+        self.was_killed = True
         self._process.kill()
 
     def is_heard(self, timeout: float) -> bool:

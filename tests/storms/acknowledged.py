@@ -1,0 +1,177 @@
+"""What the writers of a storm were told is saved, and whether a store holds it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from factmem import LocalFileMemoryProvider, Storage
+from factmem.storage.base import Position
+from tests.storms.work import AGENT, LOG, PLACES, STATE, Operation, operation
+
+__all__ = ["Acknowledged", "Faults"]
+
+
+@dataclass
+class Faults:
+    """What was found wrong, each as a line of text."""
+
+    lost: list[str] = field(default_factory=list)
+    invented: list[str] = field(default_factory=list)
+    disordered: list[str] = field(default_factory=list)
+    torn: list[str] = field(default_factory=list)
+    """Saves of several facts of which a part is there."""
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(map(len, vars(self).values()))
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{name} {len(found)}" for name, found in vars(self).items())
+        first = next((f"; first: {found[0]}" for found in vars(self).values() if found), "")
+        return told + first[:500]
+
+
+class Acknowledged:
+    """How far each lane has come, and when each of its operations began and ended."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, int] = {}
+        self.times: dict[tuple[str, int], tuple[int, int]] = {}
+        self.saved: list[set[str]] = [set() for _ in PLACES]
+        """By place, what was added to the log."""
+        self.doomed: set[str] = set()
+        """What some operation forgets that was acknowledged, or may be under way."""
+        self.forgotten: set[str] = set()
+
+    def take(self, line: str) -> None:
+        """Take in what a writer told of an operation that has returned."""
+        lane, *numbers = line.split()
+        number, begin, end = map(int, numbers)
+        if number != self.last.get(lane, 0) + 1:
+            raise RuntimeError(f"Lane {lane} told of {number} after {self.last.get(lane, 0)}")
+        self.last[lane] = number
+        self.times[lane, number] = (begin, end)
+        done, following = operation(lane, number), operation(lane, number + 1)
+        if done.kind == "forget":
+            self.forgotten.update(done.values)
+        else:
+            self.saved[done.place].update(done.values)
+        if following.kind == "forget":
+            self.doomed.update(following.values)
+
+    def under_way(self) -> list[Operation]:
+        """Return what may have been done and was not acknowledged: one operation per lane."""
+        return [operation(lane, last + 1) for lane, last in self.last.items()]
+
+    async def look(self, store: LocalFileMemoryProvider, place: int, faults: Faults) -> None:
+        """Check, while writers are at work, that what was acknowledged by now can be read."""
+        wanted = set(self.saved[place])
+        found = [
+            value for fact in await store.load(LOG, PLACES[place], AGENT) for value in fact.values
+        ]
+        missing = wanted.difference(found) - self.doomed
+        faults.lost += [f"not seen: {value[:40]}" for value in missing]
+        if len(set(found)) < len(found):
+            faults.invented.append("a value is there twice")
+
+    async def check(self, root: Path, storage: Storage, lanes: Iterable[str]) -> Faults:
+        """Check that a store holds what was acknowledged, in order, and nothing else.
+
+        Args:
+            root: The store's folder.
+            storage: Opens it.
+            lanes: All lanes that were begun, also those that told of nothing.
+        """
+        for lane in lanes:
+            self.last.setdefault(lane, 0)
+        faults = Faults()
+        for place in range(len(PLACES)):
+            try:
+                async with LocalFileMemoryProvider(root, storage=storage) as store:
+                    await self._check_place(store, place, faults)
+                _check_numbers(root, storage, place, faults)
+            except Exception as exc:
+                faults.errors.append(f"{type(exc).__name__}: {exc}")
+        return faults
+
+    async def _check_place(
+        self, store: LocalFileMemoryProvider, place: int, faults: Faults
+    ) -> None:
+        facts = await store.load(LOG, PLACES[place], AGENT)
+        found = [value for fact in facts for value in fact.values]
+        pending = [todo for todo in self.under_way() if todo.place == place]
+        maybe = {value for todo in pending if todo.kind != "forget" for value in todo.values}
+        dropped = {value for todo in pending if todo.kind == "forget" for value in todo.values}
+        wanted = self.saved[place] - self.forgotten
+        faults.lost += [value[:40] for value in wanted - dropped - set(found)]
+        faults.invented += [value[:40] for value in set(found) - wanted - maybe]
+        faults.invented += ["a value is there twice"] * (len(found) - len(set(found)))
+        for todo in pending:
+            if todo.kind == "both" and len(set(todo.values) & set(found)) == 1:
+                faults.torn.append(todo.values[0][:40])
+        self._check_order(found, faults)
+        states = await store.load(STATE, PLACES[place], AGENT)
+        self._check_state([fact.value for fact in states], place, pending, faults)
+
+    def _check_order(self, found: Sequence[str], faults: Faults) -> None:
+        """Check that no save stands before one that had ended before it began."""
+        latest = 0
+        lanes: dict[str, int] = defaultdict(int)
+        for value in found:
+            lane, number = _origin(value)
+            begin, end = self.times.get((lane, number), (0, 1 << 62))
+            if latest > end or lanes[lane] > number:
+                faults.disordered.append(value[:40])
+            latest, lanes[lane] = max(latest, begin), number
+
+    def _check_state(
+        self, current: Sequence[str], place: int, pending: Sequence[Operation], faults: Faults
+    ) -> None:
+        """Check that the current value is one after whose save no other one began."""
+        begun = {
+            key: times
+            for key, times in self.times.items()
+            if operation(*key).state is not None and operation(*key).place == place
+        }
+        if not current:
+            faults.lost += ["there is no state"] * bool(begun)
+            return
+        (value,) = current
+        origin = _origin(value)
+        if operation(*origin).state != value:
+            faults.invented.append(value[:40])
+        elif origin in begun:
+            end = begun[origin][1]
+            if any(begin > end for begin, _ in begun.values()):
+                faults.disordered.append(f"state {value[:40]}")
+        elif value not in {todo.state for todo in pending}:
+            faults.invented.append(value[:40])
+
+
+def _origin(value: str) -> tuple[str, int]:
+    lane, number, _ = value.split(":", 2)
+    return lane, int(number)
+
+
+def _check_numbers(root: Path, storage: Storage, place: int, faults: Faults) -> None:
+    """Check that the numbers of a journal's records ascend, each used once."""
+    identity = (AGENT.type.value, AGENT.name, PLACES[place].name, PLACES[place].entity)
+    journals = storage.open(root)
+    position: Position | None = None
+    last = 0
+    for _ in count():
+        reading = journals.read(identity, position)
+        for record in reading.records:
+            if record.number <= last:
+                faults.disordered.append(f"record {record.number} after {last}")
+            last = record.number
+        position = reading.position
+        if reading.is_end:
+            return

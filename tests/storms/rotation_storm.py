@@ -1,0 +1,173 @@
+"""Keys are rotated again and again while writers work, and writers and rotator are killed.
+
+After each rotation no older key opens the store, and no file and no ring holds an older data key.
+In the end nothing that was acknowledged is lost, and a copy of the store that is put back is told
+by an anchor that was kept elsewhere.
+
+    python -m tests.storms.rotation_storm --rotations 200
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+import orjson
+
+from factmem import Aes256GCMEncryptor, Key, LocalFileMemoryProvider, TamperedError, WrongKeyError
+from factmem.storage._files import LocalFiles
+from factmem.storage._keys import SealedMode
+from factmem.storage._sealed import SealedCodec
+from tests.doors import DoorStorage
+from tests.processes import Process, Tell
+from tests.storms.storm import Outcome, Storm
+from tests.storms.work import AGENT, LOG, PLACES, TornFiles
+
+__all__ = ["RotationStorm", "rotation_storm"]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a rotator is told to do."""
+
+    root: str
+    old: str
+    """The only key that the store had before."""
+    new: str
+    life: int
+    fuse: int | None
+    """The file call in the middle of which it kills itself."""
+
+
+def rotator(tell: Tell, wait: Callable[[], None], turn: Turn) -> None:
+    """Rotate once, and tell when it has returned; it has the old key or both, as it happens."""
+    keys = (turn.old,) if turn.life % 2 else (turn.new, turn.old)
+    files = TornFiles.with_fuse(turn.life, turn.fuse)
+    store = LocalFileMemoryProvider(turn.root, storage=DoorStorage(files, keys, busy_timeout=60))
+    wait()
+    try:
+        anyio.run(store.keys.rotate, turn.new, backend=("asyncio", "trio")[turn.life // 2 % 2])
+    except Exception as exc:
+        tell(f"! rotator: {type(exc).__name__}: {exc}")
+        os._exit(1)
+    tell("rotated")
+
+
+class RotationStorm(Storm):
+    """A storm in which one more process rotates the keys."""
+
+    def __init__(
+        self, root: Path, keys: Sequence[str], *, seed: int = 0, mutant: str | None = None
+    ) -> None:
+        super().__init__(root, keys=keys, seed=seed, mutant=mutant)
+        self.rotations = 0
+        self.cut_short = 0
+        """How many rotators were killed before they had told of their rotation."""
+        self._rotators = 0
+        self._is_rotating = False
+
+    def also(self) -> None:
+        """Keep one rotator at work, once there is a store."""
+        if self._is_rotating or not (self.root / "factmem.json").exists():
+            return
+        old, new = self.keys[self.rotations : self.rotations + 2]
+        drawn = self.chance.random()
+        fuse = self.chance.randrange(40) if drawn < 0.5 else None
+        kill_in = self.chance.random() * 0.1 if 0.5 <= drawn < 0.7 else None
+        turn = Turn(str(self.root), old, new, self._rotators, fuse)
+        self._rotators += 1
+        self._is_rotating = True
+        self.launch(Process(rotator, turn), self._hear_rotator, kill_in)
+
+    def _hear_rotator(self, process: Process) -> None:
+        is_done = False
+        for line in process.lines():
+            if line == "ready":
+                process.go()
+            elif line == "rotated":
+                is_done = True
+                self._check_rotated()
+            else:
+                self.outcome.faults.errors.append(line)
+        if process.is_over:
+            self._is_rotating = False
+            self.ended(process)
+            self.cut_short += not is_done
+        if is_done:
+            self.rotations += 1
+
+    def _check_rotated(self) -> None:
+        """Check that the new key alone opens the store, and that only its data key is left."""
+        errors = self.outcome.faults.errors
+        *old, new = self.keys[: self.rotations + 2]
+        storage = DoorStorage(LocalFiles, old)
+        with suppress(WrongKeyError):
+            anyio.run(LocalFileMemoryProvider(self.root, storage=storage).places)
+            errors.append("an old key opens the store after a rotation")
+        try:
+            manifest = orjson.loads((self.root / "factmem.json").read_bytes())
+            ring, _ = SealedMode(Aes256GCMEncryptor(new)).ring(manifest)
+        except WrongKeyError:
+            errors.append("the new key does not open the store after a rotation")
+            return
+        if set(ring.generations) != {ring.generation}:
+            errors.append("an old data key is left in the ring after a rotation")
+        codec = SealedCodec(manifest["store"], ring)
+        for file in (self.root / "journals").glob("*.fmj"):
+            if codec.generation_in(file.read_bytes().partition(b"\n")[0]) != ring.generation:
+                errors.append("a journal is left under an old data key after a rotation")
+
+    async def check_rollback(self) -> None:
+        """Check that an anchor tells an older copy of the store that was put back."""
+        copy = self.root.with_name("copy")
+        shutil.copytree(self.root, copy)
+        store = self.opened()
+        subject, errors = PLACES[0], self.outcome.faults.errors
+        await store.forget(subject, AGENT, concept=LOG)
+        anchor = await store.anchor()
+        await store.verify(anchor)
+        shutil.rmtree(self.root)
+        shutil.copytree(copy, self.root)
+        with suppress(TamperedError):
+            await self.opened().verify(anchor)
+            errors.append("an older copy of the store was taken for the newest")
+
+
+def rotation_storm(
+    root: Path, rotations: int, *, seed: int = 0, mutant: str | None = None
+) -> tuple[Outcome, RotationStorm]:
+    """Rotate so many times; return what came of it, and the storm."""
+    keys = [Key.generate().to_base64() for _ in range(rotations + 2)]
+    storm = RotationStorm(root, keys, seed=seed, mutant=mutant)
+    outcome = storm.run(lambda: storm.rotations >= rotations)
+    if not outcome.faults:
+        anyio.run(storm.check_rollback)
+    return outcome, storm
+
+
+def main() -> int:
+    """Run the long form; 0 if nothing was found wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.storms.rotation_storm")
+    parser.add_argument("--rotations", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    print(f"rotation storm, seed {options.seed}", flush=True)
+    with TemporaryDirectory() as folder:
+        outcome, storm = rotation_storm(
+            Path(folder) / "store", options.rotations, seed=options.seed
+        )
+    print(
+        f"rotation storm: {storm.rotations} rotations, {storm.cut_short} more cut short; {outcome}"
+    )
+    return 1 if outcome.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

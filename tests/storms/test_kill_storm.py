@@ -1,0 +1,33 @@
+"""The short form of the storm of kills, and proof that it would notice."""
+
+from pathlib import Path
+
+import pytest
+
+from factmem import Key
+from tests.storms.kill_storm import kill_storm
+
+both_kinds = pytest.mark.parametrize(
+    "key", [None, Key.generate().to_base64()], ids=["plain", "encrypted"]
+)
+
+
+@both_kinds
+def test_nothing_acknowledged_is_lost(tmp_path: Path, key: str | None) -> None:
+    """Whoever is killed, and whenever; readers see no error and miss nothing meanwhile."""
+    outcome = kill_storm(tmp_path / "store", 25, key=key)
+
+    assert not outcome.faults, outcome
+    assert outcome.kills >= 25
+    assert outcome.suicides > 0
+    assert outcome.operations > 100
+    assert outcome.looks > 10
+
+
+@both_kinds
+@pytest.mark.parametrize("mutant", ["no lock", "no look at the first line"])
+def test_a_broken_rule_is_noticed(tmp_path: Path, key: str | None, mutant: str) -> None:
+    """A storm that finds nothing, whatever the code does, would prove nothing."""
+    outcome = kill_storm(tmp_path / "store", 200, key=key, mutant=mutant)
+
+    assert outcome.faults, outcome

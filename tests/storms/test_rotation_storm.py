@@ -1,0 +1,23 @@
+"""The short form of the storm of rotations, and proof that it would notice."""
+
+from pathlib import Path
+
+from tests.storms.rotation_storm import rotation_storm
+
+
+def test_rotations_lose_nothing_and_shut_out_every_older_key(tmp_path: Path) -> None:
+    """Whoever is killed, and whenever; and an older copy of the store is told afterwards."""
+    outcome, storm = rotation_storm(tmp_path / "store", 10)
+
+    assert not outcome.faults, outcome
+    assert storm.rotations == 10
+    assert storm.cut_short > 0
+    assert outcome.kills > storm.cut_short
+    assert outcome.operations > 50
+
+
+def test_writers_that_do_not_look_at_the_manifest_are_noticed(tmp_path: Path) -> None:
+    """They go on with data keys that a rotation has thrown away."""
+    outcome, _ = rotation_storm(tmp_path / "store", 100, mutant="no look at the manifest")
+
+    assert outcome.faults, outcome

@@ -13,7 +13,8 @@ from secrets import token_hex
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, overload
 
 from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema
+from pydantic.errors import PydanticUserError
+from pydantic_core import CoreSchema, SchemaError
 from typing_extensions import TypeForm, TypeVar
 
 from factmem.errors import UnboundSubjectError
@@ -136,8 +137,17 @@ class Concept(Generic[T, F]):
         try:
             return self._codec
         except AttributeError:
-            object.__setattr__(self, "_codec", codec_of(self.value_type))
+            object.__setattr__(self, "_codec", self._made_codec())
             return self._codec
+
+    def _made_codec(self) -> ValueCodec:
+        try:
+            return codec_of(self.value_type)
+        except (PydanticUserError, SchemaError, NameError) as exc:
+            raise TypeError(
+                f"The value_type of {self.keyword!r} is no type that pydantic understands "
+                f"({type(exc).__name__}): give a type, an annotation or a BaseModel"
+            ) from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Concept):
@@ -456,9 +466,16 @@ def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
     Raises:
         UnboundSubjectError: The subject is per entity and names none.
     """
-    if subject.per_entity and subject.entity is None:
-        subject.check_bound()
-    return (scope.type.value, scope.name, subject.name, subject.entity)
+    try:
+        if subject.per_entity and subject.entity is None:
+            subject.check_bound()
+        identity = (scope.type.value, scope.name, subject.name, subject.entity)
+    except AttributeError:
+        raise TypeError(
+            f"A place is a MemorySubject and a MemoryScope, in this order, not "
+            f"{type(subject).__name__} and {type(scope).__name__}"
+        ) from None
+    return identity
 
 
 @dataclass(frozen=True, slots=True)

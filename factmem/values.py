@@ -5,6 +5,7 @@ refused before it is stored: `ValueCodec.dump` reads its own output back and com
 """
 
 from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Any, TypeAlias, get_args, get_origin
 
@@ -85,6 +86,7 @@ class ValueCodec:
         try:
             text = self._adapter.dump_json(value, by_alias=False, round_trip=True, warnings="error")
             plain: JsonValue = pydantic_core.from_json(text, allow_inf_nan=False)
+            plain = _in_order(value, plain)
             back = self._load_json(text)
         except (PydanticSerializationError, ValueError, RecursionError, TypeError):
             back, plain = _NOTHING, None
@@ -138,20 +140,66 @@ def _type_name(value_type: object) -> str:
     return str(value_type).replace("typing.", "")
 
 
+def _in_order(value: object, plain: JsonValue) -> JsonValue:
+    """Return a value's plain JSON with the items of its sets in an order that all processes share.
+
+    Python orders a set by hashes that differ from process to process.
+    """
+    if isinstance(plain, list):
+        if isinstance(value, set | frozenset):
+            return sorted(plain, key=_rank)
+        parts = _parts(value)
+        if len(parts) == len(plain):
+            return [_in_order(mine, theirs) for mine, theirs in zip(parts, plain, strict=True)]
+    if isinstance(plain, dict):
+        named = _named_parts(value)
+        return {
+            key: _in_order(named[key], part) if key in named else part
+            for key, part in plain.items()
+        }
+    return plain
+
+
+def _rank(plain: JsonValue) -> bytes:
+    key = canonical(plain)
+    return key.encode() if isinstance(key, str) else key
+
+
 def _is_same(ours: object, back: object) -> bool:
     """Whether two values are equal and of the same types all the way down."""
-    if type(ours) is not type(back) or ours != back:
+    if type(ours) is not type(back):
         return False
+    if isinstance(ours, datetime) and isinstance(back, datetime):
+        return _instant(ours) == _instant(back)
     parts, others = _parts(ours), _parts(back)
-    return len(parts) == len(others) and all(map(_is_same, parts, others))
+    if parts or others:
+        return len(parts) == len(others) and all(map(_is_same, parts, others))
+    return bool(ours == back)
+
+
+def _instant(moment: datetime) -> datetime:
+    """Return a moment in UTC: where clocks are put back, equal moments compare as different."""
+    return moment if moment.utcoffset() is None else moment.astimezone(UTC)
+
+
+def _named_parts(value: Any) -> dict[str, object]:
+    """Return the parts of a value that its JSON has by name."""
+    if isinstance(value, BaseModel):
+        return {**vars(value), **(value.__pydantic_extra__ or {})}
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, dict):
+        return {str(key): part for key, part in value.items()}
+    return {}
 
 
 def _parts(value: Any) -> list[object]:
     """Return what a value is made of, in an order that equal values share."""
     if isinstance(value, BaseModel):
-        value = vars(value)
-    elif is_dataclass(value):
-        return [getattr(value, each.name) for each in fields(value)]
+        private = value.__pydantic_private__ or {}
+        return list({**_named_parts(value), **private}.items())
+    if is_dataclass(value):
+        return [*_named_parts(value).values()]
     if isinstance(value, dict):
         return [part for key in value for part in (key, value[key])]
     if isinstance(value, list | tuple):

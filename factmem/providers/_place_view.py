@@ -3,6 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from factmem.entries import Entry, decoded
 from factmem.ledger import Ledger
@@ -72,7 +73,11 @@ class PlaceViews:
 
     def known(self, identity: Identity) -> PlaceView | None:
         """Return the view of a place, if there is one."""
-        return self._views.get(identity)
+        view = self._views.get(identity)
+        if view is not None:
+            with self._lock, suppress(KeyError):  # let go of by another thread just now
+                self._views.move_to_end(identity)
+        return view
 
     def of(self, identity: Identity) -> PlaceView:
         """Return the view of a place, a new one if need be."""

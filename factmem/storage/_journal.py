@@ -13,12 +13,12 @@ from factmem.storage._codec import Codec, Header, LineSealer, UnreadableHeader, 
 from factmem.storage._files import Files
 from factmem.storage.base import JournalName, Record
 
-__all__ = ["CHUNK", "Damage", "Place", "advanced", "at_start", "read_header"]
+__all__ = ["CHUNK", "LONGEST_HEADER", "Damage", "Place", "advanced", "at_start", "read_header"]
 
 CHUNK = 1 << 20
 """How much is read at a time, in bytes; a longer line is read whole."""
 
-_LONGEST_HEADER = 1 << 14
+LONGEST_HEADER = 1 << 14
 
 _new_tuple = tuple.__new__
 """Makes a named tuple of what is a tuple already, in a third of the time."""
@@ -90,7 +90,7 @@ def _records(first: int, last: int) -> str:
 
 def read_header(files: Files, codec: Codec, file: str, fd: int) -> tuple[bytes, Header]:
     """Return a journal's first line with its end, and what it says; `Damage` if it is no header."""
-    line, end, _ = files.read(fd, _LONGEST_HEADER, 0).partition(b"\n")
+    line, end, _ = files.read(fd, LONGEST_HEADER, 0).partition(b"\n")
     if not end:
         raise Damage("line 1: it has no whole first line")
     try:

@@ -6,7 +6,7 @@ from typing import Any
 from factmem.encryption import Encryption, KeySlot
 from factmem.errors import TamperedError, WrongKeyError
 from factmem.storage._codec import Codec
-from factmem.storage._folder import JournalFolder
+from factmem.storage._folder import JournalFolder, journal_path
 from factmem.storage._journal import Damage
 from factmem.storage._sealed import KeyRing, SealedCodec
 from factmem.storage.simple import corrupt
@@ -165,8 +165,11 @@ class StoreKeys:
         return [
             file
             for file in self._folder.journal_files(codec)
-            if codec.generation_in(self._folder.first_line(file)) != ring.generation
+            if self._is_outdated(codec, file, ring)
         ]
+
+    def _is_outdated(self, codec: SealedCodec, file: str, ring: KeyRing) -> bool:
+        return codec.generation_in(self._folder.first_line(file)) != ring.generation
 
     def _reseal_all(self) -> None:
         """Rewrite what is sealed with older data keys, one journal at a time."""
@@ -176,7 +179,9 @@ class StoreKeys:
         for file in outdated:
             with self._folder.exclusive() as writer:
                 ring, _ = self._opened()
-                if file in self._outdated(ring):
+                codec = SealedCodec(self._store(), ring)
+                is_there = self._folder.files.exists(journal_path(file))  # or erased meanwhile
+                if is_there and self._is_outdated(codec, file, ring):
                     writer.reseal(file)
 
     def _forget_old_generations(self, encryption: Encryption) -> None:

@@ -17,9 +17,10 @@ What is current follows from the saves of the current items alone, besides those
 something: history can be taken out of a ledger without changing what is read from it.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, TypeVar
 
 from pydantic import JsonValue
@@ -49,6 +50,7 @@ __all__ = ["Condition", "Item", "Ledger"]
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 
 _NO_SOURCE: tuple[None] = (None,)
+_serials = count(1)
 
 
 class Item:
@@ -169,6 +171,9 @@ class Ledger:
         self._number = 0
         self._free: dict[str, int] = {}
         self._texts: dict[str, str] = {}
+        self._serial = next(_serials)
+        self._applied = 0
+        self._expiries: list[str] = []
         for entry in entries:
             if until is not None and max(entry["at"], self.recorded_at) > until:
                 break
@@ -177,6 +182,7 @@ class Ledger:
     def apply(self, entry: Entry) -> None:
         """Take in the next entry."""
         at = entry["at"]
+        self._applied += 1
         self.recorded_at = max(self.recorded_at, at)
         for fact in entry.get("facts", ()):
             self._save(fact, self.recorded_at)
@@ -191,6 +197,7 @@ class Ledger:
         topic.description = self._texts.setdefault(description, description)
         if "expires_at" in fact:
             self.may_expire = True
+            insort(self._expiries, fact["expires_at"])
         topic.fact_type = fact["type"]
         if fact["type"] == "SINGLE":
             self._replace(topic, fact, at)
@@ -318,6 +325,13 @@ class Ledger:
             places = sorted(range(len(order)), key=order.__getitem__)
             facts = [facts[place] for place in places]
         return facts
+
+    def version(self, now: str) -> str:
+        """Return what is another text whenever `load_all` may give something else.
+
+        Within this process: no two ledgers ever share one.
+        """
+        return f"{self._serial}.{self._applied}.{bisect_right(self._expiries, now)}"
 
     def confirmations(self, now: str) -> list[str]:
         """Return when each current value was last confirmed, as stamps in no order."""

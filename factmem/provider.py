@@ -30,6 +30,7 @@ __all__ = [
     "FactStore",
     "HistoryAction",
     "HistoryEntry",
+    "IndexedStore",
     "PlaceInfo",
     "TimeProvider",
 ]
@@ -274,3 +275,52 @@ class FactStore(AgentMemoryProvider, Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc_info: object) -> None: ...
+
+
+@runtime_checkable
+class IndexedStore(Protocol):
+    """What a store may offer besides, so that recall does not begin anew each time.
+
+    An index is derived from the facts of a place, and opaque to the store: it can be lost at any
+    time. A store that is encrypted encrypts it, `erase` and a purging `forget` remove it.
+    """
+
+    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
+        """Return a text that differs whenever `load_all` may give something else than before.
+
+        In microseconds where nothing was changed. It means something to this instance only. None
+        says that the store cannot tell.
+        """
+        ...
+
+    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+        """Return the index that was last written for a place; None if there is none that is whole.
+
+        Raises:
+            StorageError: The store refused.
+        """
+        ...
+
+    async def write_index(
+        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
+    ) -> bool:
+        """Keep an index of a place, in place of the one before, unless the place has changed.
+
+        Whoever reads while it is written, in another process too, gets one or the other whole. It
+        is not made durable: a power cut may take it.
+
+        Args:
+            subject: Whom or what the place is about.
+            scope: Where its facts are visible.
+            index: What to keep.
+            version: What `version` gave before the facts were read that the index is made of.
+                When it would give something else now, nothing is written: a value that was purged
+                meanwhile must not come back.
+
+        Returns:
+            Whether it was written.
+
+        Raises:
+            StorageError: The store refused, or was busy.
+        """
+        ...

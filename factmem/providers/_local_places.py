@@ -18,6 +18,7 @@ from factmem.providers._place_view import PlaceView, PlaceViews
 from factmem.providers._replay import unknown_entries
 from factmem.storage.base import (
     Appended,
+    IndexedJournals,
     Journals,
     JournalWriter,
     Record,
@@ -100,6 +101,12 @@ class LocalPlaces:
         """Return a place's whole ledger."""
         return [decoded(record.data) for record in _records(identity, self._journals)]
 
+    def index(self, identity: Identity) -> bytes | None:
+        """Return the index that is kept of a place, if there is one that is whole."""
+        if isinstance(self._journals, IndexedJournals):
+            return self._journals.read_index(identity)
+        return None
+
     def places(self) -> list[PlaceInfo]:
         """Return all places that hold anything."""
         found = [self._info(_identity(name)) for name in self._journals.names()]
@@ -172,6 +179,20 @@ class LocalPlaces:
                 self._rewrite(identity, writer, lambda entries: purged(entries, condition, now))
                 writer.drop_copies(identity)
         return len(forgotten)
+
+    def keep_index(self, identity: Identity, index: bytes, version: str) -> bool:
+        """Keep an index of a place, unless the place is no longer of this version."""
+        if not isinstance(self._journals, IndexedJournals) or not self._journals.exists():
+            return False
+        view = self._views.of(identity)
+
+        def is_wanted(writer: JournalWriter) -> bool:
+            view.follow(identity, writer.read)
+            with view.lock:
+                is_same = view.ledger.version(self._now(view.ledger)) == version
+                return is_same and view.position is not None
+
+        return self._journals.write_index(identity, index, is_wanted)
 
     def erase(
         self, identity: Identity, scope: MemoryScope, subject: MemorySubject

@@ -37,11 +37,12 @@ L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 class _Shelf:
     """One place: its entries as a file would hold them, and what is current."""
 
-    __slots__ = ("ledger", "lines")
+    __slots__ = ("index", "ledger", "lines")
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.ledger = Ledger()
+        self.index: bytes | None = None
 
     def append(self, line: bytes) -> None:
         self.ledger.apply(decoded(line))
@@ -59,6 +60,7 @@ class _Shelf:
         ]
         self.ledger = Ledger(map(decoded, left))
         self.lines = left
+        self.index = None
 
     def entries(self) -> list[Entry]:
         return [decoded(line) for line in self.lines]
@@ -233,6 +235,32 @@ class InMemoryProvider:
             if new:
                 self._shelves[identity] = shelf
             return len(new)
+
+    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
+        """See `IndexedStore.version`."""
+        identity = await self._enter(subject, scope)
+        with self._open():
+            shelf = self._shelves.get(identity)
+            return "" if shelf is None else shelf.ledger.version(self._now(shelf))
+
+    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+        """See `IndexedStore.read_index`."""
+        identity = await self._enter(subject, scope)
+        with self._open():
+            shelf = self._shelves.get(identity)
+            return None if shelf is None else shelf.index
+
+    async def write_index(
+        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
+    ) -> bool:
+        """See `IndexedStore.write_index`."""
+        identity = await self._enter(subject, scope)
+        with self._open():
+            shelf = self._shelves.get(identity)
+            is_same = shelf is not None and shelf.ledger.version(self._now(shelf)) == version
+            if shelf is not None and is_same:
+                shelf.index = bytes(index)
+            return is_same
 
     async def aclose(self) -> None:
         """Let go of everything that is held; closing twice is no error."""

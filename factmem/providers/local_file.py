@@ -233,6 +233,29 @@ class LocalFileMemoryProvider:
         identity = self._enter(subject, scope)
         return await self._work(lambda: self._places.replay(identity, entries))
 
+    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
+        """See `IndexedStore.version`. Warm, it takes no thread."""
+        identity = self._enter(subject, scope)
+        await checkpoint_if_cancelled()
+        version = self._places.warm(identity, Ledger.version)
+        if version is None:
+            version = await self._workers.run(
+                lambda: self._places.present(identity, Ledger.version)
+            )
+        return version
+
+    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+        """See `IndexedStore.read_index`."""
+        identity = self._enter(subject, scope)
+        return await self._work(lambda: self._places.index(identity))
+
+    async def write_index(
+        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
+    ) -> bool:
+        """See `IndexedStore.write_index`. The file lies in `indexes`, beside `journals`."""
+        identity = self._enter(subject, scope)
+        return await self._work(lambda: self._places.keep_index(identity, index, version))
+
     async def compact(
         self,
         subject: MemorySubject,

@@ -86,6 +86,17 @@ class Codec(Protocol):
         """Return the name that a first line shows, if it does."""
         ...
 
+    def seal_index(self, file: str, data: bytes) -> bytes:
+        """Return the content of an index's file."""
+        ...
+
+    def open_index(self, file: str, sealed: bytes) -> bytes:
+        """Return the index that a file holds; `ValueError` if it does not verify."""
+        ...
+
+
+_INDEX_MARK = b"factmem index 1 crc "
+
 
 class PlainCodec:
     """JSON Lines that anyone can read, each with a CRC-32 against accidents.
@@ -128,6 +139,15 @@ class PlainCodec:
 
     def name_in(self, line: bytes) -> JournalName | None:
         return tuple(json.loads(line)["place"])
+
+    def seal_index(self, file: str, data: bytes) -> bytes:
+        return b"%b%08x\n%b" % (_INDEX_MARK, zlib.crc32(data), data)
+
+    def open_index(self, file: str, sealed: bytes) -> bytes:
+        head, data = sealed[: len(_INDEX_MARK) + 9], sealed[len(_INDEX_MARK) + 9 :]
+        if head != b"%b%08x\n" % (_INDEX_MARK, zlib.crc32(data)):
+            raise ValueError("does not verify")
+        return data
 
 
 def new_id() -> str:

@@ -1,7 +1,7 @@
 """The one door to the disk: every file call of a local store goes through here.
 
 Names are relative to the store's folder and are factmem's own: `factmem.json`, `lock`,
-`journals/...`. No descriptor outlives the call that opened it, and nothing is buffered, so a fork
+`journals/...`, `indexes/...`. No descriptor outlives the call that opened it, and nothing is buffered, so a fork
 finds nothing half-done. Errors of the operating system pass as they are; the callers name them.
 """
 
@@ -46,7 +46,10 @@ class Files(Protocol):
         ...
 
     def create(self, name: str) -> int:
-        """Open a new file for appending; a leftover of that name is removed first."""
+        """Open a new file for appending; a leftover of that name is removed first.
+
+        The folder of the first index is made with it.
+        """
         ...
 
     def close(self, fd: int) -> None:
@@ -146,7 +149,12 @@ class LocalFiles:
         path = self.path(name)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        return os.open(path, _WRITE | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            return os.open(path, _WRITE | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileNotFoundError:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(os.path.dirname(path), 0o700)
+            return os.open(path, _WRITE | os.O_CREAT | os.O_EXCL, 0o600)
 
     def close(self, fd: int) -> None:
         os.close(fd)

@@ -7,7 +7,7 @@ line is the same, and what a reader concludes about damage only under the lock.
 import os
 import threading
 import weakref
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -26,8 +26,10 @@ from factmem.errors import (
 from factmem.storage import _anchor
 from factmem.storage._codec import Codec, compact, new_id
 from factmem.storage._files import Files
+from factmem.storage._indexes import IndexFiles
 from factmem.storage._journal import (
     CHUNK,
+    LONGEST_HEADER,
     Damage,
     Place,
     advanced,
@@ -38,6 +40,7 @@ from factmem.storage._journal import (
 from factmem.storage._writer import FolderWriter
 from factmem.storage.base import (
     JournalName,
+    JournalWriter,
     KeySlots,
     Position,
     Reading,
@@ -50,6 +53,8 @@ MANIFEST = "factmem.json"
 _MODES = ("plain", "aes-256-gcm")
 """The ways of keeping journals that this version knows."""
 _NO_STORE = "The store does not exist yet: save a fact first"
+_PATIENCE = 1.0
+"""Seconds that an index waits for the lock: what can be made again has no claim to more."""
 _MOST_PLACES = 4096
 """How many journals' places are remembered; a forgotten one is read again from its start."""
 
@@ -95,6 +100,7 @@ class JournalFolder:
         self, files: Files, mode: Mode, *, busy_timeout: float, allow_network: bool = False
     ) -> None:
         self.files = files
+        self.indexes = IndexFiles(files)
         self.mode = mode
         self.keys: KeySlots | None = None
         self._busy_timeout = busy_timeout
@@ -339,6 +345,23 @@ class JournalFolder:
         except OSError:
             return False
 
+    def read_index(self, name: JournalName) -> bytes | None:
+        """See `IndexedJournals.read_index`."""
+        with self.errors_of(None):
+            codec = self.codec()
+            return None if codec is None else self.indexes.read(codec, codec.file_name(name))
+
+    def write_index(
+        self, name: JournalName, index: bytes, is_wanted: Callable[[JournalWriter], bool]
+    ) -> bool:
+        """See `IndexedJournals.write_index`."""
+        with self.locked(patience=_PATIENCE):
+            writer = FolderWriter(self, self.codec())
+            if is_wanted(writer):
+                writer.write_index(name, index)
+                return True
+            return False
+
     def exists(self) -> bool:
         """See `Journals.exists`."""
         return self.codec() is not None
@@ -361,7 +384,7 @@ class JournalFolder:
         with self.errors_of(file):
             fd = self.files.open(journal_path(file))
             try:
-                return self.files.read(fd, CHUNK, 0).partition(b"\n")[0]
+                return self.files.read(fd, LONGEST_HEADER, 0).partition(b"\n")[0]
             finally:
                 self.files.close(fd)
 
@@ -412,20 +435,20 @@ class JournalFolder:
             yield FolderWriter(self, self.codec())
 
     @contextmanager
-    def locked(self) -> Generator[None]:
+    def locked(self, *, patience: float | None = None) -> Generator[None]:
         """Hold the store's lock, whether or not the store can be opened."""
         mutex = self._mutex
-        if not mutex.acquire(timeout=self._busy_timeout):
+        timeout = self._busy_timeout if patience is None else min(patience, self._busy_timeout)
+        if not mutex.acquire(timeout=timeout):
             raise StoreBusyError(
-                f"Another thread held the store {self.files.path('')!r} for "
-                f"{self._busy_timeout:g} s. Nothing was written; try again, or allow more time "
-                f"with busy_timeout"
+                f"Another thread held the store {self.files.path('')!r} for {timeout:g} s. "
+                f"Nothing was written; try again, or allow more time with busy_timeout"
             )
         try:
             with self.errors_of(None):
                 self._check_place()
                 self.files.make_folders()
-                lock = self.files.lock(self._busy_timeout)
+                lock = self.files.lock(timeout)
                 lock.__enter__()
             try:
                 yield

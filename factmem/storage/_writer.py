@@ -207,7 +207,16 @@ class FolderWriter:
                 self._files.close(fd)
             name = self._folder.name_in(codec, file)
             if name is not None:
+                self._reseal_index(codec, file)
                 self._replace(codec, name, file, last=place.last, keep=keep, records=[])
+
+    def _reseal_index(self, codec: Codec, file: str) -> None:
+        """Seal an index anew; before its journal, which tells whether that is still to be done."""
+        indexes = self._folder.indexes
+        index = indexes.read(codec, file)
+        indexes.remove(codec, file)
+        if index is not None:
+            indexes.write(codec, file, index)
 
     def _existing(self, name: JournalName) -> tuple[Codec, str]:
         if self._codec is None or not self._files.exists(_path(self._codec.file_name(name))):
@@ -224,10 +233,11 @@ class FolderWriter:
             return ErasedJournal(0, key_destroyed=False)
         file = self._codec.file_name(name)
         with self._folder.errors_of(file):
+            count = self._folder.indexes.remove(self._codec, file)
             found = self._copies(file)
             if file in self._files.names():
                 found.append(file)
-            count = sum(self._remove(file, each) for each in found)
+            count += sum(self._remove(file, each) for each in found)
             # Also where nothing was found: whoever removed it may have died before this.
             self._files.sync_folder("journals")
             self._folder.distrust(file)
@@ -240,9 +250,16 @@ class FolderWriter:
             return
         file = self._codec.file_name(name)
         with self._folder.errors_of(file):
+            self._folder.indexes.remove(self._codec, file)
             for each in self._copies(file):
                 self._remove(file, each)
             self._files.sync_folder("journals")
+
+    def write_index(self, name: JournalName, data: bytes) -> None:
+        """Put an index beside a journal; see `IndexedJournals.write_index`."""
+        codec, file = self._existing(name)
+        with self._folder.errors_of(file):
+            self._folder.indexes.write(codec, file, data)
 
     def _copies(self, file: str) -> list[str]:
         """Return what stands beside a journal's file under its name.

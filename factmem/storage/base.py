@@ -8,17 +8,18 @@ Everything here blocks, and is called from worker threads, many at once; only
 `Journals.is_current` is called from an event loop, and is to take microseconds.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from factmem.encryption import Encryption
 
 __all__ = [
     "Appended",
     "ErasedJournal",
+    "IndexedJournals",
     "JournalName",
     "JournalWriter",
     "Journals",
@@ -222,6 +223,37 @@ class Journals(Protocol):
 
     def close(self) -> None:
         """Let go of everything that is held; called once, when nothing else is under way."""
+        ...
+
+
+@runtime_checkable
+class IndexedJournals(Journals, Protocol):
+    """Journals that keep an index beside each of them; what a storage may offer besides.
+
+    An index is opaque, made of the journal's records, and can be lost at any time. It is sealed as
+    the journal is. `erase` and `drop_copies` remove it physically and durably.
+    """
+
+    def read_index(self, name: JournalName) -> bytes | None:
+        """Return the index of a journal; None if there is none that is whole.
+
+        Raises:
+            DecryptionError: The key is missing or wrong.
+            StorageError: The operating system refused.
+        """
+        ...
+
+    def write_index(
+        self, name: JournalName, index: bytes, is_wanted: Callable[[JournalWriter], bool]
+    ) -> bool:
+        """Put an index in the place of the one before, if `is_wanted` under the lock.
+
+        Whoever reads meanwhile gets one or the other whole. It is not made durable.
+
+        Raises:
+            StoreBusyError: Somebody else held the lock for a second.
+            ValueError: There is no such journal.
+        """
         ...
 
 

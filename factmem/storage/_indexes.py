@@ -1,0 +1,72 @@
+"""Index files: what can be derived from a journal again, kept beside it to save that work.
+
+A journal has one at most, in the folder `indexes`, sealed as the journal is. It is replaced whole
+and never synced: a power cut may leave an older one, zeros or nothing, all of which are as good as
+none. Only its removal is durable, since it may hold what the journal no longer does.
+"""
+
+from factmem.storage._codec import Codec
+from factmem.storage._files import Files
+from factmem.storage._journal import CHUNK
+
+__all__ = ["IndexFiles"]
+
+_FOLDER = "indexes"
+_SUFFIX = ".index"
+
+
+class IndexFiles:
+    """The indexes of one folder's journals, which are named by the journals' files."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def read(self, codec: Codec, journal: str) -> bytes | None:
+        """Return the index of a journal; None if there is none that verifies."""
+        name = _name(codec, journal)
+        sealed = self._files.content(f"{_FOLDER}/{name}")
+        if sealed is None:
+            return None
+        try:
+            return codec.open_index(name, sealed)
+        except ValueError:
+            return None
+
+    def write(self, codec: Codec, journal: str, data: bytes) -> None:
+        """Put an index beside a journal, atomically; under the lock."""
+        name = _name(codec, journal)
+        path = f"{_FOLDER}/{name}"
+        fd = self._files.create(f"{path}.tmp")
+        try:
+            self._files.append(fd, codec.seal_index(name, data))
+        finally:
+            self._files.close(fd)
+        self._files.rename(f"{path}.tmp", path)
+
+    def remove(self, codec: Codec, journal: str) -> int:
+        """Remove the index of a journal, durably; return the bytes freed. Under the lock."""
+        path = f"{_FOLDER}/{_name(codec, journal)}"
+        freed = sum(self._removed(codec, each) for each in (f"{path}.tmp", path))
+        # Also where nothing was found: whoever removed it may have died before this.
+        if self._files.exists(_FOLDER):
+            self._files.sync_folder(_FOLDER)
+        return freed
+
+    def _removed(self, codec: Codec, path: str) -> int:
+        if not self._files.exists(path):
+            return 0
+        fd = self._files.open(path)
+        try:
+            size = self._files.size(fd)
+        finally:
+            self._files.close(fd)
+        if codec.hides_names:
+            # Without the random bytes of its first line no key opens what the disk may keep of it.
+            self._files.destroy(path, min(size, CHUNK))
+        self._files.remove(path)
+        return size
+
+
+def _name(codec: Codec, journal: str) -> str:
+    """Return the name of the index of a journal's file."""
+    return journal.removesuffix(codec.suffix) + _SUFFIX

@@ -1,8 +1,9 @@
 """The one door to the disk: every file call of a local store goes through here.
 
 Names are relative to the store's folder and are factmem's own: `factmem.json`, `lock`,
-`journals/...`, `indexes/...`. No descriptor outlives the call that opened it, and nothing is buffered, so a fork
-finds nothing half-done. Errors of the operating system pass as they are; the callers name them.
+`journals/...`, `indexes/...`. No descriptor outlives the call that opened it, and nothing is
+buffered, so a fork finds nothing half-done. Errors of the operating system pass as they are; the
+callers name them.
 """
 
 import contextlib

@@ -1,0 +1,406 @@
+"""Keys, the published vectors through the code that stores call, and the slots of a store."""
+
+import base64
+import copy
+import os
+import pickle
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import keyring
+import pytest
+from keyring.backend import KeyringBackend
+
+from factmem.encryption import Aead, Aes256GCMEncryptor, Key, argon2id, hkdf, open_sealed
+from factmem.errors import (
+    KeyRequiredError,
+    TamperedError,
+    WrongKeyError,
+)
+from factmem.storage import _sealed
+from factmem.storage._sealed import KeyRing, SealedCodec
+from factmem.storage.base import Journals, KeySlots
+from factmem.storage.encrypted import EncryptedStorage
+
+VECTORS = files("cryptography_vectors")
+STORE = "00" * 16
+SECRET = bytes(range(32))
+
+
+def vectors(*path: str) -> Iterator[dict[str, str]]:
+    """Give the numbered cases of a vector file, each with what its section says."""
+    section: dict[str, str] = {}
+    case: dict[str, str] = {}
+    for line in VECTORS.joinpath(*path).read_text("utf-8").splitlines():
+        name, _, value = line.strip().strip("[]").partition("=")
+        if line.startswith("#") or not name:
+            continue
+        if line.startswith("[") or name.strip().upper() == "COUNT":
+            if case:
+                yield {**section, **case}
+            case = {}
+        if line.startswith("["):
+            section[name.strip()] = value.strip()
+        else:
+            case[name.strip()] = value.strip()
+    yield {**section, **case}
+
+
+def test_aes_gcm_agrees_with_nist() -> None:
+    """CAVP, 256-bit keys with the nonce and tag lengths that stores use: all opened or refused."""
+    opened = refused = 0
+    for vector in vectors("ciphers", "AES", "GCM", "gcmDecrypt256.rsp"):
+        if (vector["IVlen"], vector["Taglen"]) != ("96", "128"):
+            continue
+        key, nonce, aad = (bytes.fromhex(vector[name]) for name in ("Key", "IV", "AAD"))
+        sealed = bytes.fromhex(vector["CT"] + vector["Tag"])
+        if "FAIL" in vector:
+            with pytest.raises(TamperedError, match="do not verify"):
+                open_sealed(key, nonce, sealed, aad)
+            refused += 1
+        else:
+            plain = bytes.fromhex(vector["PT"])
+            assert open_sealed(key, nonce, sealed, aad) == plain
+            assert Aead(key).seal(nonce, plain, aad) == sealed
+            opened += 1
+
+    assert (opened, refused) == (184, 191)
+
+
+def test_hkdf_agrees_with_its_rfc() -> None:
+    """RFC 5869, the cases with SHA-256."""
+    count = 0
+    for vector in vectors("KDF", "rfc-5869-HKDF-SHA256.txt"):
+        key, salt, info = (bytes.fromhex(vector[name]) for name in ("IKM", "salt", "info"))
+        assert hkdf(key, salt, info, int(vector["L"])).hex() == vector["OKM"]
+        count += 1
+
+    assert count == 3
+
+
+def test_argon2id_agrees_with_its_rfc() -> None:
+    """The vectors without secret and associated data, which stores do not use."""
+    count = 0
+    for vector in vectors("KDF", "argon2id.txt"):
+        if "secret" in vector or "ad" in vector:
+            continue
+        derived = argon2id(
+            bytes.fromhex(vector["pass"]),
+            bytes.fromhex(vector["salt"]),
+            int(vector["iter"]),
+            int(vector["memcost"]),
+            int(vector["lanes"]),
+            length=int(vector["length"]),
+        )
+        assert derived.hex() == vector["output"]
+        count += 1
+
+    assert count >= 5
+
+
+class TestKey:
+    def test_it_comes_back_from_its_base64(self) -> None:
+        """What is written to a secret store opens the files again."""
+        key = Key.generate()
+
+        assert Key.from_base64(key.to_base64()) == key
+        assert Key.from_base64(key.to_base64().encode() + b"\n") == key
+        assert len(key.to_base64()) == 44
+        assert Key.generate() != key
+
+    def test_standard_base64_is_taken_too(self) -> None:
+        """`openssl rand -base64 32` makes a key."""
+        secret = b"\xfb\xff" * 16
+
+        assert Key.from_base64(base64.b64encode(secret)) == Key(secret)
+
+    @pytest.mark.parametrize("text", ["", "abc", "A" * 42 + "==", "A" * 60, "k\u00e9y", "A" * 43])
+    def test_a_text_that_is_no_key_is_refused_unseen(self, text: str) -> None:
+        """The message says what a key looks like, and not what was given."""
+        with pytest.raises(ValueError, match=r"44 characters of Key\.to_base64\(\)") as caught:
+            Key.from_base64(text)
+
+        assert not text or text not in str(caught.value)
+
+    @pytest.mark.parametrize("secret", [b"", b"x" * 31, b"x" * 33, "x" * 32])
+    def test_only_32_bytes_are_a_key(self, secret: bytes) -> None:
+        """A short key would be a weak one."""
+        with pytest.raises(ValueError, match=r"32 bytes: use Key\.generate\(\)"):
+            Key(secret)
+
+    def test_it_never_shows_itself(self) -> None:
+        """Not in a log, a traceback, a pickle or a copy."""
+        key = Key(SECRET)
+        encryptor = Aes256GCMEncryptor(key)
+
+        shown = f"{key!r} {key} {encryptor!r} {encryptor}"
+        assert key.to_base64() not in shown
+        assert SECRET.hex() not in shown
+        for keeper in (key, encryptor):
+            for give_away in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match="not pickled or copied"):
+                    give_away(keeper)
+
+    def test_it_has_no_hash_and_equals_only_keys(self) -> None:
+        """A hash in a table would tell about the key."""
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(Key(SECRET))
+
+        assert Key(SECRET) != SECRET
+
+    def test_a_passphrase_is_normalised(self) -> None:
+        """Composed on one keyboard and decomposed on another, it is the same."""
+        composed = Key.from_passphrase("caf\u00e9 \uff21", cost="interactive")
+
+        assert composed == Key.from_passphrase("cafe\u0301 A", cost="interactive")
+        assert composed != Key.from_passphrase("cafe A", cost="interactive")
+        with pytest.raises(ValueError, match="has no base64: keep the passphrase"):
+            composed.to_base64()
+
+    def test_a_passphrase_must_say_something(self) -> None:
+        """An empty one is a mistake in a configuration."""
+        with pytest.raises(ValueError, match="The passphrase is empty"):
+            Key.from_passphrase(" ")
+        with pytest.raises(ValueError, match="one of interactive, moderate, sensitive"):
+            Key.from_passphrase("horse", cost="cheap")
+
+    def test_it_comes_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Missing and wrong name the variable, and never show it."""
+        monkeypatch.setenv("SOME_KEY", Key(SECRET).to_base64())
+        assert Key.from_env("SOME_KEY") == Key(SECRET)
+
+        monkeypatch.setenv("SOME_KEY", "hunter2")
+        with pytest.raises(ValueError, match="'SOME_KEY'") as caught:
+            Key.from_env("SOME_KEY")
+        assert "hunter2" not in str(caught.value)
+
+        monkeypatch.delenv("SOME_KEY")
+        with pytest.raises(KeyRequiredError, match="'SOME_KEY' is not set"):
+            Key.from_env("SOME_KEY")
+
+    def test_it_comes_from_a_private_file(self, tmp_path: Path) -> None:
+        """A file that others can read is no secret."""
+        file = tmp_path / "key"
+        with pytest.raises(KeyRequiredError, match="no key file"):
+            Key.from_file(file)
+        file.write_text(Key(SECRET).to_base64() + "\n")
+
+        file.chmod(0o640)
+        with pytest.raises(PermissionError, match="chmod 600"):
+            Key.from_file(file)
+        file.chmod(0o600)
+        assert Key.from_file(file) == Key(SECRET)
+
+    def test_it_comes_from_the_keyring(self) -> None:
+        """Made once if asked for, and then the same."""
+        before = keyring.get_keyring()
+        keyring.set_keyring(_MemoryKeyring())
+        try:
+            with pytest.raises(KeyRequiredError, match="pass create=True"):
+                Key.from_keyring("factmem", "agent")
+            key = Key.from_keyring("factmem", "agent", create=True)
+
+            assert Key.from_keyring("factmem", "agent") == key
+            assert Key.from_keyring("factmem", "agent", create=True) == key
+        finally:
+            keyring.set_keyring(before)
+
+
+class _MemoryKeyring(KeyringBackend):
+    priority = 1
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self._kept.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self._kept[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        del self._kept[service, username]
+
+
+class TestSlots:
+    def test_any_of_several_keys_opens_a_slot(self) -> None:
+        """While a key is being changed, both are configured."""
+        old, new = Key.generate(), Key.generate()
+        slot = Aes256GCMEncryptor(old).wrap(b"ring", STORE)
+
+        assert Aes256GCMEncryptor(new, old).unwrap([slot], STORE).ring == b"ring"
+        with pytest.raises(WrongKeyError, match="give the key that the store was made with"):
+            Aes256GCMEncryptor(new).unwrap([slot], STORE)
+
+    def test_a_passphrase_opens_its_slot_and_no_other(self) -> None:
+        """The cost and the salt come from the slot."""
+        slot = Aes256GCMEncryptor(Key.from_passphrase("horse", cost="interactive")).wrap(
+            b"ring", STORE
+        )
+
+        opened = Aes256GCMEncryptor(Key.from_passphrase("horse", cost="moderate"))
+        assert opened.unwrap([slot], STORE).ring == b"ring"
+        with pytest.raises(WrongKeyError):
+            Aes256GCMEncryptor(Key.from_passphrase("hors")).unwrap([slot], STORE)
+        with pytest.raises(WrongKeyError):
+            Aes256GCMEncryptor(Key.generate()).unwrap([slot], STORE)
+
+    def test_a_slot_belongs_to_its_store(self) -> None:
+        """A slot copied from another store opens nothing."""
+        encryptor = Aes256GCMEncryptor(Key.generate())
+        slot = encryptor.wrap(b"ring", STORE)
+
+        with pytest.raises(WrongKeyError):
+            encryptor.unwrap([slot], "11" * 16)
+
+    @pytest.mark.parametrize("change", ["wrap", "spelling"])
+    def test_a_changed_slot_is_told_from_a_wrong_key(self, change: str) -> None:
+        """The one asks for a backup, the other for the right key."""
+        encryptor = Aes256GCMEncryptor(Key.generate())
+        slot = encryptor.wrap(b"ring", STORE)
+        wrapped = bytearray(base64.b64decode(slot["wrap"]))
+        wrapped[20] ^= 1
+        slot["wrap"] = (
+            base64.b64encode(wrapped).decode() if change == "wrap" else "!" + slot["wrap"]
+        )
+
+        with pytest.raises(TamperedError, match="Restore it from a backup"):
+            encryptor.unwrap([slot], STORE)
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"m": 1 << 40}, {"t": 0}, {"t": 1 << 20}, {"p": 0}, {"name": "md5"}, {"salt": "?"}],
+    )
+    def test_a_slot_that_would_exhaust_the_machine_is_refused(
+        self, change: dict[str, object]
+    ) -> None:
+        """Who can edit the file must not be able to ask for a terabyte."""
+        encryptor = Aes256GCMEncryptor(Key.from_passphrase("horse", cost="interactive"))
+        slot = encryptor.wrap(b"ring", STORE)
+        slot["kdf"].update(change)  # type: ignore[typeddict-item]
+
+        with pytest.raises(TamperedError, match="no version of factmem wrote"):
+            encryptor.unwrap([slot], STORE)
+
+
+def opened(folder: Path, *keys: Key) -> tuple[Journals, KeySlots]:
+    """Open the journals of an encrypted folder, and its key slots."""
+    journals = EncryptedStorage(Aes256GCMEncryptor(*keys)).open(folder)
+    assert journals.keys is not None
+    return journals, journals.keys
+
+
+def saved(journals: Journals) -> list[bytes]:
+    """Return all records of the one journal that these tests keep."""
+    return [record.data for record in journals.read(("a",)).records]
+
+
+def test_keys_are_added_and_removed(tmp_path: Path) -> None:
+    """A recovery key opens the store as the first one does; the last one stays."""
+    first, recovery = Key.generate(), Key.generate()
+    journals, keys = opened(tmp_path, first)
+    with journals.exclusive() as writer:
+        writer.append(("a",), [b'{"x":1}'])
+
+    keys.add(Aes256GCMEncryptor(recovery))
+    assert len(keys.ids()) == 2
+    assert saved(opened(tmp_path, recovery)[0]) == [b'{"x":1}']
+    with pytest.raises(WrongKeyError):
+        keys.remove(Aes256GCMEncryptor(Key.generate()))
+    keys.remove(Aes256GCMEncryptor(recovery))
+    with pytest.raises(WrongKeyError):
+        opened(tmp_path, recovery)[0].read(("a",))
+    with pytest.raises(ValueError, match="last key of a store cannot be removed"):
+        keys.remove(Aes256GCMEncryptor(first))
+    assert saved(journals) == [b'{"x":1}']
+
+
+def test_a_rotation_shuts_all_other_keys_out(tmp_path: Path) -> None:
+    """Also those of other slots; and every file is sealed anew."""
+    first, other, new = Key.generate(), Key.generate(), Key.generate()
+    journals, keys = opened(tmp_path, first)
+    for name in "abc":
+        with journals.exclusive() as writer:
+            writer.append((name,), [b'{"x":1}'])
+    keys.add(Aes256GCMEncryptor(other))
+    before = {file.name: file.read_bytes() for file in (tmp_path / "journals").iterdir()}
+
+    keys.rotate(Aes256GCMEncryptor(new))
+
+    after = {file.name: file.read_bytes() for file in (tmp_path / "journals").iterdir()}
+    assert after.keys() == before.keys()
+    assert not set(after.values()) & set(before.values())
+    for key in (first, other):
+        with pytest.raises(WrongKeyError):
+            opened(tmp_path, key)[0].read(("a",))
+    assert saved(opened(tmp_path, new)[0]) == saved(journals) == [b'{"x":1}']
+
+
+def test_a_passphrase_is_changed_without_rewriting(tmp_path: Path) -> None:
+    """Only the wrapping of the data keys is new."""
+    journals, keys = opened(tmp_path, Key.generate())
+    with journals.exclusive() as writer:
+        writer.append(("a",), [b'{"x":1}'])
+    before = [file.read_bytes() for file in (tmp_path / "journals").iterdir()]
+    passphrase = Key.from_passphrase("correct horse", cost="interactive")
+
+    keys.rotate(Aes256GCMEncryptor(passphrase), rewrite=False)
+
+    assert [file.read_bytes() for file in (tmp_path / "journals").iterdir()] == before
+    assert saved(opened(tmp_path, passphrase)[0]) == [b'{"x":1}']
+
+
+def test_a_rotation_opens_each_file_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work grows with the places, and not with their square."""
+    journals, keys = opened(tmp_path, Key.generate())
+    with journals.exclusive() as writer:
+        for place in range(40):
+            writer.append((str(place),), [b'{"x":1}'])
+    opens: list[str] = []
+    real = os.open
+
+    def counted(path: str, *args: int) -> int:
+        opens.append(path)
+        return real(path, *args)
+
+    monkeypatch.setattr(os, "open", counted)
+    keys.rotate(Aes256GCMEncryptor(Key.generate()))
+
+    assert sum("journals/" in path for path in opens) <= 40 * 12
+
+
+def test_no_nonce_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record draws one of 96 bits from the operating system, and uses it once."""
+    nonces: list[bytes] = []
+
+    class Recorder:
+        def __init__(self, key: bytes) -> None:
+            assert len(key) == 32
+
+        def seal(self, nonce: bytes, data: bytes, aad: bytes) -> bytes:
+            nonces.append(nonce)
+            return bytes(16)
+
+    monkeypatch.setattr(_sealed, "Aead", Recorder)
+    codec = SealedCodec(STORE, KeyRing.new())
+    line = codec.new_header(("a",), "a.fmj", 0, 1)
+    sealer = codec.open_header("a.fmj", line).sealer
+    for number in range(1_000_000):
+        sealer.seal(number, 0, bytes(16), b"{}")
+
+    assert len(nonces) == len(set(nonces)) == 1_000_000
+    assert {len(nonce) for nonce in nonces} == {12}
+
+
+def test_every_incarnation_of_a_file_has_a_key_of_its_own() -> None:
+    """So a nonce is never used under the key of an older copy, or of another place."""
+    codec = SealedCodec(STORE, KeyRing.new())
+    seen: set[bytes] = set()
+    for file in ("a.fmj", "a.fmj", "b.fmj"):
+        header = codec.open_header(file, codec.new_header(("a",), file, 0, 1))
+        seen.add(header.sealer.start)
+
+    assert len(seen) == 3

@@ -279,9 +279,10 @@ class FolderWriter:
             self._files.close(fd)
         if self._codec is not None and self._codec.hides_names:
             if path != doomed:
-                # No journal may ever stand under its own name with a broken first line.
                 self._files.rename(path, doomed)
-                self._files.sync_folder("journals")
+            # No journal may ever stand under its own name with a broken first line. A leftover may
+            # have come by its name in an erasure that was killed before it was durable.
+            self._files.sync_folder("journals")
             self._files.destroy(doomed, min(size, CHUNK))
             path = doomed
         self._files.remove(path)

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from anyio import CancelScope, CapacityLimiter, Event, to_thread
 from anyio.lowlevel import checkpoint
 
-from factmem.providers._per_loop import PerLoop
+from factmem._per_loop import PerLoop
 
 __all__ = ["GroupCommit", "Pending", "Workers"]
 

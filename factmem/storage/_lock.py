@@ -7,17 +7,15 @@ deleted file excludes nobody.
 
 import fcntl
 import os
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from queue import SimpleQueue
 
 from factmem.errors import StoreBusyError
 
 __all__ = ["held", "network_file_system"]
-
-_FIRST_WAIT, _LONGEST_WAIT = 0.0001, 0.002
-"""Seconds between tries. A longer wait is unfair to those who wait: with 10 ms the slowest of a
-hundred saves waited six times as long as with 2 ms."""
 
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "9p", "ncpfs"})
 
@@ -29,37 +27,25 @@ def held(path: str, timeout: float) -> Generator[None]:
     Raises:
         StoreBusyError: Somebody else held it for `timeout` seconds.
     """
-    fd = _locked(path, time.monotonic() + timeout, timeout)
-    _open_locks.add(fd)
+    fd = _locked(path, timeout)
     try:
         yield
     finally:
-        _open_locks.discard(fd)
-        fcntl.flock(fd, fcntl.LOCK_UN)  # said aloud: a forked child may hold the descriptor too
-        os.close(fd)
+        _close(fd)
 
 
-def _locked(path: str, deadline: float, timeout: float) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    wait = _FIRST_WAIT
+def _locked(path: str, timeout: float) -> int:
+    deadline = time.monotonic() + timeout
     while True:
-        fd = os.open(path, flags, 0o600)
-        try:
-            while not _try_lock(fd):
-                if time.monotonic() >= deadline:
-                    raise StoreBusyError(
-                        f"Another process or thread held the lock of the store for {timeout:g} s: "
-                        f"{path!r}. Nothing was written; try again, or allow more time with "
-                        f"busy_timeout"
-                    )
-                time.sleep(wait)
-                wait = min(wait * 2, _LONGEST_WAIT)
-            if _is_same_file(fd, path):
-                return fd
-        except BaseException:
-            os.close(fd)
-            raise
-        os.close(fd)
+        fd = _open(path)
+        if not _try_lock(fd) and not _wait(fd, max(0.0, deadline - time.monotonic())):
+            raise StoreBusyError(
+                f"Another process or thread held the lock of the store for {timeout:g} s: "
+                f"{path!r}. Nothing was written; try again, or allow more time with busy_timeout"
+            )
+        if _is_same_file(fd, path):
+            return fd
+        _close(fd)
 
 
 def _try_lock(fd: int) -> bool:
@@ -67,6 +53,9 @@ def _try_lock(fd: int) -> bool:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except BaseException:
+        _close(fd)
+        raise
     return True
 
 
@@ -75,19 +64,117 @@ def _is_same_file(fd: int, path: str) -> bool:
         return os.path.samestat(os.fstat(fd), os.stat(path))
     except FileNotFoundError:
         return False
+    except BaseException:
+        _close(fd)
+        raise
 
 
-_open_locks: set[int] = set()
+# Waiting. `flock` waits for ever or not at all, and trying again and again is unfair: whoever has
+# just let go is back before those who sleep have woken. So a thread that can be abandoned waits.
 
 
-def _close_in_child() -> None:
-    """Let go of what a forked child inherited, or it would keep the store locked."""
-    for fd in _open_locks:
+class _Wait:
+    """A wait for one lock, shared by the thread that waits and the one that may give up."""
+
+    __slots__ = ("error", "fd", "is_given_up", "is_over", "mutex", "signal")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.mutex = threading.Lock()
+        self.signal = threading.Lock()
+        self.signal.acquire()
+        self.is_over = self.is_given_up = False
+        self.error: OSError | None = None
+
+    def work(self) -> None:
+        """Wait for the lock; let it go if nobody wants it any more."""
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX)
+        except OSError as exc:
+            self.error = exc
+        with self.mutex:
+            self.is_over = True
+            if self.is_given_up:
+                _close(self.fd)
+
+    def outcome(self, timeout: float) -> bool:
+        """Return whether the lock was obtained in time; if not, it is closed or will be."""
+        self.signal.acquire(timeout=timeout)
+        with self.mutex:
+            self.is_given_up = not self.is_over
+        if self.error is not None:
+            _close(self.fd)
+            raise self.error
+        return self.is_over
+
+
+def _wait(fd: int, timeout: float) -> bool:
+    wait = _Wait(fd)
+    try:
+        inbox = _idle.pop()
+    except IndexError:
+        inbox = SimpleQueue()
+        threading.Thread(target=_work, args=(inbox,), name="factmem lock", daemon=True).start()
+    inbox.put(wait)
+    return wait.outcome(timeout)
+
+
+def _work(inbox: "SimpleQueue[_Wait]") -> None:
+    while True:
+        wait = inbox.get()
+        wait.work()
+        _idle.append(inbox)
+        wait.signal.release()
+
+
+_idle: "list[SimpleQueue[_Wait]]" = []
+"""The inboxes of threads that have nothing to wait for: as many as ever waited at one time."""
+
+
+# Forking. A child shares its parent's locks, and would hold on to them when the parent is killed.
+
+
+def _open(path: str) -> int:
+    with _registry:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        _descriptors.add(fd)
+    return fd
+
+
+def _close(fd: int) -> None:
+    with _registry:
+        _descriptors.discard(fd)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_UN)  # said aloud: a child that runs another program has it
+        finally:
+            os.close(fd)
+
+
+_descriptors: set[int] = set()
+_registry = threading.RLock()
+"""Held while a lock file is opened or closed, and while the process forks."""
+
+
+def _before_fork() -> None:
+    _registry.acquire()
+
+
+def _after_fork() -> None:
+    _registry.release()
+
+
+def _start_in_child() -> None:
+    global _registry  # noqa: PLW0603 - the inherited one belongs to a thread of the parent's
+    _registry = threading.RLock()
+    for fd in _descriptors:
         os.close(fd)
-    _open_locks.clear()
+    _descriptors.clear()
+    _idle.clear()
 
 
-os.register_at_fork(after_in_child=_close_in_child)
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_fork, after_in_child=_start_in_child
+)
 
 
 def network_file_system(path: str) -> str | None:

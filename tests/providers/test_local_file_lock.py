@@ -2,8 +2,11 @@
 
 import fcntl
 import os
+import signal
 import threading
+import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -12,6 +15,7 @@ import pytest
 
 from factmem.errors import StoreBusyError
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage import _lock
 from factmem.storage.simple import SimpleStorage
 from factmem.testing.facts import AGENT, THEME, languages, theme
 from tests.doors import Door, DoorStorage
@@ -93,3 +97,84 @@ async def test_a_thread_that_holds_the_store_too_long(root: Path) -> None:
         goes_on.set()
 
     assert await current(two) == ["dark", "java"]
+
+
+async def test_who_gives_up_leaves_nothing_behind(root: Path) -> None:
+    """It does not get the lock later and keep it, and threads do not pile up."""
+    busy = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0.02))
+    await busy.save(theme("dark"), ALICE, AGENT)
+    before = threading.active_count()
+    for _ in range(3):
+        holder = Process(holding, str(root))
+        assert holder.lines() == ["ready"]
+        for _ in range(3):
+            with pytest.raises(StoreBusyError, match="busy_timeout"):
+                await busy.save(theme("light"), ALICE, AGENT)
+        holder.go()
+        assert holder.end() == 0
+        with anyio.fail_after(30):
+            while not await _is_saved(busy):
+                pass
+
+    assert threading.active_count() <= before + 4
+
+
+async def _is_saved(store: LocalFileMemoryProvider) -> bool:
+    try:
+        await store.save(theme("dark"), ALICE, AGENT)
+    except StoreBusyError:  # those who gave up still pass the lock on, one after the other
+        return False
+    return True
+
+
+# Forks. A child shares the locks of its parent, and must not keep them when the parent is killed.
+
+
+def fork_and_hang(tell: Tell, wait: Callable[[], None], root: str) -> None:
+    """Fork beside a save that waits for the lock, or has it; the child lives on."""
+    has_lock = threading.Event()
+
+    def look(call: str, args: tuple[object, ...]) -> None:
+        if call == "append":
+            has_lock.set()
+            threading.Event().wait()
+
+    store = LocalFileMemoryProvider(root, storage=DoorStorage(lambda path: Door(path, look)))
+    save = partial(anyio.run, store.save, theme("light"), ALICE, AGENT)
+    threading.Thread(target=save, daemon=True).start()
+    while not _lock._descriptors:
+        has_lock.wait(0.001)
+    with warnings.catch_warnings():
+        # From 3.12 on Python warns of what this is about: a fork beside threads.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        wait()  # until the test has ended
+        os._exit(0)
+    has_lock.wait()
+    tell("locked")
+    threading.Event().wait()
+
+
+@pytest.mark.parametrize("is_waiting", [False, True], ids=["held", "waited for"])
+async def test_a_forked_child_keeps_no_lock(root: Path, is_waiting: bool) -> None:
+    """When its parent is killed the lock is free, whether the fork came before or after it."""
+    await LocalFileMemoryProvider(root).save(theme("dark"), ALICE, AGENT)
+    holder = Process(holding, str(root)) if is_waiting else None
+    if holder is not None:
+        assert holder.lines() == ["ready"]
+    parent = Process(fork_and_hang, str(root))
+    told: list[str] = []
+    while told.count("locked") + told.count("ready") < 2:
+        told += parent.lines()
+        if holder is not None and told == ["ready"]:
+            holder.go()
+    parent.kill()
+
+    store = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=20))
+    await store.save(theme("dim"), ALICE, AGENT)
+
+    assert await current(store) == ["dim"]
+    assert parent.end() == -signal.SIGKILL
+    if holder is not None:
+        assert holder.end() == 0

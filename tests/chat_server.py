@@ -157,7 +157,10 @@ class _Handler(BaseHTTPRequestHandler):
         super().finish()
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        size = int(self.headers["Content-Length"])
+        body = self.rfile.read(size)
+        if len(body) < size:  # the client gave up between its headers and its body
+            return
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self.path != "/v1/chat/completions":
             self.server.chat.troubles.append(f"request for {self.path}")

@@ -49,7 +49,9 @@ __all__ = ["Condition", "Item", "Ledger"]
 
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 
-_NO_SOURCE: tuple[None] = (None,)
+_NO_SOURCE: list[SourceEntry | None] = [None]
+"""What items without a source share; one that gains a source gets a list of its own."""
+
 _serials = count(1)
 
 
@@ -63,6 +65,7 @@ class Item:
         "importance",
         "number",
         "position",
+        "source_keys",
         "sources",
         "timestamp",
         "value",
@@ -80,31 +83,71 @@ class Item:
         self.expires_at: str | None = fact.get("expires_at")
         self.confirmed_at: str = at
         source = fact.get("source")
-        self.sources: tuple[SourceEntry | None, ...] = _NO_SOURCE if source is None else (source,)
+        self.sources: list[SourceEntry | None] = _NO_SOURCE if source is None else [source]
+        self.source_keys: set[str] | None = None
 
     def confirm(self, fact: StoredFact, at: str) -> None:
         """Take what a later save of the same value says; the item stays in its own save."""
         self.importance = fact.get("importance", 0.5)
         self.expires_at = fact.get("expires_at")
         self.confirmed_at = at
-        if (source := fact.get("source")) not in self.sources:
-            self.sources = (*self.sources, source)
+        source = fact.get("source")
+        if source != self.sources[-1]:
+            self._add_source(source)
+
+    def _add_source(self, source: SourceEntry | None) -> None:
+        """Note one more source, if it is not there; the same value may be said many times."""
+        if self.source_keys is None:
+            self.sources = list(self.sources)
+            self.source_keys = {_source_key(each) for each in self.sources}
+        if (key := _source_key(source)) not in self.source_keys:
+            self.source_keys.add(key)
+            self.sources.append(source)
 
     def is_alive(self, now: str) -> bool:
         """Whether it has not expired at `now`."""
         return self.expires_at is None or self.expires_at > now
 
 
+def _source_key(source: SourceEntry | None) -> str:
+    return "" if source is None else repr(sorted(source.items()))
+
+
 class _Topic:
     """The items of one keyword, by the canonical form of their values, oldest first."""
 
-    __slots__ = ("description", "fact_type", "items")
+    __slots__ = ("_names", "description", "fact_type", "items")
 
     description: str
     fact_type: str
 
     def __init__(self) -> None:
         self.items: dict[Canonical, Item] = {}
+        self._names: dict[tuple[str, int], Canonical] | None = None
+
+    def hold(self, key: Canonical, item: Item) -> None:
+        """Add an item as the newest."""
+        self.items[key] = item
+        if self._names is not None:
+            self._names[item.fact_id, item.position] = key
+
+    def hold_only(self, items: dict[Canonical, Item]) -> None:
+        """Put these items in the place of all."""
+        self.items = items
+        self._names = None
+
+    def let_go(self, key: Canonical) -> Item:
+        """Remove an item."""
+        item = self.items.pop(key)
+        if self._names is not None:
+            self._names.pop((item.fact_id, item.position), None)
+        return item
+
+    def named(self, fact_id: str, position: int) -> Canonical | None:
+        """Return the key of the item that a forgetting names, if it is there."""
+        if self._names is None:
+            self._names = {(item.fact_id, item.position): key for key, item in self.items.items()}
+        return self._names.get((fact_id, position))
 
     def free_position(self, fact_id: str, free: int, at: str) -> int:
         """Return the first position that no current item of a fact has.
@@ -206,7 +249,7 @@ class Ledger:
 
     def _replace(self, topic: _Topic, fact: StoredFact, at: str) -> None:
         replaced = topic.items
-        topic.items = {}
+        topic.hold_only({})
         if "value" in fact:
             value = fact["value"]
             key = canonical(value)
@@ -217,7 +260,7 @@ class Ledger:
             else:
                 self._number += 1
                 item = Item(self._number, value, fact, 0, at)
-            topic.items[key] = item
+            topic.hold(key, item)
             self._touched(item, fact, 0)
         for gone in replaced.values():
             self._dropped(gone, at)
@@ -238,28 +281,19 @@ class Ledger:
                 item.confirm(fact, at)
             else:
                 if item is not None:
-                    del items[key]
-                    self._dropped(item, at)
+                    self._dropped(topic.let_go(key), at)
                 self._number += 1
-                item = items[key] = Item(self._number, value, fact, position, at)
+                item = Item(self._number, value, fact, position, at)
+                topic.hold(key, item)
             self._touched(item, fact, position)
         self._free[fact_id] = position + 1
 
     def _forget(self, forgotten: Iterable[ForgottenItem], at: str) -> None:
-        gone: dict[str, set[tuple[str, int]]] = {}
         for keyword, fact_id, position in forgotten:
-            gone.setdefault(keyword, set()).add((fact_id, position))
-        for keyword, ids in gone.items():
             topic = self._topics.get(keyword)
-            if topic is None:
-                continue
-            kept: dict[Canonical, Item] = {}
-            for key, item in topic.items.items():
-                if (item.fact_id, item.position) in ids:
-                    self._dropped(item, at)
-                else:
-                    kept[key] = item
-            topic.items = kept
+            key = None if topic is None else topic.named(fact_id, position)
+            if topic is not None and key is not None:
+                self._dropped(topic.let_go(key), at)
 
     def _touched(self, item: Item, fact: StoredFact, position: int) -> None:
         """Notice that a saved value became or confirmed an item; for those who trace.
@@ -287,10 +321,8 @@ class Ledger:
         """Whether an item that a forgetting names is there to be forgotten."""
         keyword, fact_id, position = name
         topic = self._topics.get(keyword)
-        return topic is not None and any(
-            item.fact_id == fact_id and item.position == position and item.is_alive(now)
-            for item in topic.items.values()
-        )
+        key = None if topic is None else topic.named(fact_id, position)
+        return topic is not None and key is not None and topic.items[key].is_alive(now)
 
     def load(self, concept: Concept[Any, L], now: str) -> list[L]:
         """Return the current items of a concept's keyword as the concept asks.

@@ -1,16 +1,18 @@
 """The memory as a feature of an agent: facts before the model, and facts after the answer."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any, Generic
 
 from typing_extensions import TypedDict, TypeVar, Unpack
 
-from factmem.context import AgentContext
+from factmem.context import AgentContext, AgentTool
 from factmem.detection import DetectionReport
+from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.memory import AgentMemory
 from factmem.models import Concept, MemorySubject
-from factmem.provider import AgentMemoryProvider
+from factmem.provider import AgentMemoryProvider, FactStore, TimeProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.scopes import MemoryScopesProfile
 from factmem.tokens import TokenCounter, estimate_tokens
@@ -18,6 +20,10 @@ from factmem.tokens import TokenCounter, estimate_tokens
 __all__ = ["MemoryFeature", "MemoryOptions"]
 
 M = TypeVar("M", bound=AgentMemory)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 class MemoryOptions(TypedDict, total=False):
@@ -43,10 +49,13 @@ class MemoryOptions(TypedDict, total=False):
       model for each run. False by default.
     - `background`: whether that goes on after the run has returned. It takes `async with agent`.
 
+    - `tools`: whether the model may use the memory by itself, with the tools of
+      `AgentMemory.tools`, bound to the subjects of each run. False by default.
+
     How:
 
     - `chat_model`: who finds facts; the agent's by default.
-    - `max_tokens`, `token_counter`: see `AgentMemory`.
+    - `max_tokens`, `token_counter`, `listeners`, `include_values`, `clock`: see `AgentMemory`.
     """
 
     provider: AgentMemoryProvider
@@ -59,9 +68,13 @@ class MemoryOptions(TypedDict, total=False):
     auto_load: bool | None
     auto_detect: bool
     background: bool
+    tools: bool
     chat_model: ChatModel | None
     max_tokens: int | None
     token_counter: TokenCounter
+    listeners: Iterable[EventListener]
+    include_values: bool
+    clock: TimeProvider
 
 
 class MemoryFeature(Generic[M]):
@@ -83,7 +96,7 @@ class MemoryFeature(Generic[M]):
         **options: See `MemoryOptions`.
 
     Raises:
-        TypeError: There is no such option.
+        TypeError: There is no such option, or `tools` with a provider that is no `FactStore`.
         ValueError: There is no scope, no subject, or `background` without `auto_detect`.
     """
 
@@ -102,9 +115,10 @@ class MemoryFeature(Generic[M]):
         self._subjects = tuple(options.get("subjects", (MemorySubject.EVERYTHING,)))
         if not self._subjects:
             raise ValueError("subjects is empty: name at least one, or leave it out")
+        own_model = options.get("chat_model")
         self.memory = memory_class(
-            options.get("provider") or NoMemory(),
-            chat_model=options.get("chat_model") or agent_model,
+            options.get("provider", NoMemory()),
+            chat_model=agent_model if own_model is None else own_model,
             scopes=MemoryScopesProfile(
                 options.get("agent_name"),
                 options.get("feature_name"),
@@ -115,11 +129,15 @@ class MemoryFeature(Generic[M]):
             concepts=options.get("concepts", ()),
             max_tokens=options.get("max_tokens"),
             token_counter=options.get("token_counter", estimate_tokens),
+            listeners=options.get("listeners", ()),
+            include_values=options.get("include_values", False),
+            clock=options.get("clock", _now),
         )
         auto_load = options.get("auto_load")
         self._is_loading = not has_strategy if auto_load is None else auto_load
         self._is_detecting = options.get("auto_detect", False)
         self._is_in_background = options.get("background", False)
+        self._has_tools = options.get("tools", False)
 
     async def before_model(self, context: AgentContext) -> None:
         """See `AgentFeature.before_model`. No call to a model.
@@ -128,12 +146,15 @@ class MemoryFeature(Generic[M]):
             UnboundSubjectError: A subject is per entity and names none.
             RuntimeError: `background` is set and the agent is not open.
             StorageError: A place could not be read.
+            ValueError: A tool of the agent has the name of a tool of the memory.
         """
         if self._is_in_background:
             context.check_background()
         context.subjects = context.subjects or self._subjects
         _check_subjects(context.subjects, is_detecting=self._is_detecting)
         context.memory = self.memory.view(subjects=context.subjects)
+        if self._has_tools:
+            _offer(context.memory.tools(), context)
         if self._is_loading:
             context.reports.append(await context.memory.load_all_facts_to_agent(context.messages))
 
@@ -169,8 +190,22 @@ def _check(options: MemoryOptions) -> None:
         raise ValueError(
             f"Facts need a scope to be in: give AgentMemory at least one of {', '.join(names)}"
         )
+    if options.get("tools") and not isinstance(options.get("provider", NoMemory()), FactStore):
+        raise TypeError(
+            "Tools need a FactStore, and the provider is none: give it the methods of FactStore, "
+            "or leave tools out"
+        )
     if options.get("background") and not options.get("auto_detect"):
         raise ValueError("background says where facts are detected: set auto_detect as well")
+
+
+def _offer(tools: Iterable[AgentTool], context: AgentContext) -> None:
+    for tool in tools:
+        if context.tools.setdefault(tool.name, tool) is not tool:
+            raise ValueError(
+                f"A tool of the agent has the name {tool.name!r}, as one of the memory's has: "
+                f"rename it, or install the memory without tools"
+            )
 
 
 def _check_subjects(subjects: Sequence[MemorySubject], *, is_detecting: bool) -> None:

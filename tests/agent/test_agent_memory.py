@@ -10,6 +10,7 @@ from factmem.agent import Agent
 from factmem.context import AgentContext, FeatureError
 from factmem.detection import DetectionReport
 from factmem.errors import ChatModelError, ExtractionError, UnboundSubjectError
+from factmem.events import MemoryEvent, MemoryOperation
 from factmem.llm.base import Message
 from factmem.memory import AgentMemory
 from factmem.memory_message import LoadReport
@@ -445,3 +446,68 @@ async def test_a_tool_of_the_memory() -> None:
     await agent.run("Which theme?", subjects=[ALICE])
 
     assert model.calls[1][-1]["content"] == '["dark"]'
+
+
+async def test_a_model_can_be_given_the_tools_of_the_memory() -> None:
+    """They are those of the run: what they find, note and forget concerns its subjects only."""
+    store = InMemoryProvider()
+    await store.save(theme("dark"), ALICE, APP)
+    await store.save(theme("light"), BOB, APP)
+    model = ScriptedChatModel(
+        calls(("memory_recall", {"query": "theme"})),
+        "Yours is dark.",
+        calls(("memory_forget", {"concept": "ide-theme"})),
+        "Forgotten.",
+    )
+    agent = Agent(model)
+    agent.install(
+        AgentMemory,
+        provider=store,
+        product_name="my-app",
+        subjects=[USER],
+        auto_load=False,
+        tools=True,
+    )
+
+    await agent.run("Which theme?", subjects=[ALICE])
+    await agent.run("Forget it", subjects=[BOB])
+
+    found = str(model.calls[1][-1]["content"])
+    assert ("dark" in found, "light" in found) == (True, False)
+    assert await store.load(THEME, BOB, APP) == []
+    [kept] = await store.load(THEME, ALICE, APP)
+    assert kept.value == "dark"
+
+
+async def test_tools_of_one_name_are_refused() -> None:
+    """Before the model is asked, by name."""
+
+    def memory_recall() -> str:
+        return "mine"
+
+    model = ScriptedChatModel()
+    agent = Agent(model, tools=[memory_recall])
+    agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="a", tools=True)
+
+    with pytest.raises(ValueError, match="A tool of the agent has the name 'memory_recall'"):
+        await agent.run("Hi")
+
+    assert model.calls == []
+
+
+async def test_what_the_memory_does_can_be_listened_to() -> None:
+    """The installed memory has the listeners, and so has the view of every run."""
+    heard: list[MemoryEvent] = []
+    agent = Agent(ScriptedChatModel("Hello.", facts()))
+    agent.install(
+        AgentMemory,
+        provider=InMemoryProvider(),
+        product_name="my-app",
+        auto_detect=True,
+        listeners=[heard.append],
+    )
+
+    await agent.run("Hi", subjects=[ALICE])
+
+    operations = {event.operation for event in heard}
+    assert MemoryOperation.DETECT in operations

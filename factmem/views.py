@@ -24,6 +24,7 @@ from factmem.provider import (
     ErasureReceipt,
     FactStore,
     HistoryEntry,
+    IndexedStore,
     PlaceInfo,
 )
 
@@ -116,6 +117,7 @@ class ViewedStore(ViewedProvider):
     def __init__(self, store: FactStore, boundary: Boundary) -> None:
         super().__init__(store, boundary)
         self._store = store
+        self._indexed = store if isinstance(store, IndexedStore) else None
         self._is_closed = False
 
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
@@ -207,6 +209,26 @@ class ViewedStore(ViewedProvider):
     ) -> int:
         """See `FactStore.replay`; raises `MemoryAccessError` as `save` does."""
         return await self._writing(subject, scope).replay(entries, subject, scope)
+
+    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
+        """See `IndexedStore.version`; None where the store behind cannot tell."""
+        if await self._is_outside(subject, scope):
+            return ""
+        return None if self._indexed is None else await self._indexed.version(subject, scope)
+
+    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+        """See `IndexedStore.read_index`."""
+        if self._indexed is None or await self._is_outside(subject, scope):
+            return None
+        return await self._indexed.read_index(subject, scope)
+
+    async def write_index(
+        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
+    ) -> bool:
+        """See `IndexedStore.write_index`. An index is no fact: a read-only view keeps one too."""
+        if self._indexed is None or await self._is_outside(subject, scope):
+            return False
+        return await self._indexed.write_index(subject, scope, index, version=version)
 
     async def aclose(self) -> None:
         """Close the view: later calls raise `ValueError`. The store behind it stays open."""

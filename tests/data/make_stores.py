@@ -1,0 +1,100 @@
+"""Make the frozen stores of one format version, once: `python -m tests.data.make_stores`.
+
+They are read by every later version for ever, so this refuses to write over what is there. The key
+and the passphrase are public: nothing in these stores is secret.
+"""
+
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import anyio
+
+from factmem import (
+    Aes256GCMEncryptor,
+    Concept,
+    EncryptedStorage,
+    FactSource,
+    FactType,
+    Key,
+    LocalFileMemoryProvider,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    SimpleStorage,
+    SingleFact,
+    SourceKind,
+    Storage,
+)
+
+FOLDER = Path(__file__).parent / "format-1"
+KEY = Key.from_base64("A" * 43 + "=")
+PASSPHRASE = "correct horse battery staple"
+
+USER = MemorySubject("user", "The user", 1, per_entity=True)
+ALICE = USER.of("alice")
+PRODUCT = MemoryScope.Product("my-app")
+CITY = Concept("city", "Where the user lives")
+LANGUAGES = Concept("languages", "What the user speaks", FactType.MULTIPLE)
+NUMBER = Concept("number", "A number beyond 64 bits", value_type=int)
+SAID = datetime(2026, 5, 17, 12, 30, tzinfo=UTC)
+
+
+class _Clock:
+    """Every reading is a second later."""
+
+    def __init__(self) -> None:
+        self._now = datetime(2026, 5, 17, 13, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self._now += timedelta(seconds=1)
+        return self._now
+
+
+async def fill(folder: Path, storage: Storage, *, is_compacted: bool = False) -> None:
+    """Make one store: replaced, added, confirmed and forgotten values in two places."""
+    source = FactSource(SourceKind.USER, "chat-1", 3, "부산으로 이사했어요", "a-model")
+    async with LocalFileMemoryProvider(folder, storage=storage, clock=_Clock()) as store:
+        await store.save(SingleFact(CITY, "Seoul", timestamp=SAID, id="1"), ALICE, PRODUCT)
+        await store.save(
+            SingleFact(CITY, "Busan", timestamp=SAID, id="2", source=source, importance=0.9),
+            ALICE,
+            PRODUCT,
+        )
+        many = MultipleFacts(LANGUAGES, ["Korean", "English", "日本語"], timestamp=SAID, id="3")
+        await store.save_many(
+            [many, SingleFact(NUMBER, 2**70, timestamp=SAID, id="4")], ALICE, PRODUCT
+        )
+        await store.save(
+            MultipleFacts(LANGUAGES, ["English"], timestamp=SAID, id="5"), ALICE, PRODUCT
+        )
+        await store.forget(ALICE, PRODUCT, concept=LANGUAGES, value="日本語")
+        other = MemoryScope.CrossProduct()
+        await store.save(
+            SingleFact(CITY, "everywhere", timestamp=SAID, id="6"), MemorySubject.EVERYTHING, other
+        )
+        if is_compacted:
+            await store.compact(ALICE, PRODUCT)
+
+
+async def main() -> None:
+    """Make them all."""
+    if FOLDER.exists() and any(FOLDER.iterdir()):
+        sys.exit(f"{FOLDER.name} is there: frozen stores are never made again")
+    sealed = EncryptedStorage(Aes256GCMEncryptor(KEY))
+    passphrase = Key.from_passphrase(PASSPHRASE, cost="interactive")
+    await fill(FOLDER / "plain", SimpleStorage())
+    await fill(FOLDER / "plain-compacted", SimpleStorage(), is_compacted=True)
+    await fill(FOLDER / "encrypted", sealed)
+    await fill(FOLDER / "encrypted-compacted", sealed, is_compacted=True)
+    await fill(FOLDER / "passphrase", EncryptedStorage(Aes256GCMEncryptor(passphrase)))
+    for kind, storage in (("plain", SimpleStorage()), ("encrypted", sealed)):
+        torn = FOLDER / f"{kind}-torn"
+        await fill(torn, storage)
+        for file in (torn / "journals").iterdir():
+            lines = file.read_bytes().split(b"\n")
+            file.write_bytes(b"\n".join(lines) + lines[-2][: len(lines[-2]) // 2])
+
+
+if __name__ == "__main__":
+    anyio.run(main)

@@ -1,0 +1,86 @@
+"""Stores that released versions wrote are read for ever, and written to."""
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from factmem import (
+    Aes256GCMEncryptor,
+    EncryptedStorage,
+    FactSource,
+    HistoryAction,
+    Key,
+    LocalFileMemoryProvider,
+    MemoryScope,
+    MemorySubject,
+    SimpleStorage,
+    SingleFact,
+    SourceKind,
+    Storage,
+)
+from tests.data.make_stores import (
+    ALICE,
+    CITY,
+    FOLDER,
+    KEY,
+    LANGUAGES,
+    NUMBER,
+    PASSPHRASE,
+    PRODUCT,
+    SAID,
+)
+
+SEALED = EncryptedStorage(Aes256GCMEncryptor(KEY))
+STORES: dict[str, Storage] = {
+    "plain": SimpleStorage(),
+    "plain-compacted": SimpleStorage(),
+    "plain-torn": SimpleStorage(),
+    "encrypted": SEALED,
+    "encrypted-compacted": SEALED,
+    "encrypted-torn": SEALED,
+    "passphrase": EncryptedStorage(Aes256GCMEncryptor(Key.from_passphrase(PASSPHRASE))),
+}
+
+
+def test_every_frozen_store_is_read() -> None:
+    """A store that no test reads could stop being readable unseen."""
+    assert {folder.name for folder in FOLDER.iterdir()} == set(STORES)
+
+
+@pytest.mark.parametrize("name", STORES)
+async def test_a_frozen_store_is_read_and_goes_on(name: str, tmp_path: Path) -> None:
+    """Values, sources, times and history come back, and the next save finds its place."""
+    folder = tmp_path / name
+    shutil.copytree(FOLDER / name, folder)
+
+    async with LocalFileMemoryProvider(folder, storage=STORES[name]) as store:
+        [city] = await store.load(CITY, ALICE, PRODUCT)
+        assert (city.value, city.id, city.importance, city.timestamp) == ("Busan", "2", 0.9, SAID)
+        assert city.source == FactSource(
+            SourceKind.USER, "chat-1", 3, "부산으로 이사했어요", "a-model"
+        )
+        assert city.confirmed_at is not None
+        assert city.confirmed_at.date() == datetime(2026, 5, 17, tzinfo=UTC).date()
+        [languages] = await store.load(LANGUAGES, ALICE, PRODUCT)
+        assert languages.values == ("Korean", "English")
+        [number] = await store.load(NUMBER, ALICE, PRODUCT)
+        assert number.value == 2**70
+        scopes = [(info.scope, info.subject.entity) for info in await store.places()]
+        assert scopes == [(MemoryScope.CrossProduct(), None), (PRODUCT, "alice")]
+        history = [entry.action for entry in await store.history(LANGUAGES, ALICE, PRODUCT)]
+        if "compacted" not in name:
+            assert history == [
+                HistoryAction.SAVED,
+                HistoryAction.CONFIRMED,
+                HistoryAction.FORGOTTEN,
+            ]
+
+        await store.save(SingleFact(CITY, "Jeju"), ALICE, PRODUCT)
+
+    async with LocalFileMemoryProvider(folder, storage=STORES[name]) as store:
+        [city] = await store.load(CITY, ALICE, PRODUCT)
+        assert city.value == "Jeju"
+        [everywhere] = await store.load(CITY, MemorySubject.EVERYTHING, MemoryScope.CrossProduct())
+        assert everywhere.value == "everywhere"

@@ -10,7 +10,7 @@ from dataclasses import FrozenInstanceError, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from secrets import token_hex
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, overload
 
 from pydantic import GetCoreSchemaHandler
 from pydantic.errors import PydanticUserError
@@ -314,6 +314,21 @@ class MultipleFacts(_FactFields, Generic[T]):
 
     concept: Concept[T, Any]
     values: tuple[T, ...]
+
+    if TYPE_CHECKING:  # what is kept is a tuple, what is taken is any iterable
+
+        def __init__(
+            self,
+            concept: Concept[T, Any],
+            values: Iterable[T],
+            *,
+            timestamp: datetime = ...,
+            importance: float = ...,
+            source: FactSource | None = ...,
+            expires_at: datetime | None = ...,
+            id: str = ...,  # noqa: A002 - the field's name
+            confirmed_at: datetime | None = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if self.concept.fact_type is not FactType.MULTIPLE:

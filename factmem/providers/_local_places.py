@@ -35,6 +35,10 @@ _CHECK_EVERY = 256
 """Records between two looks at how much of a journal is history, at the least."""
 
 
+_MOST_CHECKED = 4096
+"""Of how many places it is known when they were looked at last."""
+
+
 class Save(NamedTuple):
     """A save that waits for its commit: an encoded entry without its time."""
 
@@ -278,6 +282,8 @@ class LocalPlaces:
             _logger.warning("A journal was not compacted: %s", type(exc).__name__)
             kept = size
         self._checked[identity] = (last, kept)
+        if len(self._checked) > _MOST_CHECKED:
+            self._checked.pop(next(iter(self._checked)))
 
     def _compact_halved(self, identity: Identity, cutoff: str) -> int:
         """Compact if that halves the journal, and return how many records it then has."""

@@ -269,7 +269,8 @@ class JournalFolder:
             if damage := place.damage():
                 raise damage
             with self._places_mutex:
-                self._places.setdefault(file, place)
+                if len(self._places) < _MOST_PLACES:  # reading pushes no writer's place out
+                    self._places.setdefault(file, place)
         return Reading(records, place, is_from_start=start is not known, is_end=is_end)
 
     def place(self, codec: Codec, file: str, fd: int, known: Place | None) -> Place:
@@ -324,6 +325,12 @@ class JournalFolder:
             self._places[place.file] = place
             if len(self._places) > _MOST_PLACES:
                 self._places.pop(next(iter(self._places)))
+
+    def note_synced(self, file: str, header: bytes) -> None:
+        """Note that the name of a file's incarnation is durable; to forget it costs one flush."""
+        if len(self.synced) > _MOST_PLACES:
+            self.synced.pop(next(iter(self.synced)))
+        self.synced[file] = header
 
     def distrust(self, file: str) -> None:
         """Go on in a fresh file at the next append, as an error left this one in doubt."""

@@ -104,7 +104,7 @@ class FolderWriter:
         if self._folder.synced.get(file) != before.header:
             # Whoever put this file in place may have died before its name was durable.
             self._files.sync_folder("journals")
-            self._folder.synced[file] = before.header
+            self._folder.note_synced(file, before.header)
         if self._files.read(fd, len(data) + 1, before.size) != data:
             raise StorageError(
                 f"What was appended to {self._files.path(_path(file))!r} does not read back: "
@@ -167,7 +167,7 @@ class FolderWriter:
             )
         place = replace(place, durable=last)
         self._folder.suspects.discard(file)
-        self._folder.synced[file] = header
+        self._folder.note_synced(file, header)
         self._folder.remember(place)
         return place
 

@@ -26,17 +26,20 @@ LEVELS: list[list[str]] = [
         *("ledger", "provider", "scopes", "resolution", "transcript", "boundary", "_*"),
         "events",
         *("storage.base", "storage._*", "llm.base", "llm._*", "embedding.base", "embedding._*"),
-        *("recall.*", "recall"),
     ],
     [
         *("history", "prompts", "rendering", "loading", "origin", "reach", "detection", "views"),
         *("background", "observing"),
         *("storage.simple", "storage.encrypted", "storage._keys", "storage"),
         *("llm.openai", "llm.extraction", "llm", "embedding.*", "embedding"),
+        *("recall.holding", "recall.index", "recall.match", "recall.mirror", "recall.query"),
+        "recall.warm",
     ],
     [
         *("providers.*", "providers", "bundle", "koog"),
         *("saving", "memory_message", "compression", "contents", "remembering"),
+        *("recall.meaning", "recall.planning", "recall.search", "recall.recalling"),
+        *("recall.*", "recall"),
     ],
     ["memory_tools"],
     ["memory"],
@@ -66,7 +69,9 @@ ONE_THING = {"recall", "testing"}
 DOORS = {
     "cryptography": ["encryption"],
     "keyring": ["encryption"],
+    "numpy": ["recall.vectors"],
     "openai": ["llm.openai", "embedding.openai"],
+    "sentence_transformers": ["embedding.sentence_transformer"],
     "snowballstemmer": ["recall.stemming"],
     "tiktoken": ["tokens"],
 }

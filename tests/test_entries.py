@@ -87,6 +87,7 @@ def test_stamps_sort_as_time_does(when: datetime) -> None:
     """A stamp is text of one length in UTC, and holds the moment to the microsecond."""
     text = stamp(when)
 
+    when = when.astimezone(UTC)  # zones whose clocks go back make comparing others a puzzle
     assert moment(text) == when
     assert len(text) == len(AT)
     assert (text < AT) == (when < moment(AT))

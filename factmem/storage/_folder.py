@@ -386,6 +386,10 @@ class JournalFolder:
         with self.errors_of(None):
             return [file for file in self.files.names() if file.endswith(codec.suffix)]
 
+    def has_journal(self, file: str) -> bool:
+        """Whether there is a journal's file of that name."""
+        return self.files.exists(journal_path(file))
+
     def first_line(self, file: str) -> bytes:
         """Return a journal's first line, verified or not."""
         with self.errors_of(file):

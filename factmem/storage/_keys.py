@@ -6,7 +6,7 @@ from typing import Any
 from factmem.encryption import Encryption, KeySlot
 from factmem.errors import TamperedError, WrongKeyError
 from factmem.storage._codec import Codec
-from factmem.storage._folder import JournalFolder, journal_path
+from factmem.storage._folder import JournalFolder
 from factmem.storage._journal import Damage
 from factmem.storage._sealed import KeyRing, SealedCodec
 from factmem.storage.simple import corrupt
@@ -180,8 +180,8 @@ class StoreKeys:
             with self._folder.exclusive() as writer:
                 ring, _ = self._opened()
                 codec = SealedCodec(self._store(), ring)
-                is_there = self._folder.files.exists(journal_path(file))  # or erased meanwhile
-                if is_there and self._is_outdated(codec, file, ring):
+                # It may have been erased meanwhile.
+                if self._folder.has_journal(file) and self._is_outdated(codec, file, ring):
                     writer.reseal(file)
 
     def _forget_old_generations(self, encryption: Encryption) -> None:

@@ -16,6 +16,7 @@ from tests.storage.crash_trial import (
     Append,
     Compact,
     Erase,
+    Index,
     Outcome,
     Rotate,
     Step,
@@ -32,6 +33,7 @@ SCRIPT: list[Step] = [
     Compact("A", ANN, 1),
     Append("B", ((ANN, (20, 60, 20)), (BOB, (20,)))),
     Append("A", ((ANN, (20,)),)),
+    Index("A", BOB),
     Rotate("B", is_rewriting=True),
     Append("A", ((BOB, (20, 300)),)),
     Compact("B", ANN, 2),
@@ -54,8 +56,10 @@ def random_script(rng: random.Random) -> list[Step]:
         if dice < 0.2:
             script.append(Compact(actor, name, rng.randint(0, 3)))
         elif dice < 0.28:
-            script.append(Erase(actor, name))
-        elif dice < 0.38:
+            script += [Index(actor, name), Erase(rng.choice("ABC"), name)]
+        elif dice < 0.32:
+            script.append(Index(actor, name))
+        elif dice < 0.4:
             script.append(Rotate(actor, is_rewriting=rng.random() < 0.7))
         else:
             calls = [
@@ -102,6 +106,7 @@ def sweep(
     step: int = 1,
     most: int = 6,
     share: float = 1.0,
+    is_lone: bool = False,
     stops_early: bool = False,
 ) -> Outcome:
     """Run scripts with every accident until so many states were examined.
@@ -113,23 +118,29 @@ def sweep(
         first: The first random script; `-1` begins with `SCRIPT`.
         step: How far the next random script is.
         most: How many states are examined before each call.
-        share: Which part of the accidents is tried, chosen at random.
-        stops_early: Whether the first violation is enough.
+        share: Which part of the accidents of a script is tried, drawn and in any order.
+        is_lone: Whether one process does it all and is never killed.
+        stops_early: Whether the first violation, or false alarm, is enough.
     """
     total, number = Outcome(), first
     while True:
         rng = random.Random(number)
         script = SCRIPT if number < 0 else random_script(rng)
+        if is_lone:
+            script = [each._replace(actor="A") for each in script]
         base = Trial(kind, script, most=most, seed=number)
         total.add(base.run())
-        for accident in accidents(base.disk.log, is_failing=is_failing):
-            if rng.random() >= share:
-                continue
+        if stops_early and total.violations:
+            return total
+        possible = accidents(base.disk.log, is_failing=is_failing)
+        if is_lone:
+            possible = [each for each in possible if not each.kill_at]
+        for accident in rng.sample(possible, round(len(possible) * share)):
             trial = Trial(kind, script, accident=accident, most=most, seed=rng.randrange(1 << 30))
             total.add(trial.run())
             if (total.failed_states if is_failing else total.states) >= states:
                 return total
-            if stops_early and total.violations:
+            if stops_early and (total.violations or (is_lone and total.alarms)):
                 return total
         number += step
 

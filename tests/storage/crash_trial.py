@@ -17,10 +17,11 @@ from factmem.errors import CorruptJournalError, StorageError, TamperedError, Wro
 from factmem.storage._folder import MANIFEST, JournalFolder
 from factmem.storage._keys import SealedMode
 from factmem.storage.base import JournalName, JournalWriter, Position, Record
-from tests.storage.memory_disk import Image, Killed, MemoryDisk
+from tests.storage.disk_model import Image
+from tests.storage.memory_disk import Killed, MemoryDisk
 from tests.storage.stores import ANN, BOB, KEYS, Kind, append, followed, read, record
 
-__all__ = ["Accident", "Append", "Compact", "Erase", "Outcome", "Rotate", "Step", "Trial"]
+__all__ = ["Accident", "Append", "Compact", "Erase", "Index", "Outcome", "Rotate", "Step", "Trial"]
 
 AFTER = b'{"id":"after","text":"what is saved after the crash"}'
 
@@ -48,6 +49,13 @@ class Erase(NamedTuple):
     name: JournalName
 
 
+class Index(NamedTuple):
+    """Put an index beside a journal."""
+
+    actor: str
+    name: JournalName
+
+
 class Rotate(NamedTuple):
     """Give the store the next key."""
 
@@ -55,7 +63,7 @@ class Rotate(NamedTuple):
     is_rewriting: bool
 
 
-Step = Append | Compact | Erase | Rotate
+Step = Append | Compact | Erase | Index | Rotate
 
 
 class Accident(NamedTuple):
@@ -107,6 +115,8 @@ class _Expected:
         """Begun, and neither acknowledged nor surely not written."""
         self.leaving: list[dict[int, bytes]] = []
         """Acknowledged once, and removed by a call that did not return: all there, or none."""
+        self.indexes: set[bytes | None] = {None}
+        """What an index may be: any that was written since the journal was erased, or none."""
 
     def objection(self, found: Sequence[Record]) -> str | None:
         """Return what is wrong with what was found; None if nothing is."""
@@ -166,6 +176,7 @@ class Trial:
         self._rng = random.Random(seed)
         self._count = 0
         self._key = 0
+        self._has_index = False
         self._retired: list[int] = []
         self._actors: dict[str, _Actor] = {}
         self._expected = {ANN: _Expected(), BOB: _Expected()}
@@ -179,19 +190,30 @@ class Trial:
     def run(self) -> Outcome:
         """Run the script, and return what was seen."""
         for step in self._script:
-            failures = self.disk.failures
+            if not self._attempt(step) and isinstance(step, Rotate | Erase):
+                self._attempt(step)  # as one is told to, after an error
             try:
-                self._take(step)
-            except Killed:
-                self._bury(step)
-            except (CorruptJournalError, TamperedError) as exc:
-                self._alarm("a writer is told of damage", exc)
-            except StorageError as exc:
-                if self.disk.failures == failures:
-                    self._violate("a write is refused without a reason", exc)
-            self._look()
+                self._look()
+            except Exception as exc:
+                self._violate(f"a reader gets {type(exc).__name__}", exc)
         self._cut_power()
         return self.outcome
+
+    def _attempt(self, step: Step) -> bool:
+        """Take a step; return whether nothing failed in it."""
+        failures = self.disk.failures
+        try:
+            self._take(step)
+        except Killed:
+            self._bury(step)
+        except (CorruptJournalError, TamperedError) as exc:
+            self._alarm("a writer is told of damage", exc)
+        except StorageError as exc:
+            if self.disk.failures == failures:
+                self._violate("a write is refused without a reason", exc)
+        except Exception as exc:
+            self._violate(f"a writer gets {type(exc).__name__}", exc)
+        return self.disk.failures == failures
 
     def _actor(self, name: str) -> _Actor:
         actor = self._actors.get(name)
@@ -200,11 +222,11 @@ class Trial:
         return actor
 
     def _bury(self, step: Step) -> None:
-        """Replace the actor that was killed; the next one finishes what cannot be left undone."""
+        """Replace the actor that was killed; a rotation, and perhaps an erasure, is begun again."""
         self.disk.revive()
         self._actors.pop(step.actor, None)
-        if isinstance(step, Rotate):
-            self._take(Rotate(f"{step.actor}'s heir", step.is_rewriting))
+        if isinstance(step, Rotate) or (isinstance(step, Erase) and self._rng.random() < 0.5):
+            self._take(step._replace(actor=f"{step.actor}'s heir"))
 
     # What actors do
 
@@ -220,6 +242,8 @@ class Trial:
             case Erase(actor, name):
                 with self._actor(actor).folder.exclusive() as writer:
                     self._erase(writer, name)
+            case Index(actor, name):
+                self._index(self._actor(actor), name)
             case Rotate(actor, is_rewriting):
                 self._rotate(self._actor(actor), is_rewriting=is_rewriting)
             case _:
@@ -252,6 +276,17 @@ class Trial:
         expected.leave(sorted(expected.sure))
         writer.erase(name)
         self._expected[name] = _Expected()
+
+    def _index(self, actor: _Actor, name: JournalName) -> None:
+        self._has_index = True
+        self._count += 1
+        index = b"the index %d " % self._count * 20
+        self._expected[name].indexes.add(index)
+        actor.folder.write_index(name, index, lambda writer: bool(read(writer, name)))
+
+    def _check_index(self, folder: JournalFolder, name: JournalName) -> None:
+        if self._has_index and folder.read_index(name) not in self._expected[name].indexes:
+            self._violate("an index came back, or was invented", None)
 
     def _rotate(self, actor: _Actor, *, is_rewriting: bool) -> None:
         keys = actor.folder.keys
@@ -289,6 +324,7 @@ class Trial:
             if (objection := expected.objection(found)) is not None:
                 self._violate(f"{objection}, as a new process sees it", None)
             for actor in self._actors.values():
+                self._check_index(actor.folder, name)
                 self._follow(actor, name, found)
 
     def _follow(self, actor: _Actor, name: JournalName, found: Sequence[Record]) -> None:
@@ -327,14 +363,19 @@ class Trial:
         found: dict[JournalName, list[Record]] = {}
         for name, expected in self._expected.items():
             found[name] = read(folder, name)
+            self._check_index(folder, name)
             if (objection := expected.objection(found[name])) is not None:
                 return self._violate(f"after a power cut {objection}", None)
+        dice, saved = self._rng.random(), [AFTER]
         append(folder, self._active, AFTER)
-        if self._rng.random() < 0.9:
-            self._go_on(disk, {self._active: found[self._active]})
-        else:
+        if dice < 0.3:  # what the first save left is met by the second
+            append(folder, self._active, AFTER)
+            saved.append(AFTER)
+        if dice < 0.1:
             for second in disk.images(self._rng, 2):
-                self._go_on(MemoryDisk(second), found)
+                self._go_on(MemoryDisk(second), found, saved)
+        else:
+            self._go_on(disk, {self._active: found[self._active]}, saved)
         self._check_lock_out(folder)
         return None
 
@@ -353,16 +394,21 @@ class Trial:
                 if (objection := expected.objection(found)) is not None:
                     self._violate(f"after a salvage {objection}", None)
 
-    def _go_on(self, disk: MemoryDisk, before: dict[JournalName, list[Record]]) -> None:
+    def _go_on(
+        self,
+        disk: MemoryDisk,
+        before: dict[JournalName, list[Record]],
+        saved: Sequence[bytes],
+    ) -> None:
         """Check that what was found after a power cut stays, and so does what was saved then."""
         folder = self._kind.open(disk)
         for name, records in before.items():
             found = read(folder, name)
             if found[: len(records)] != records:
-                self._violate("the first save after a power cut loses what was there", None)
+                self._violate("a save after a power cut loses what was there", None)
             added = [each.data for each in found[len(records) :]]
-            if added != ([AFTER] if name == self._active else []):
-                self._violate("the first save after a power cut is not there", None)
+            if added != (saved if name == self._active else []):
+                self._violate("a save after a power cut is not there", None)
 
     def _check_lock_out(self, folder: JournalFolder) -> None:
         for key in self._retired:

@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
 from factmem.storage.base import JournalName
-from tests.storage.memory_disk import Image, MemoryDisk
+from tests.storage.disk_model import Image
+from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, BOB, Kind, append, read, record, texts
 
 __all__ = ["FORGERIES", "TAMPERINGS", "Files", "Sample", "sample", "verdict"]

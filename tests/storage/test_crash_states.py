@@ -60,6 +60,16 @@ def test_no_failing_call_loses_anything(kind: Kind, part: int) -> None:
 
 
 @KINDS
+def test_a_lone_process_is_never_falsely_alarmed(kind: Kind) -> None:
+    """After an error it goes on in a fresh file, so nothing vouches for what was not kept."""
+    done = sweep(kind, states=2_000, is_failing=True, is_lone=True, first=-1, share=0.2)
+
+    _check(done)
+    assert done.failed_states >= 2_000
+    assert done.alarms == 0
+
+
+@KINDS
 def test_every_state_of_a_short_run(kind: Kind) -> None:
     """Not a sample: each cut at each byte, with each set of sectors and of folder changes."""
     script = [Append("A", ((ANN, (10,)),)), Append("B", ((ANN, (10, 10)),))]

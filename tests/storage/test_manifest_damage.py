@@ -23,7 +23,8 @@ from factmem.errors import (
 from factmem.storage.base import Storage
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.simple import SimpleStorage
-from tests.storage.memory_disk import Image, MemoryDisk
+from tests.storage.disk_model import Image
+from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, KEYS, PLAIN, SEALED, Kind, append, read, record, texts
 from tests.storage.tampering import sample
 

@@ -7,7 +7,8 @@ from itertools import accumulate
 import pytest
 
 from factmem.storage.base import Record
-from tests.storage.memory_disk import Image, MemoryDisk
+from tests.storage.disk_model import Image
+from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, PLAIN, SEALED, Kind, append, followed, read, record, texts
 
 KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)

@@ -1,0 +1,149 @@
+"""What a disk has seen and what it has kept, and every mixture of the two that a power cut may leave.
+
+Content that was not synced survives by sectors, each as it was written, as it was before, as zeros
+or, where it is new, as the stale content of a file that is gone; and the file may be cut at any
+size in between. Changes of a folder that was not synced survive in any combination. What was synced
+stays.
+"""
+
+import random
+from collections.abc import Iterator
+from itertools import product
+from typing import TypeAlias
+
+__all__ = ["FOLDER", "SECTOR", "Folder", "Image", "Inode"]
+
+SECTOR = 128
+
+Image: TypeAlias = dict[str, bytes | None]
+"""What is on a disk: files and their content, folders and None."""
+
+_MOST_COMBINED = 5
+"""How many changes of a folder are combined in every way; of more, only the first so many."""
+
+
+class Inode:
+    """A file's content, as processes see it and as it is kept."""
+
+    __slots__ = ("data", "dirty", "kept")
+
+    def __init__(self, content: bytes = b"") -> None:
+        self.data = bytearray(content)
+        """What processes see."""
+        self.kept = content
+        """What a power cut leaves at least."""
+        self.dirty: set[int] = set()
+        """The sectors that were written since the last sync."""
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Put data somewhere, for processes to see."""
+        if data:
+            end = offset + len(data)
+            self.data[offset:end] = data
+            self.dirty.update(range(offset // SECTOR, (end - 1) // SECTOR + 1))
+
+    def sync(self) -> None:
+        """Keep what was written since the last sync."""
+        self.kept = self._left(len(self.data), self.dirty)
+        self.dirty.clear()
+
+    def fail_to_sync(self, *, keeps_cache: bool) -> None:
+        """Keep nothing, and take it for kept, as Linux does after an error."""
+        self.dirty.clear()
+        if not keeps_cache:
+            self.data[:] = self.kept
+
+    def _left(self, size: int, written: set[int]) -> bytes:
+        """Return the kept content, at some size, with some sectors as they were written."""
+        left = bytearray(self.kept[:size])
+        left += bytes(size - len(left))
+        for sector in written:
+            part = slice(sector * SECTOR, min(size, (sector + 1) * SECTOR))
+            left[part] = self.data[part]
+        return bytes(left)
+
+    def is_kept(self) -> bool:
+        """Whether only one content can be left."""
+        return not self.dirty and len(self.kept) == len(self.data)
+
+    def some_content(self, rng: random.Random, stale: list[bytes]) -> bytes:
+        """Return some content that a power cut may leave; `stale` is what files held once."""
+        if self.is_kept():
+            return self.kept
+        low, high = len(self.kept), len(self.data)
+        size = high if rng.random() < 0.4 else rng.randint(low, high)
+        is_whole = rng.random() < 0.25
+        written = {sector for sector in self.dirty if is_whole or rng.random() < 0.6}
+        content = self._left(size, written)
+        if stale and rng.random() < 0.2:
+            content = self._with_stale(content, self.dirty - written, rng.choice(stale))
+        return content
+
+    def _with_stale(self, content: bytes, unwritten: set[int], stale: bytes) -> bytes:
+        left = bytearray(content)
+        for sector in unwritten:
+            start, end = sector * SECTOR, min(len(left), (sector + 1) * SECTOR)
+            if start >= len(self.kept) and start < end:
+                part = stale[start:end]
+                left[start : start + len(part)] = part
+        return bytes(left)
+
+    def all_contents(self) -> list[bytes]:
+        """Return every content that a power cut may leave, but for stale ones."""
+        contents: dict[bytes, None] = {}
+        for size in range(len(self.kept), len(self.data) + 1):
+            for chosen in product((True, False), repeat=len(self.dirty)):
+                written = {
+                    sector for sector, is_in in zip(self.dirty, chosen, strict=True) if is_in
+                }
+                contents[self._left(size, written)] = None
+        return list(contents)
+
+
+FOLDER = Inode()
+"""Stands for a folder in the folder that it is in."""
+
+_Change: TypeAlias = tuple[tuple[str, Inode | None], ...]
+"""What a folder operation does to names, all of it or nothing."""
+
+
+class Folder:
+    """Names, as processes see them and as they are kept."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, Inode] = {}
+        self.kept: dict[str, Inode] = {}
+        self._pending: list[_Change] = []
+
+    def change(self, *change: tuple[str, Inode | None]) -> None:
+        """Give names to files, or take names away with None, all at once."""
+        self._pending.append(change)
+        _apply(change, self.seen)
+
+    def sync(self) -> None:
+        """Keep the names as they are."""
+        if self._pending:
+            self.kept = dict(self.seen)
+            self._pending = []
+
+    def outcomes(self) -> Iterator[dict[str, Inode]]:
+        """Give every combination of names that a power cut may leave; the seen ones first."""
+        count = len(self._pending)
+        if count <= _MOST_COMBINED:
+            chosen = list(product((True, False), repeat=count))
+        else:
+            chosen = [tuple(at < first for at in range(count)) for first in range(count, -1, -1)]
+        for each in chosen:
+            names = dict(self.kept)
+            for is_chosen, change in zip(each, self._pending, strict=True):
+                if is_chosen:
+                    _apply(change, names)
+            yield names
+
+
+def _apply(change: _Change, names: dict[str, Inode]) -> None:
+    for name, inode in change:
+        if inode is None:
+            names.pop(name, None)
+        else:
+            names[name] = inode

@@ -1,0 +1,77 @@
+"""In whatever order processes and threads get to their file calls, each sees what it must."""
+
+import random
+from functools import partial
+
+import pytest
+
+from tests.storage.interleaved_trial import InterleavedTrial, without_locks
+from tests.storage.interleaver import Stage, StageLock
+from tests.storage.stores import PLAIN, SEALED, Kind
+
+KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
+
+
+@KINDS
+@pytest.mark.parametrize("part", range(4))
+def test_every_order_is_right(kind: Kind, part: int) -> None:
+    """Four processes, one of them with two threads: saves, rewritings, erasures, new keys."""
+    for seed in range(part * 200, part * 200 + 200):
+        InterleavedTrial(kind, seed).run()
+
+
+@KINDS
+def test_long_runs(kind: Kind) -> None:
+    """More of the same in one store."""
+    for seed in range(20):
+        InterleavedTrial(kind, 10_000 + seed, length=40).run()
+
+
+@KINDS
+def test_where_locks_are_not_honoured_nothing_is_lost_in_silence(kind: Kind) -> None:
+    """The read-back refuses what it cannot vouch for."""
+    saved = [without_locks(kind, seed) for seed in range(500)]
+
+    assert max(saved) == 8, "in some order nobody was in another's way"
+    assert min(saved) < 8, "and in some other order somebody was"
+
+
+def test_the_stage_repeats_itself() -> None:
+    """The same seed gives the same order, another seed another one."""
+
+    def order(seed: int) -> list[int]:
+        stage, steps = Stage(random.Random(seed)), list[int]()
+
+        def play(actor: int) -> None:
+            for _ in range(10):
+                stage.give_way()
+                steps.append(actor)
+
+        stage.run({str(actor): partial(play, actor) for actor in range(3)})
+        return steps
+
+    assert order(1) == order(1)
+    assert order(1) != order(2)
+    assert sorted(order(1)) == sorted(order(2))
+
+
+def test_the_stage_tells_a_deadlock() -> None:
+    """Two that wait for each other are not waited for."""
+
+    def play(stage: Stage, first: StageLock, second: StageLock) -> None:
+        with first:
+            stage.give_way()
+            with second:
+                stage.give_way()
+
+    def is_told(seed: int) -> bool:
+        stage = Stage(random.Random(seed), share=1.0)
+        one, other = StageLock(stage), StageLock(stage)
+        parts = {"one": partial(play, stage, one, other), "two": partial(play, stage, other, one)}
+        try:
+            stage.run(parts)
+        except AssertionError as exc:
+            return "waits for another" in str(exc)
+        return False
+
+    assert any(is_told(seed) for seed in range(20))

@@ -1,0 +1,128 @@
+"""No rule of the protocol is there for nothing: broken one at a time, each is missed by a test.
+
+What is right is found right by the same means: `test_crash_states.py`, `test_interleaving.py` and
+`test_damage.py`.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from tests.storage import tampering
+from tests.storage.crash_sweep import sweep
+from tests.storage.crash_trial import Outcome
+from tests.storage.interleaved_trial import InterleavedTrial, without_locks
+from tests.storage.mutants import MUTANTS, Catcher, Mutant
+from tests.storage.stores import Kind
+
+_MOST_STATES = 40_000
+_MOST_RUNS = 3_000
+
+_CASES = [(mutant, kind) for mutant in MUTANTS for kind in mutant.kinds]
+
+
+@pytest.fixture(autouse=True)
+def _fresh_samples() -> Iterator[None]:
+    """Make the sample stores with the broken code, and not keep them for other tests."""
+    tampering.sample.cache_clear()
+    yield
+    tampering.sample.cache_clear()
+
+
+def _power(kind: Kind) -> bool:
+    """Whether a power cut, or a kill, shows it."""
+    return bool(_swept(kind, is_failing=False).violations)
+
+
+def _errors(kind: Kind) -> bool:
+    """Whether an I/O error shows it."""
+    return bool(_swept(kind, is_failing=True).violations)
+
+
+def _alone(kind: Kind) -> bool:
+    """Whether an I/O error leads to a false alarm with one process."""
+    done = _swept(kind, is_failing=True, is_lone=True)
+    return bool(done.violations or done.alarms)
+
+
+def _swept(kind: Kind, *, is_failing: bool, is_lone: bool = False) -> Outcome:
+    return sweep(
+        kind,
+        states=_MOST_STATES,
+        is_failing=is_failing,
+        is_lone=is_lone,
+        first=-1,
+        most=3,
+        share=0.3,
+        stops_early=True,
+    )
+
+
+def _interleaving(kind: Kind) -> bool:
+    """Whether some order of several processes' calls shows it."""
+    return any(_raises(InterleavedTrial(kind, seed).run) for seed in range(_MOST_RUNS))
+
+
+def _no_locks(kind: Kind) -> bool:
+    """Whether it shows where locks do nothing."""
+    return any(_raises(partial(without_locks, kind, seed)) for seed in range(_MOST_RUNS))
+
+
+def _raises(part: Callable[[], object]) -> bool:
+    try:
+        part()
+    except Exception:
+        return True
+    return False
+
+
+def _damage(kind: Kind) -> bool:
+    """Whether some damage is not told."""
+    return _is_missed(kind, tampering.TAMPERINGS)
+
+
+def _forgery(kind: Kind) -> bool:
+    """Whether some forgery is not told."""
+    return _is_missed(kind, tampering.FORGERIES)
+
+
+def _is_missed(
+    kind: Kind, ways: dict[str, Callable[[tampering.Sample], Iterator[tampering.Files]]]
+) -> bool:
+    store = tampering.sample(kind)
+    return any(
+        tampering.verdict(store, store.disk(files)) != "told"
+        for way in reversed(ways.values())
+        for files in way(store)
+    )
+
+
+_CATCHERS: dict[Catcher, Callable[[Kind], bool]] = {
+    "power": _power,
+    "errors": _errors,
+    "alone": _alone,
+    "interleaving": _interleaving,
+    "no locks": _no_locks,
+    "damage": _damage,
+    "forgery": _forgery,
+}
+
+
+@pytest.mark.parametrize(
+    ("mutant", "kind"), _CASES, ids=[f"{mutant.rule}-{kind.name}" for mutant, kind in _CASES]
+)
+def test_a_broken_rule_is_noticed(
+    mutant: Mutant, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the one that is named for it."""
+    mutant.break_rule(monkeypatch)
+
+    assert _CATCHERS[mutant.catcher](kind)
+
+
+def test_no_rule_is_broken_twice_under_one_name() -> None:
+    """The list is what it seems to be."""
+    rules = [mutant.rule for mutant in MUTANTS]
+
+    assert len(set(rules)) == len(rules) >= 40

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from factmem.bundle import ExportReport, ImportReport, export_facts, import_facts
     from factmem.compression import CompressionReport, RetrieveFactsFromHistory
     from factmem.contents import ConceptInfo, MemoryContents, MemoryTree, ResetReport
-    from factmem.context import AgentContext, AgentResult, FeatureError
+    from factmem.context import AgentContext, AgentResult, AgentTool, FeatureError
     from factmem.detection import DetectionReport, RejectedItem, RejectionReason
     from factmem.events import EventListener, MemoryEvent, MemoryOperation, correlated
     from factmem.features import AgentFeature
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         MemoryNode,
         Node,
         Strategy,
+        node_llm_compress_history,
         node_llm_request,
         node_load_all_facts_from_memory,
         node_load_from_memory,
@@ -99,6 +100,7 @@ __all__ = [
     "AgentMemory",
     "AgentMemoryProvider",
     "AgentResult",
+    "AgentTool",
     "AnyFact",
     "Boundary",
     "ChatModel",
@@ -179,6 +181,7 @@ __all__ = [
     "export_facts",
     "import_facts",
     "import_koog",
+    "node_llm_compress_history",
     "node_llm_request",
     "node_load_all_facts_from_memory",
     "node_load_from_memory",
@@ -198,7 +201,7 @@ _LATER = {
         "MemoryTree",
         "ResetReport",
     ),
-    "factmem.context": ("AgentContext", "AgentResult", "FeatureError"),
+    "factmem.context": ("AgentContext", "AgentResult", "AgentTool", "FeatureError"),
     "factmem.detection": ("DetectionReport", "RejectedItem", "RejectionReason"),
     "factmem.events": (
         "EventListener",
@@ -217,6 +220,7 @@ _LATER = {
         "MemoryNode",
         "Node",
         "Strategy",
+        "node_llm_compress_history",
         "node_llm_request",
         "node_load_all_facts_from_memory",
         "node_load_from_memory",

@@ -159,7 +159,7 @@ async def test_a_broken_tool_ends_the_run_and_leaves_the_conversation_whole() ->
     model = ScriptedChatModel(calls(("slow", {}), ("quick", {}), ("broken", {})))
     context = AgentContext("Go", chat_model=model, tools=tools_by_name([quick, broken, slow]))
 
-    with pytest.raises(BrokenError):
+    with anyio.fail_after(10), pytest.raises(BrokenError):
         await answered(context, "Go")
 
     assert_paired(context.messages)
@@ -327,6 +327,18 @@ async def test_what_an_endpoint_adds_to_its_message_stays() -> None:
     assert model.calls[1][1]["reasoning_content"] == "hm"
     assert result.messages[1] == message
     assert result.messages[1] is not message
+
+
+async def test_one_answer_can_be_given_twice() -> None:
+    """What a caller does to his messages does not reach into those of another run."""
+    same = ChatResponse("Hello.")
+    agent = Agent(ScriptedChatModel(same, same))
+
+    first = await agent.run("Hi")
+    first.messages[-1]["content"] = "changed"
+    second = await agent.run("Hi")
+
+    assert second.messages[-1] == {"role": "assistant", "content": "Hello."}
 
 
 async def test_an_endpoint_that_fails_between_tools_fails_the_run() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 from factmem.boundary import Boundary
 from factmem.contents import MemoryContents
 from factmem.detection import DetectionReport
+from factmem.embedding.base import Embedder
 from factmem.events import EventListener, MemoryEvents, MemoryOperation
 from factmem.llm.base import ChatModel
 from factmem.loading import FactReader
@@ -28,6 +29,10 @@ from factmem.origin import FactOrigin, origin_of
 from factmem.prompts import question_about
 from factmem.provider import AgentMemoryProvider, FactStore, TimeProvider
 from factmem.reach import Reach, check_distinct
+from factmem.recall.recalling import RecallsFacts
+from factmem.recall.search import FactSearch
+from factmem.recall.settings import RecallSettings
+from factmem.recall.warm import WarmIndexes
 from factmem.remembering import PendingTexts, RemembersText, noted
 from factmem.resolution import Resolution
 from factmem.saving import FactDetector
@@ -40,13 +45,14 @@ __all__ = ["AgentMemory"]
 
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 _NO_NAMES = MemoryScopesProfile()
+_USUAL = RecallSettings()
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class AgentMemory(RemembersText):
+class AgentMemory(RemembersText, RecallsFacts):
     """Puts what is known into chats, and saves what chats state.
 
     A chat is a `list` of OpenAI chat-completions message dicts. It is changed in place, and only
@@ -59,11 +65,14 @@ class AgentMemory(RemembersText):
         provider: Where facts are. The four methods of `AgentMemoryProvider` are enough; without
             `forget` nothing can be retracted, and without `history` `why` tells no history.
         chat_model: Who finds facts in chats. Loading never asks it.
+        embedder: Makes vectors for `recall`, which compares words alone without one. Nothing else
+            asks it. It stays its maker's to close.
         scopes: The scope that each type of scope means.
         subjects: Whom facts concern, where a call does not say. A per-entity subject among them
             must be bound in each call: `subjects=[USER.of("alice")]`.
         concepts: The concepts whose value types the application knows.
-        clock: Tells the time that detected facts carry.
+        clock: Tells the time that detected facts carry, and that recency is reckoned from.
+        recall_settings: How `recall` weighs matches, where a call does not say.
         max_tokens: The most that the memory message may take; None sets no limit.
         token_counter: Counts the tokens of a text; an estimate by default, which needs no package
             and rather counts too many.
@@ -80,16 +89,21 @@ class AgentMemory(RemembersText):
         provider: AgentMemoryProvider,
         *,
         chat_model: ChatModel | None = None,
+        embedder: Embedder | None = None,
         scopes: MemoryScopesProfile = _NO_NAMES,
         subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
         concepts: Iterable[Concept[Any, Any]] = (),
         clock: TimeProvider = _now,
+        recall_settings: RecallSettings = _USUAL,
         max_tokens: int | None = None,
         token_counter: TokenCounter = estimate_tokens,
         listeners: Iterable[EventListener] = (),
         include_values: bool = False,
     ) -> None:
         self._chat_model = chat_model
+        self._embedder = embedder
+        self._recall_settings = recall_settings
+        self._warm = WarmIndexes()
         self._concepts = _by_keyword(concepts)
         self._clock = clock
         self._events = MemoryEvents(listeners, include_values=include_values)
@@ -107,6 +121,15 @@ class AgentMemory(RemembersText):
         self._provider = provider = observed(provider, self._events)
         self._reader = FactReader(provider, self._concepts.values())
         self._detector = FactDetector(provider, self._reader, self._clock)
+        self._search = FactSearch(
+            self._unobserved,
+            self._reader,
+            self._warm,
+            embedder=self._embedder,
+            chat_model=self._chat_model,
+            settings=self._recall_settings,
+            clock=self._clock,
+        )
 
     @property
     def provider(self) -> AgentMemoryProvider:
@@ -440,6 +463,10 @@ class AgentMemory(RemembersText):
     def _place(self, subject: MemorySubject, scope: ScopeChoice) -> Place:
         """Return the one place that a call writes to."""
         return self._reach.place(subject, scope)
+
+    async def _caught_up(self) -> None:
+        """Wait until what is being written in the background is written."""
+        await self._pending.wait(self.boundary)
 
     def _model(self) -> ChatModel:
         if self._chat_model is None:

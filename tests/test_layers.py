@@ -32,13 +32,10 @@ LEVELS: list[list[str]] = [
         *("background", "observing"),
         *("storage.simple", "storage.encrypted", "storage._keys", "storage"),
         *("llm.openai", "llm.extraction", "llm", "embedding.*", "embedding"),
-        *("recall.holding", "recall.index", "recall.match", "recall.mirror", "recall.query"),
-        "recall.warm",
     ],
     [
         *("providers.*", "providers", "bundle", "koog"),
         *("saving", "memory_message", "compression", "contents", "remembering"),
-        *("recall.meaning", "recall.planning", "recall.search", "recall.recalling"),
         *("recall.*", "recall"),
     ],
     ["memory_tools"],
@@ -69,6 +66,7 @@ ONE_THING = {"recall", "testing"}
 DOORS = {
     "cryptography": ["encryption"],
     "keyring": ["encryption"],
+    "litellm": ["embedding.litellm"],
     "numpy": ["recall.vectors"],
     "openai": ["llm.openai", "embedding.openai"],
     "sentence_transformers": ["embedding.sentence_transformer"],

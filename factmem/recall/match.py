@@ -1,0 +1,78 @@
+"""What a recall gives back."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from factmem.llm.base import Usage
+from factmem.models import AnyFact, Place
+from factmem.resolution import UnreadableConcept
+
+__all__ = ["Match", "RecallResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A fact that a question may be about, and why it ranks where it does.
+
+    `score` orders the matches of one recall, and is made of the four parts as `RecallWeights`
+    says. `relevance` means the same for every question; it is what `min_score` is compared with.
+    """
+
+    fact: AnyFact
+    place: Place
+    score: float
+    """From 0 to 1, comparable within one recall."""
+    relevance: float
+    """From 0 to 1: the share of the question's weight that the fact covers, and with an embedder
+    the mean of that and of the cosine between question and fact, weighted as the parts are."""
+    lexical: float
+    """BM25, divided by the best that a candidate has; from 0 to 1."""
+    semantic: float
+    """The cosine, from the least that a candidate has, 0, to the greatest, 1; 0 without vectors."""
+    recency: float
+    """One half to the power of the half-lives since the fact was last confirmed."""
+    importance: float
+    """The fact's own."""
+
+
+@dataclass(slots=True)
+class _Cost:
+    usage: Usage = field(default_factory=Usage)
+    embedding_calls: int = 0
+    embedded_texts: int = 0
+
+
+class RecallResult(list[Match]):
+    """The matches of a recall, best first: a list that tells how it came about."""
+
+    def __init__(
+        self,
+        matches: Iterable[Match] = (),
+        *,
+        depth: Literal["shallow", "deep"] = "shallow",
+        is_semantic: bool = False,
+        queries: Iterable[str] = (),
+        failures: Iterable[Exception] = (),
+        unreadable: Iterable[UnreadableConcept] = (),
+        usage: Usage | None = None,
+        embedding_calls: int = 0,
+        embedded_texts: int = 0,
+    ) -> None:
+        super().__init__(matches)
+        self.depth = depth
+        """How it was searched in the end: `shallow` also where a deep search failed."""
+        self.is_semantic = is_semantic
+        """Whether meanings were compared; False without an embedder, or where it failed."""
+        self.queries = list(queries)
+        """What was searched for: the question, or what the chat model made of it."""
+        self.failures = list(failures)
+        """What kept it from searching deeper, or by meaning; empty as a rule."""
+        self.unreadable = list(unreadable)
+        """Concepts that were left out, as a value does not fit the type that was declared."""
+        self.usage = usage or Usage()
+        """What the chat model cost."""
+        self.embedding_calls = embedding_calls
+        """How often the embedder was called."""
+        self.embedded_texts = embedded_texts
+        """How many texts it was given: the question, and facts that it had not seen yet."""

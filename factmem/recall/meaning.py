@@ -1,0 +1,210 @@
+"""Comparing meanings: vectors for questions, and for the facts that have none yet."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from logging import getLogger
+from typing import NamedTuple
+
+from factmem.embedding._vectors import checked_vectors
+from factmem.embedding.base import Embedder, QueryEmbedder
+from factmem.errors import FactmemError
+from factmem.models import Identity, Place
+from factmem.provider import AgentMemoryProvider, IndexedStore
+from factmem.recall.documents import LONGEST_TEXT
+from factmem.recall.index import Similarities
+from factmem.recall.mirror import PlaceMirror, PlaceState
+from factmem.recall.warm import PlacesIndex, QuestionVectors
+
+__all__ = ["EmbeddingCost", "Meanings", "similarities"]
+
+_logger = getLogger(__name__)
+
+_BATCH = 512
+"""How many texts an embedder is given at a time; what came back is kept if a later batch fails."""
+
+
+@dataclass(slots=True)
+class EmbeddingCost:
+    """What one recall asked of the embedder."""
+
+    calls: int = 0
+    texts: int = 0
+
+
+class Meanings:
+    """Has texts embedded, each once, and keeps the vectors where the store can.
+
+    Args:
+        embedder: Makes the vectors.
+        provider: Where facts are; an `IndexedStore` keeps their vectors for the next process.
+        questions: The vectors of the questions that were asked before.
+    """
+
+    def __init__(
+        self, embedder: Embedder, provider: AgentMemoryProvider, questions: QuestionVectors
+    ) -> None:
+        self._embedder = embedder
+        self._store = provider if isinstance(provider, IndexedStore) else None
+        self._questions = questions
+
+    async def vectors(
+        self,
+        texts: Sequence[str],
+        index: PlacesIndex,
+        states: Mapping[Identity, PlaceState],
+        cost: EmbeddingCost,
+    ) -> list[Sequence[float]]:
+        """Return a vector for each question, having made sure that all facts have theirs.
+
+        Questions come first: they tell how many dimensions the model has now.
+
+        Raises:
+            EmbeddingError: The embedder failed; the vectors that it gave before are kept.
+        """
+        try:
+            vectors = await self._of_questions(texts, cost)
+            await self._of_facts(index, states, len(vectors[0]), cost)
+        except Exception:
+            self._questions.clear()  # perhaps they are of a model that is there no more
+            raise
+        return vectors
+
+    async def _of_questions(
+        self, texts: Sequence[str], cost: EmbeddingCost
+    ) -> list[Sequence[float]]:
+        cut = [text[:LONGEST_TEXT] for text in texts]
+        known = self._questions.of(cut)
+        new = [text for text in dict.fromkeys(cut) if text not in known]
+        if new:
+            embedder, dimensions = self._embedder, self._embedder.dimensions
+            cost.calls += 1
+            cost.texts += len(new)
+            if isinstance(embedder, QueryEmbedder):
+                given = await embedder.embed_queries(new)
+            else:
+                given = await embedder.embed(new)
+            vectors = checked_vectors(
+                given, count=len(new), dimensions=dimensions, model=embedder.model
+            )
+            fresh = dict(zip(new, vectors, strict=True))
+            self._questions.add(fresh)
+            known |= fresh
+        return [known[text] for text in cut]
+
+    async def _of_facts(
+        self,
+        index: PlacesIndex,
+        states: Mapping[Identity, PlaceState],
+        dimensions: int,
+        cost: EmbeddingCost,
+    ) -> None:
+        model = self._embedder.model
+        stale = [
+            (place, index.mirrors[place.identity])
+            for place in sorted(index.places, key=_order)
+            if not index.mirrors[place.identity].vectors.are_whole(
+                states[place.identity].number, model, dimensions
+            )
+        ]
+        if not stale:
+            return
+        async with AsyncExitStack() as held:
+            for _, mirror in stale:  # in one order everywhere, so that nobody waits in a circle
+                await held.enter_async_context(mirror.embedding.get())
+            # The latest states there are: somebody may have done it all while this one waited.
+            wanting = [
+                _Wanting(place, mirror, mirror.state)
+                for place, mirror in stale
+                if not mirror.vectors.are_whole(mirror.state.number, model, dimensions)
+            ]
+            for each in wanting:
+                each.mirror.vectors.use(model, dimensions)
+                await self._look_up(each, dimensions)
+            await self._embed(wanting, dimensions, cost)
+            for each in wanting:
+                each.mirror.vectors.keep(each.state)
+                await self._write(each)
+
+    async def _look_up(self, wanting: "_Wanting", dimensions: int) -> None:
+        """Take what an earlier process has left in the store."""
+        vectors, place = wanting.mirror.vectors, wanting.place
+        if vectors.is_looked_up:
+            return
+        index = None
+        if self._store is not None:
+            try:
+                index = await self._store.read_index(place.subject, place.scope)
+            except FactmemError as exc:  # the vectors are made again
+                _logger.warning("An index could not be read: %s", type(exc).__name__)
+        vectors.take_index(index, dimensions)
+
+    async def _embed(
+        self, wanting: "Sequence[_Wanting]", dimensions: int, cost: EmbeddingCost
+    ) -> None:
+        """Have the texts embedded that have no vector yet, those of several places together."""
+        texts: dict[bytes, str] = {}
+        for each in wanting:
+            texts |= each.texts()
+        digests = list(texts)
+        for start in range(0, len(digests), _BATCH):
+            batch = digests[start : start + _BATCH]
+            cost.calls += 1
+            cost.texts += len(batch)
+            given = await self._embedder.embed([texts[digest] for digest in batch])
+            vectors = checked_vectors(
+                given, count=len(batch), dimensions=dimensions, model=self._embedder.model
+            )
+            for each in wanting:
+                each.take(dict(zip(batch, vectors, strict=True)))
+
+    async def _write(self, wanting: "_Wanting") -> None:
+        """Leave the vectors in the store, unless the place has changed meanwhile."""
+        vectors, place, version = wanting.mirror.vectors, wanting.place, wanting.state.version
+        if self._store is None or version is None:
+            return
+        worth = vectors.worth_writing()
+        if worth is None:
+            return
+        index, held = worth
+        try:
+            is_written = await self._store.write_index(
+                place.subject, place.scope, index, version=version
+            )
+        except FactmemError as exc:  # they are in memory, and written another time
+            _logger.warning("An index could not be written: %s", type(exc).__name__)
+        else:
+            if is_written:
+                vectors.written(held)
+
+
+class _Wanting(NamedTuple):
+    """A place of which some texts may have no vector."""
+
+    place: Place
+    mirror: PlaceMirror
+    state: PlaceState
+
+    def texts(self) -> dict[bytes, str]:
+        missing = set(self.mirror.vectors.missing(self.state.digests.values()))
+        return self.state.texts(missing, self.place.subject.entity)
+
+    def take(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
+        missing = self.mirror.vectors.missing(self.state.digests.values())
+        self.mirror.vectors.add({each: vectors[each] for each in missing if each in vectors})
+
+
+def similarities(vectors: Sequence[Sequence[float]], index: PlacesIndex) -> list[Similarities]:
+    """Return for each question the cosines with all texts. Takes processor time."""
+    return [
+        {
+            identity: mirror.vectors.similarities(vector)
+            for identity, mirror in index.mirrors.items()
+        }
+        for vector in vectors
+    ]
+
+
+def _order(place: Place) -> tuple[str, str, str, str]:
+    kind, scope, subject, entity = place.identity
+    return kind, scope, subject, entity or ""

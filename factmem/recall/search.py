@@ -1,0 +1,228 @@
+"""Finding the facts that a question is about."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from logging import getLogger
+from typing import TypeAlias
+
+from anyio import to_thread
+
+from factmem.embedding.base import Embedder
+from factmem.errors import MissingExtraError
+from factmem.llm.base import ChatModel, Usage
+from factmem.loading import FactReader
+from factmem.models import Identity, Place
+from factmem.provider import AgentMemoryProvider, IndexedStore, TimeProvider
+from factmem.recall.index import fact_key
+from factmem.recall.match import Match, RecallResult
+from factmem.recall.meaning import EmbeddingCost, Meanings, similarities
+from factmem.recall.mirror import PlaceMirror, PlaceState
+from factmem.recall.planning import RecallPlan, planned
+from factmem.recall.query import Depth, RecallQuery
+from factmem.recall.settings import RecallSettings
+from factmem.recall.warm import PlacesIndex, WarmIndexes
+from factmem.resolution import UnreadableConcept
+from factmem.tokens import estimate_tokens
+
+__all__ = ["FactSearch"]
+
+_logger = getLogger(__name__)
+
+_States: TypeAlias = Mapping[Identity, PlaceState]
+_numbers = count(1)
+
+
+@dataclass(slots=True)
+class _Course:
+    """How a recall goes."""
+
+    failures: list[Exception] = field(default_factory=list[Exception])
+    cost: EmbeddingCost = field(default_factory=EmbeddingCost)
+    plan: RecallPlan | None = None
+
+    def fell_back(self, failure: Exception, what: str) -> None:
+        """Note that something went wrong that is not needed for an answer."""
+        _logger.warning("%s failed, and a recall goes on without: %s", what, type(failure).__name__)
+        self.failures.append(failure)
+
+
+class FactSearch:
+    """Searches the facts of one provider; indexes stay warm between searches.
+
+    Places are asked for their version, and read again only when they changed. Searching takes
+    place in worker threads. Any number of tasks, threads and event loops may call an instance.
+
+    Args:
+        provider: Where facts are. Of one that is no `IndexedStore`, places are read each time.
+        reader: Reads the same provider.
+        warm: What is kept between searches; may be shared by searches of views of one provider.
+        embedder: Makes vectors; without one only words are compared.
+        chat_model: Takes long questions apart.
+        settings: What holds where a call does not say.
+        clock: Tells the time that recency is reckoned from.
+    """
+
+    def __init__(
+        self,
+        provider: AgentMemoryProvider,
+        reader: FactReader,
+        warm: WarmIndexes,
+        *,
+        embedder: Embedder | None,
+        chat_model: ChatModel | None,
+        settings: RecallSettings,
+        clock: TimeProvider,
+    ) -> None:
+        self._store = provider if isinstance(provider, IndexedStore) else None
+        self._reader = reader
+        self._warm = warm
+        self._meanings = None if embedder is None else Meanings(embedder, provider, warm.questions)
+        self._chat_model = chat_model
+        self._settings = settings
+        self._clock = clock
+
+    async def recall(
+        self, places: Sequence[Place], query: RecallQuery, depth: Depth
+    ) -> RecallResult:
+        """Return the facts in the places that a question may be about, best first.
+
+        Raises:
+            ValueError: `depth` is "deep", and there is no chat model.
+            StorageError: A place could not be read.
+        """
+        is_deep = self._is_deep(query, depth)
+        if not places:
+            return RecallResult()
+        index = self._warm.of(places)
+        course = _Course()
+        states = await self._states(index)
+        if not any(state.facts for state in states.values()):
+            return RecallResult(unreadable=_unreadable(index, states))
+        if is_deep and self._chat_model is not None:
+            await self._take_apart(query, self._chat_model, index, course)
+            states = await self._states(index)  # that took a while
+        queries = [query] if course.plan is None else course.plan.queries
+        vectors = await self._vectors(queries, index, states, course)
+        return await self._searched(index, states, queries, vectors, course)
+
+    def _is_deep(self, query: RecallQuery, depth: Depth) -> bool:
+        if depth == "deep" and self._chat_model is None:
+            raise ValueError("A deep recall takes a model: AgentMemory(..., chat_model=...)")
+        is_long = depth == "auto" and estimate_tokens(query.text) > self._settings.auto_tokens
+        return depth == "deep" or is_long
+
+    async def _states(self, index: PlacesIndex) -> _States:
+        """Return what is current in each place, read anew where it changed."""
+        return {
+            place.identity: await self._state(place, index.mirrors[place.identity])
+            for place in index.places
+        }
+
+    async def _state(self, place: Place, mirror: PlaceMirror) -> PlaceState:
+        state, version = mirror.state, await self._version(place)
+        if version is not None and version == state.version:
+            return state
+        async with mirror.loading.get():
+            number = next(_numbers)  # before the version is asked for, so that it is no older
+            state, version = mirror.state, await self._version(place)
+            if version is not None and version == state.version:
+                return state
+            found, unreadable = await self._reader.found([place])
+            read = PlaceState(
+                number,
+                version,
+                [placed.fact for placed in found],
+                [(each.keyword, each.error) for each in unreadable],
+                {},
+            )
+            return await to_thread.run_sync(
+                lambda: mirror.follow(read, has_meaning=self._meanings is not None),
+                limiter=self._warm.workers.get(),
+            )
+
+    async def _version(self, place: Place) -> str | None:
+        if self._store is None:
+            return None
+        return await self._store.version(place.subject, place.scope)
+
+    async def _take_apart(
+        self, query: RecallQuery, chat_model: ChatModel, index: PlacesIndex, course: _Course
+    ) -> None:
+        subjects = [place.subject for place in index.places]
+        try:
+            course.plan = await planned(
+                query,
+                chat_model,
+                subjects,
+                self._clock().date(),
+                seconds=self._settings.planning_seconds,
+            )
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the question itself is answered
+            course.fell_back(exc, "Taking a question apart")
+
+    async def _vectors(
+        self, queries: Sequence[RecallQuery], index: PlacesIndex, states: _States, course: _Course
+    ) -> Sequence[Sequence[float]] | None:
+        if self._meanings is None:
+            return None
+        texts = [query.text for query in queries]
+        try:
+            return await self._meanings.vectors(texts, index, states, course.cost)
+        except MissingExtraError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - embedders have errors of their own; words remain
+            course.fell_back(exc, "Embedding")
+            return None
+
+    async def _searched(
+        self,
+        index: PlacesIndex,
+        states: _States,
+        queries: Sequence[RecallQuery],
+        vectors: Sequence[Sequence[float]] | None,
+        course: _Course,
+    ) -> RecallResult:
+        wider = [] if course.plan is None else course.plan.wider
+        now = self._clock()
+
+        def search() -> tuple[list[Match], list[UnreadableConcept]]:
+            similar = None if vectors is None else similarities(vectors, index)
+            found, unreadable = index.search(states, queries, now, similar)
+            if wider and not any(found):
+                found, unreadable = index.search(states, wider, now, similar)
+            return _merged(found, queries[0].limit), unreadable
+
+        async with index.turn.get():
+            matches, unreadable = await to_thread.run_sync(search, limiter=self._warm.workers.get())
+        return RecallResult(
+            matches,
+            depth="shallow" if course.plan is None else "deep",
+            is_semantic=vectors is not None,
+            queries=[query.text for query in queries],
+            failures=course.failures,
+            unreadable=unreadable,
+            usage=Usage() if course.plan is None else course.plan.usage,
+            embedding_calls=course.cost.calls,
+            embedded_texts=course.cost.texts,
+        )
+
+
+def _unreadable(index: PlacesIndex, states: _States) -> Iterable[UnreadableConcept]:
+    return [
+        UnreadableConcept(place, *each)
+        for place in index.places
+        for each in states[place.identity].unreadable
+    ]
+
+
+def _merged(found: Sequence[list[Match]], limit: int) -> list[Match]:
+    """Return the best matches of several questions, each fact once, where it scored best."""
+    if len(found) == 1:
+        return found[0]
+    best: dict[object, Match] = {}
+    for match in (match for matches in found for match in matches):
+        key = match.place.identity, fact_key(match.fact)
+        if key not in best or best[key].score < match.score:
+            best[key] = match
+    return sorted(best.values(), key=lambda match: match.score, reverse=True)[:limit]

@@ -1,0 +1,85 @@
+"""How matches are weighed."""
+
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from math import isfinite
+
+__all__ = ["RecallSettings", "RecallWeights"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecallWeights:
+    """How much each part counts in the score of a match; only their ratios matter.
+
+        score = relevance · (L + S + recency weight · recency + importance weight · importance) / sum
+        relevance = (L · lexical + S · semantic) / (L + S)
+
+    where L and S are the weights of the lexical and the semantic part. So recency and importance
+    scale relevance and never stand in for it: what is not relevant scores nothing, however fresh
+    it is. By default they decide a tenth of the score.
+
+    Raises:
+        ValueError: One is negative or not finite, or `lexical` and `semantic` are both 0.
+    """
+
+    lexical: float = 0.45
+    """Of the words that question and fact share."""
+    semantic: float = 0.45
+    """Of what they mean, by the embedder. Without one the words have this weight too."""
+    recency: float = 0.05
+    """Of how long ago the fact was last confirmed."""
+    importance: float = 0.05
+    """Of the fact's own importance."""
+
+    def __post_init__(self) -> None:
+        weights = [getattr(self, each.name) for each in fields(self)]
+        if not all(isfinite(weight) and weight >= 0 for weight in weights):
+            raise ValueError("The weights of a recall are finite numbers from 0 on")
+        if not self.relevance:
+            raise ValueError(
+                "A recall ranks by relevance first: give `lexical` or `semantic` a weight above 0"
+            )
+
+    @property
+    def relevance(self) -> float:
+        """The weights of both parts of relevance together."""
+        return self.lexical + self.semantic
+
+
+@dataclass(frozen=True, slots=True)
+class RecallSettings:
+    """What a memory's recalls go by where a call does not say otherwise.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
+
+    weights: RecallWeights = field(default_factory=RecallWeights)
+    half_life: timedelta = timedelta(days=30)
+    """After this time since its last confirmation a fact's recency is one half."""
+    min_score: float = 0.2
+    """What a match's `relevance` must reach, from 0 to 1. On the corpus in `benchmarks/recall` 0.2
+    loses one or two of a hundred right answers. A model whose vectors are all near each other needs
+    a higher one."""
+    auto_tokens: int = 60
+    """`depth="auto"` asks the chat model about questions longer than this, in estimated tokens."""
+    planning_seconds: float = 10.0
+    """How long the chat model may take over one question."""
+
+    def __post_init__(self) -> None:
+        check_half_life(self.half_life)
+        check_min_score(self.min_score)
+        if not self.planning_seconds > 0:
+            raise ValueError("planning_seconds is a time: give more than 0 seconds")
+
+
+def check_half_life(half_life: timedelta) -> None:
+    """Raise `ValueError` unless a half-life is more than nothing."""
+    if not half_life > timedelta(0):
+        raise ValueError("A half-life is a span of time: give more than nothing")
+
+
+def check_min_score(min_score: float) -> None:
+    """Raise `ValueError` unless a least relevance is from 0 to 1."""
+    if not 0 <= min_score <= 1:
+        raise ValueError("min_score is a least relevance: give a number from 0 to 1")

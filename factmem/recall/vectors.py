@@ -1,0 +1,150 @@
+"""Vectors under keys, and how near each is to another one.
+
+Every vector is compared, so that none is ever missed; 5,000 of 384 numbers take well under a
+millisecond with numpy. Without it everything works the same, about a hundred times slower.
+"""
+
+import json
+import sys
+from array import array
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
+from math import sqrt
+from operator import mul
+from typing import TypeAlias
+
+__all__ = ["Products", "VectorTable", "default_products", "numpy_products", "python_products"]
+
+Floats: TypeAlias = "array[float]"
+
+Products: TypeAlias = Callable[[Floats, Floats], list[float]]
+"""Takes rows in single precision, one after the other, and a vector as long as each of them; gives
+the scalar product of each row with it."""
+
+_MAGIC = b"factmem vectors 1\n"
+_KEY_BYTES = 16
+_FLOAT_BYTES = 4
+
+
+def numpy_products(rows: Floats, vector: Floats) -> list[float]:
+    """Multiply by numpy, which the extra `recall` brings."""
+    import numpy as np
+
+    matrix = np.frombuffer(rows, np.float32).reshape(-1, len(vector))
+    products: list[float] = (matrix @ np.frombuffer(vector, np.float32)).tolist()
+    return products
+
+
+def python_products(rows: Floats, vector: Floats) -> list[float]:
+    """Multiply in plain Python."""
+    width = len(vector)
+    return [sum(map(mul, rows[at : at + width], vector)) for at in range(0, len(rows), width)]
+
+
+@cache
+def default_products() -> Products:
+    """Choose numpy where it is installed."""
+    return numpy_products if find_spec("numpy") else python_products
+
+
+class VectorTable:
+    """Vectors of one model under keys of 16 bytes. Not safe for a change during another call.
+
+    Only directions count: vectors are kept at length 1, and one of zeros is near to nothing.
+    """
+
+    def __init__(self, dimensions: int, *, products: Products | None = None) -> None:
+        self.dimensions = dimensions
+        self._products = products or default_products()
+        self._keys: dict[bytes, None] = {}
+        self._rows: Floats = array("f")
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._keys)
+
+    @property
+    def size(self) -> int:
+        """How many bytes its vectors take."""
+        return len(self._rows) * _FLOAT_BYTES
+
+    def add(self, key: bytes, vector: Sequence[float]) -> None:
+        """Take in a vector; a key that is there keeps the one it has.
+
+        Raises:
+            ValueError: It has another length than the others.
+        """
+        if len(vector) != self.dimensions:
+            raise ValueError(f"A vector has {len(vector)} dimensions, and not {self.dimensions}")
+        if key not in self._keys:
+            self._keys[key] = None
+            self._rows.extend(_unit(vector))
+
+    def keep(self, keys: Collection[bytes]) -> None:
+        """Let go of all vectors whose keys are not among these."""
+        if all(key in keys for key in self._keys):
+            return
+        rows: Floats = array("f")
+        width = self.dimensions
+        for at, key in enumerate(self._keys):
+            if key in keys:
+                rows.extend(self._rows[at * width : (at + 1) * width])
+        self._keys = {key: None for key in self._keys if key in keys}
+        self._rows = rows
+
+    def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
+        """Return the cosine between each vector and this one, from -1 to 1."""
+        if not self._keys:
+            return {}
+        return dict(zip(self._keys, self._products(self._rows, _unit(vector)), strict=True))
+
+    def dump(self, model: str) -> bytes:
+        """Return the table as bytes, with the name of the model that made the vectors."""
+        header = {"model": model, "dimensions": self.dimensions, "count": len(self)}
+        rows = self._rows
+        if sys.byteorder == "big":
+            rows = rows[:]
+            rows.byteswap()
+        keys = b"".join(self._keys)
+        return b"%b%b\n%b%b" % (_MAGIC, json.dumps(header).encode(), keys, rows.tobytes())
+
+    @classmethod
+    def load(cls, data: bytes, model: str, *, products: Products | None = None) -> "VectorTable":
+        """Return the table that was dumped.
+
+        Raises:
+            ValueError: The bytes are no table, or one of another model.
+        """
+        line, _, rest = data.removeprefix(_MAGIC).partition(b"\n")
+        try:
+            header = json.loads(line)
+            dimensions, count = header["dimensions"], header["count"]
+            is_ours = data.startswith(_MAGIC) and header["model"] == model
+            keys_end = _KEY_BYTES * count
+            is_whole = len(rest) == keys_end + _FLOAT_BYTES * count * dimensions
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ValueError("no table of vectors") from None
+        if not (is_ours and is_whole and dimensions > 0):
+            raise ValueError("no table of vectors of this model")
+        table = cls(dimensions, products=products)
+        table._keys = {rest[at : at + _KEY_BYTES]: None for at in range(0, keys_end, _KEY_BYTES)}
+        table._rows.frombytes(rest[keys_end:])
+        if sys.byteorder == "big":
+            table._rows.byteswap()
+        if len(table) != count:
+            raise ValueError("a table of vectors that has a key twice")
+        return table
+
+
+def _unit(vector: Sequence[float]) -> Floats:
+    """Return a vector at length 1, in single precision."""
+    length = sqrt(sum(map(mul, vector, vector)))
+    if not length:
+        return array("f", vector)
+    return array("f", [number / length for number in vector])

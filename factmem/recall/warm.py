@@ -1,0 +1,167 @@
+"""Indexes that are kept between recalls: one for each set of places that was asked about."""
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from anyio import CapacityLimiter, Lock
+
+from factmem._per_loop import PerLoop
+from factmem.models import AnyFact, Identity, Place
+from factmem.recall.holding import holding
+from factmem.recall.index import FactIndex, Similarities
+from factmem.recall.match import Match
+from factmem.recall.mirror import PlaceMirror, PlaceState
+from factmem.recall.query import RecallQuery
+from factmem.resolution import PlacedFact, UnreadableConcept
+
+__all__ = ["PlacesIndex", "QuestionVectors", "WarmIndexes"]
+
+_MOST_FACTS = 200_000
+"""How many facts the indexes hold in all, some 700 bytes each; the one that was not used for longest
+goes first, when another set of places is asked about."""
+_MOST_INDEXES = 1_024
+_MOST_QUESTIONS = 256
+_THREADS = 4
+
+
+class PlacesIndex:
+    """The facts that hold in one set of places, followed as the places change."""
+
+    def __init__(self, places: Iterable[Place], mirrors: Mapping[Identity, PlaceMirror]) -> None:
+        self.places = tuple(places)
+        self.mirrors = mirrors
+        self.turn: PerLoop[Lock] = PerLoop(Lock)
+        """Held in each event loop by the one task that searches: the others wait without a thread."""
+        self._lock = threading.Lock()
+        self._index = FactIndex()
+        self._numbers: tuple[int, ...] = ()
+        self._unreadable: list[UnreadableConcept] = []
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def search(
+        self,
+        states: Mapping[Identity, PlaceState],
+        queries: Sequence[RecallQuery],
+        now: datetime,
+        similar: Sequence[Similarities] | None,
+    ) -> tuple[list[list[Match]], list[UnreadableConcept]]:
+        """Return the matches of each query, and what could not be read.
+
+        Takes processor time, so it is for worker threads; any number may call at once.
+
+        Args:
+            states: What was current in the places when the recall began, or later.
+            queries: What to look for.
+            now: The time that recency is reckoned from.
+            similar: For each query the cosines with it, where meanings are compared.
+        """
+        with self._lock:
+            self._follow(states)
+            found = [
+                self._index.search(query, now, None if similar is None else similar[at])
+                for at, query in enumerate(queries)
+            ]
+            return found, self._unreadable
+
+    def _follow(self, states: Mapping[Identity, PlaceState]) -> None:
+        """Bring the index up to date, unless another recall, which began later, has done so."""
+        ordered = [states[place.identity] for place in self.places]
+        numbers = tuple(state.number for state in ordered)
+        if self._numbers and all(ours >= n for ours, n in zip(self._numbers, numbers, strict=True)):
+            return
+        found: list[PlacedFact[AnyFact]] = []
+        unreadable: list[UnreadableConcept] = []
+        for place, state in zip(self.places, ordered, strict=True):
+            found += [PlacedFact(place, fact) for fact in state.facts]
+            unreadable += [UnreadableConcept(place, *each) for each in state.unreadable]
+        digests = {
+            place.identity: state.digests for place, state in zip(self.places, ordered, strict=True)
+        }
+        self._index.update(holding(found, unreadable, self.places), digests)
+        self._numbers, self._unreadable = numbers, unreadable
+
+
+class QuestionVectors:
+    """The vectors of the questions that were asked last. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._vectors: OrderedDict[str, Sequence[float]] = OrderedDict()
+
+    def of(self, texts: Iterable[str]) -> dict[str, Sequence[float]]:
+        """Return the vectors of those texts that are known."""
+        with self._lock:
+            return {text: self._vectors[text] for text in texts if text in self._vectors}
+
+    def add(self, vectors: Mapping[str, Sequence[float]]) -> None:
+        """Take in vectors, and forget those that were asked for longest ago."""
+        with self._lock:
+            self._vectors.update(vectors)
+            while len(self._vectors) > _MOST_QUESTIONS:
+                self._vectors.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        with self._lock:
+            self._vectors.clear()
+
+
+class WarmIndexes:
+    """The indexes of a memory and of all its views. Safe for threads; a forked child begins anew."""
+
+    def __init__(self) -> None:
+        self.start_afresh()
+        _all.add(self)
+
+    def start_afresh(self) -> None:
+        """Forget everything; also called in forked children, where an inherited lock may be held."""
+        self.questions = QuestionVectors()
+        self.workers = PerLoop(lambda: CapacityLimiter(_THREADS))
+        """The threads of each event loop that search."""
+        self._lock = threading.Lock()
+        self._indexes: OrderedDict[frozenset[Place], PlacesIndex] = OrderedDict()
+        self._mirrors: weakref.WeakValueDictionary[Identity, PlaceMirror] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def of(self, places: Sequence[Place]) -> PlacesIndex:
+        """Return the index of a set of places, an empty one if need be."""
+        key = frozenset(places)
+        with self._lock:
+            index = self._indexes.get(key)
+            if index is None:
+                mirrors = {place.identity: self._mirror(place.identity) for place in places}
+                self._let_go()
+                index = self._indexes[key] = PlacesIndex(places, mirrors)
+            self._indexes.move_to_end(key)
+            return index
+
+    def _mirror(self, identity: Identity) -> PlaceMirror:
+        mirror = self._mirrors.get(identity)
+        if mirror is None:
+            mirror = self._mirrors[identity] = PlaceMirror(identity)
+        return mirror
+
+    def _let_go(self) -> None:
+        """Drop what was not used for longest, until little enough is left."""
+        held = sum(map(len, self._indexes.values()))
+        while len(self._indexes) > 1 and (held > _MOST_FACTS or len(self._indexes) > _MOST_INDEXES):
+            _, dropped = self._indexes.popitem(last=False)
+            held -= len(dropped)
+
+
+_all: "weakref.WeakSet[WarmIndexes]" = weakref.WeakSet()
+
+
+def _start_in_child() -> None:
+    for indexes in list(_all):
+        indexes.start_afresh()
+
+
+os.register_at_fork(after_in_child=_start_in_child)

@@ -167,6 +167,7 @@ async def test_a_forked_child_keeps_no_lock(root: Path, is_waiting: bool) -> Non
     told: list[str] = []
     while told.count("locked") + told.count("ready") < 2:
         told += parent.lines()
+        assert not parent.is_over, "It ended before it had the lock"
         if holder is not None and told == ["ready"]:
             holder.go()
     parent.kill()

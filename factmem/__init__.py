@@ -49,6 +49,7 @@ from factmem.provider import (
     FactStore,
     HistoryAction,
     HistoryEntry,
+    IndexedStore,
     PlaceInfo,
     TimeProvider,
 )
@@ -67,6 +68,11 @@ if TYPE_CHECKING:
     from factmem.contents import ConceptInfo, MemoryContents, MemoryTree, ResetReport
     from factmem.context import AgentContext, AgentResult, AgentTool, FeatureError
     from factmem.detection import DetectionReport, RejectedItem, RejectionReason
+    from factmem.embedding.base import Embedder, QueryEmbedder
+    from factmem.embedding.callable import CallableEmbedder
+    from factmem.embedding.litellm import LiteLLMEmbedder
+    from factmem.embedding.openai import OpenAIEmbedder
+    from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
     from factmem.events import EventListener, MemoryEvent, MemoryOperation, correlated
     from factmem.features import AgentFeature
     from factmem.koog import KoogReport, import_koog
@@ -87,6 +93,8 @@ if TYPE_CHECKING:
         node_save_to_memory_auto_detect_facts,
     )
     from factmem.origin import FactOrigin
+    from factmem.recall.match import Match, RecallResult
+    from factmem.recall.settings import RecallSettings, RecallWeights
     from factmem.scopes import MemoryScopesProfile
     from factmem.tokens import TokenCounter, estimate_tokens, tiktoken_counter
     from factmem.tool_loop import StepLimitError
@@ -103,6 +111,7 @@ __all__ = [
     "AgentTool",
     "AnyFact",
     "Boundary",
+    "CallableEmbedder",
     "ChatModel",
     "ChatModelError",
     "ChatResponse",
@@ -112,6 +121,7 @@ __all__ = [
     "CorruptJournalError",
     "DecryptionError",
     "DetectionReport",
+    "Embedder",
     "EmbeddingError",
     "EncryptedStorage",
     "Encryption",
@@ -131,11 +141,14 @@ __all__ = [
     "HistoryEntry",
     "ImportReport",
     "InMemoryProvider",
+    "IndexedStore",
     "Key",
     "KeyRequiredError",
     "KoogReport",
+    "LiteLLMEmbedder",
     "LoadReport",
     "LocalFileMemoryProvider",
+    "Match",
     "MemoryAccessError",
     "MemoryContents",
     "MemoryEvent",
@@ -152,13 +165,19 @@ __all__ = [
     "NoMemory",
     "Node",
     "OpenAIChatModel",
+    "OpenAIEmbedder",
     "Place",
     "PlaceInfo",
+    "QueryEmbedder",
+    "RecallResult",
+    "RecallSettings",
+    "RecallWeights",
     "RejectedItem",
     "RejectionReason",
     "ResetReport",
     "RetrieveFactsFromHistory",
     "SalvagedJournal",
+    "SentenceTransformerEmbedder",
     "SimpleStorage",
     "SingleFact",
     "SourceKind",
@@ -203,6 +222,11 @@ _LATER = {
     ),
     "factmem.context": ("AgentContext", "AgentResult", "AgentTool", "FeatureError"),
     "factmem.detection": ("DetectionReport", "RejectedItem", "RejectionReason"),
+    "factmem.embedding.base": ("Embedder", "QueryEmbedder"),
+    "factmem.embedding.callable": ("CallableEmbedder",),
+    "factmem.embedding.litellm": ("LiteLLMEmbedder",),
+    "factmem.embedding.openai": ("OpenAIEmbedder",),
+    "factmem.embedding.sentence_transformer": ("SentenceTransformerEmbedder",),
     "factmem.events": (
         "EventListener",
         "MemoryEvent",
@@ -228,6 +252,8 @@ _LATER = {
         "node_save_to_memory_auto_detect_facts",
     ),
     "factmem.origin": ("FactOrigin",),
+    "factmem.recall.match": ("Match", "RecallResult"),
+    "factmem.recall.settings": ("RecallSettings", "RecallWeights"),
     "factmem.scopes": ("MemoryScopesProfile",),
     "factmem.tokens": ("TokenCounter", "estimate_tokens", "tiktoken_counter"),
     "factmem.tool_loop": ("StepLimitError",),

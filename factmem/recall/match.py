@@ -64,13 +64,13 @@ class RecallResult(list[Match]):
         """How it was searched in the end: `shallow` also where a deep search failed."""
         self.is_semantic = is_semantic
         """Whether meanings were compared; False without an embedder, or where it failed."""
-        self.queries = list(queries)
+        self.queries: list[str] = list(queries)
         """What was searched for: the question, or what the chat model made of it."""
-        self.failures = list(failures)
+        self.failures: list[Exception] = list(failures)
         """What kept it from searching deeper, or by meaning; empty as a rule."""
-        self.unreadable = list(unreadable)
+        self.unreadable: list[UnreadableConcept] = list(unreadable)
         """Concepts that were left out, as a value does not fit the type that was declared."""
-        self.usage = usage or Usage()
+        self.usage: Usage = usage or Usage()
         """What the chat model cost."""
         self.embedding_calls = embedding_calls
         """How often the embedder was called."""

@@ -185,7 +185,7 @@ class PlaceMirror:
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
-        self.vectors = PlaceVectors()
+        self.vectors: PlaceVectors = PlaceVectors()
         self.loading: PerLoop[anyio.Lock] = PerLoop(anyio.Lock)
         """Held in each event loop by the one task that reads the place."""
         self.embedding: PerLoop[anyio.Lock] = PerLoop(anyio.Lock)

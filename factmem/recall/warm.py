@@ -32,7 +32,7 @@ class PlacesIndex:
     """The facts that hold in one set of places, followed as the places change."""
 
     def __init__(self, places: Iterable[Place], mirrors: Mapping[Identity, PlaceMirror]) -> None:
-        self.places = tuple(places)
+        self.places: tuple[Place, ...] = tuple(places)
         self.mirrors = mirrors
         self.turn: PerLoop[Lock] = PerLoop(Lock)
         """Held in each event loop by the one task that searches: the others wait without a thread."""
@@ -121,8 +121,8 @@ class WarmIndexes:
 
     def start_afresh(self) -> None:
         """Forget everything; also called in forked children, where an inherited lock may be held."""
-        self.questions = QuestionVectors()
-        self.workers = PerLoop(lambda: CapacityLimiter(_THREADS))
+        self.questions: QuestionVectors = QuestionVectors()
+        self.workers: PerLoop[CapacityLimiter] = PerLoop(lambda: CapacityLimiter(_THREADS))
         """The threads of each event loop that search."""
         self._lock = threading.Lock()
         self._indexes: OrderedDict[frozenset[Place], PlacesIndex] = OrderedDict()

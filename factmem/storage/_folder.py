@@ -99,6 +99,8 @@ class JournalFolder:
     def __init__(
         self, files: Files, mode: Mode, *, busy_timeout: float, allow_network: bool = False
     ) -> None:
+        if not 0 <= busy_timeout <= threading.TIMEOUT_MAX:
+            raise ValueError("busy_timeout is how many seconds to wait for the lock, from 0 on")
         self.files = files
         self.indexes = IndexFiles(files)
         self.mode = mode

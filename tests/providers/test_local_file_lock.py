@@ -56,6 +56,27 @@ async def test_a_lock_that_is_held_too_long(root: Path) -> None:
     assert await current(store) == ["light"]
 
 
+@pytest.mark.parametrize("timeout", [-1, -0.1, float("inf"), float("nan")])
+def test_a_time_that_nobody_can_wait_is_refused(root: Path, timeout: float) -> None:
+    """When the store is opened, and not at its first save."""
+    with pytest.raises(ValueError, match="busy_timeout is how many seconds"):
+        LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=timeout))
+
+
+async def test_no_wait_is_a_time_too(root: Path) -> None:
+    """It takes a free lock, and gives up at once on another."""
+    store = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0))
+    await store.save(theme("dark"), ALICE, AGENT)
+    holder = Process(holding, str(root))
+    try:
+        assert holder.lines() == ["ready"]
+        with pytest.raises(StoreBusyError, match="for 0 s"):
+            await store.save(theme("light"), ALICE, AGENT)
+    finally:
+        holder.kill()
+        holder.end()
+
+
 async def test_a_lock_that_is_let_go_in_time(root: Path) -> None:
     """The save waits and is kept; others of its loop go on meanwhile."""
     store = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=30))

@@ -1,18 +1,10 @@
-"""Every rule of the protocol, broken: what is taken out of the code, and who must notice.
+"""The rules of the protocol, each with the way to break it and who must notice.
 
-A mutant replaces pieces of functions' source. Where a piece is not there any more, the mutant says
-so: whoever moves a rule moves its mutant too. Where two rules stand in for each other, one mutant
-breaks both.
+Where two rules stand in for each other, one mutant breaks both. A rule that no codec has a part in
+is broken in plain stores only, where that costs much time.
 """
 
-import inspect
 import sys
-import textwrap
-from dataclasses import dataclass
-from types import FunctionType
-from typing import Any, Literal, NamedTuple
-
-import pytest
 
 from factmem.storage._codec import PlainCodec, _PlainSealer
 from factmem.storage._folder import JournalFolder
@@ -21,59 +13,10 @@ from factmem.storage._keys import StoreKeys
 from factmem.storage._sealed import KeyRing, SealedCodec
 from factmem.storage._writer import FolderWriter
 from tests.storage.interleaver import SharedDisk
-from tests.storage.stores import PLAIN, SEALED, Kind
+from tests.storage.mutant import Change, Mutant, never, without
+from tests.storage.stores import PLAIN, SEALED
 
-__all__ = ["MUTANTS", "Catcher", "Mutant"]
-
-Catcher = Literal["power", "errors", "alone", "interleaving", "no locks", "damage", "forgery"]
-"""Who notices; `test_protocol_mutants.py` says what each one does."""
-
-
-class _Change(NamedTuple):
-    """A piece of a function's source, and what is put in its place."""
-
-    owner: Any
-    """The class or module that the function is in."""
-    function: str
-    old: str
-    new: str
-
-    def make(self, patch: pytest.MonkeyPatch) -> None:
-        function = vars(self.owner)[self.function]
-        body = inspect.unwrap(function)
-        assert isinstance(body, FunctionType)
-        source = textwrap.dedent(inspect.getsource(body))
-        assert source.count(self.old) == 1, f"the rule is not in {self.function} any more"
-        scope = dict(vars(sys.modules[body.__module__]))
-        code = compile(source.replace(self.old, self.new), f"broken {self.function}", "exec")
-        exec(code, scope)
-        patch.setattr(self.owner, self.function, scope[self.function])
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A rule, and how it is broken."""
-
-    rule: str
-    catcher: Catcher
-    changes: tuple[_Change, ...]
-    kinds: tuple[Kind, ...] = (PLAIN, SEALED)
-
-    def break_rule(self, patch: pytest.MonkeyPatch) -> None:
-        """Change the code for the time of a test."""
-        for change in self.changes:
-            change.make(patch)
-
-
-def _without(owner: Any, function: str, piece: str) -> _Change:
-    """Take a statement out."""
-    return _Change(owner, function, piece, "pass")
-
-
-def _never(owner: Any, function: str, condition: str) -> _Change:
-    """Let a condition be false."""
-    return _Change(owner, function, f"if {condition}:", "if False:")
-
+__all__ = ["MUTANTS"]
 
 _SYNC_JOURNALS = 'self._files.sync_folder("journals")'
 
@@ -81,13 +24,13 @@ _VIEWS = [
     Mutant(
         "the lock is held against other processes",
         "interleaving",
-        (_never(SharedDisk, "take_lock", "self._honours_locks"),),
+        (never(SharedDisk, "take_lock", "self._honours_locks"),),
     ),
     Mutant(
         "what others wrote is read before anything is appended",
         "power",
         (
-            _Change(
+            Change(
                 JournalFolder,
                 "caught_up",
                 "self._places.get(file)), False",
@@ -99,7 +42,7 @@ _VIEWS = [
         "a view counts while the whole first line is the same",
         "power",
         (
-            _Change(
+            Change(
                 JournalFolder,
                 "place",
                 "if known is not None and self.files.read(fd, len(known.header), 0)"
@@ -111,20 +54,20 @@ _VIEWS = [
     Mutant(
         "the manifest is looked at again for every write",
         "power",
-        (_Change(JournalFolder, "_codec", "self.files.content(MANIFEST) == opened.raw", "True"),),
+        (Change(JournalFolder, "_codec", "self.files.content(MANIFEST) == opened.raw", "True"),),
         (SEALED,),
     ),
     Mutant(
         "damage is concluded under the lock only",
         "interleaving",
-        (_Change(JournalFolder, "read", 'if not self.files.exists("lock"):', "if True:"),),
+        (Change(JournalFolder, "read", 'if not self.files.exists("lock"):', "if True:"),),
         (SEALED,),
     ),
     Mutant(
         "a store made meanwhile is looked for again",
         "interleaving",
         (
-            _Change(
+            Change(
                 JournalFolder,
                 "_manifest_text",
                 "raw = self.files.content(MANIFEST)  #",
@@ -137,7 +80,7 @@ _VIEWS = [
         "a save is acknowledged when it reads back",
         "no locks",
         (
-            _never(
+            never(
                 FolderWriter,
                 "_extend",
                 "self._files.read(fd, len(data) + 1, before.size) != data",
@@ -150,18 +93,18 @@ _DURABILITY = [
     Mutant(
         "a save is acknowledged after a sync",
         "power",
-        (_without(FolderWriter, "_extend", "self._files.sync(fd)"),),
+        (without(FolderWriter, "_extend", "self._files.sync(fd)"),),
     ),
     Mutant(
         "a new file is synced before it gets its name",
         "power",
-        (_without(FolderWriter, "_replace", "self._files.sync(fd)"),),
+        (without(FolderWriter, "_replace", "self._files.sync(fd)"),),
     ),
     Mutant(
         "a new file is made beside its place",
         "power",
         (
-            _Change(
+            Change(
                 FolderWriter,
                 "_replace",
                 'temporary = f"{_path(file)}.tmp"',
@@ -172,23 +115,24 @@ _DURABILITY = [
     Mutant(
         "the folder is synced when a file got its name",
         "power",
-        (_without(FolderWriter, "_replace", _SYNC_JOURNALS),),
+        (without(FolderWriter, "_replace", _SYNC_JOURNALS),),
     ),
     Mutant(
         "the folder is synced before a process first acknowledges",
         "power",
-        (_never(FolderWriter, "_extend", "self._folder.synced.get(file) != before.header"),),
+        (never(FolderWriter, "_extend", "self._folder.synced.get(file) != before.header"),),
+        (PLAIN,),
     ),
     Mutant(
         "a manifest is synced before it gets its name",
         "power",
-        (_without(JournalFolder, "write_manifest", "self.files.sync(fd)"),),
+        (without(JournalFolder, "write_manifest", "self.files.sync(fd)"),),
     ),
     Mutant(
         "a manifest is made beside its place",
         "power",
         (
-            _Change(
+            Change(
                 JournalFolder,
                 "write_manifest",
                 'self.files.create(f"{MANIFEST}.tmp")',
@@ -199,12 +143,12 @@ _DURABILITY = [
     Mutant(
         "a manifest's name is synced by whoever goes by it",
         "power",
-        (_Change(JournalFolder, "settle", "if self._opened is not None", "if False"),),
+        (Change(JournalFolder, "settle", "if self._opened is not None", "if False"),),
     ),
     Mutant(
         "the folders above a new store are synced",
         "power",
-        (_without(JournalFolder, "create", "self.files.sync_parents()"),),
+        (without(JournalFolder, "create", "self.files.sync_parents()"),),
     ),
 ]
 
@@ -213,35 +157,35 @@ _TEARS = [
         "a torn line is ended, or told from the one after it",
         "power",
         (
-            _never(FolderWriter, "_extend", "before.size > before.offset"),
-            _Change(_Reader, "_take_rest", "self._before.sealer.starts(line, self.last)", "()"),
+            never(FolderWriter, "_extend", "before.size > before.offset"),
+            Change(_Reader, "_take_rest", "self._before.sealer.starts(line, self.last)", "()"),
         ),
     ),
     Mutant(
         "a damaged line end costs no record after it",
         "damage",
-        (_Change(_Reader, "_take_rest", "self._before.sealer.starts(line, self.last)", "()"),),
+        (Change(_Reader, "_take_rest", "self._before.sealer.starts(line, self.last)", "()"),),
     ),
     Mutant(
         "a torn line is ended by what no codec reads",
         "power",
-        (_Change(FolderWriter, "_extend", "_TORN_END + data", 'b"\\n" + data'),),
+        (Change(FolderWriter, "_extend", "_TORN_END + data", 'b"\\n" + data'),),
     ),
     Mutant(
         "a gap is mended before the next save",
         "power",
-        (_Change(FolderWriter, "_append", "if before.gaps or file", "if file"),),
+        (Change(FolderWriter, "_append", "if before.gaps or file", "if file"),),
     ),
     Mutant(
         "a gap that no line vouches for is no damage",
         "power",
-        (_Change(Place, "damage", "if first <= self.durable:", "if True:"),),
+        (Change(Place, "damage", "if first <= self.durable:", "if True:"),),
     ),
     Mutant(
         "a line vouches for what was durable before it, not for itself",
         "power",
         (
-            _Change(
+            Change(
                 sys.modules[FolderWriter.__module__],
                 "_lines",
                 "sealer.seal(each, durable,",
@@ -253,7 +197,7 @@ _TEARS = [
         "a line vouches for what was durable before it",
         "damage",
         (
-            _Change(
+            Change(
                 sys.modules[FolderWriter.__module__],
                 "_lines",
                 "sealer.seal(each, durable,",
@@ -264,12 +208,12 @@ _TEARS = [
     Mutant(
         "the first line counts the records that a file was made with",
         "damage",
-        (_Change(FolderWriter, "_replace", "len(keep), last + 1", "0, last + 1"),),
+        (Change(FolderWriter, "_replace", "len(keep), last + 1", "0, last + 1"),),
     ),
     Mutant(
         "the records that the first line counts are all there",
         "damage",
-        (_never(Place, "damage", "self.snapshot_left > 0"),),
+        (never(Place, "damage", "self.snapshot_left > 0"),),
     ),
 ]
 
@@ -278,7 +222,7 @@ _ERRORS = [
         "a failed sync is not tried again",
         "errors",
         (
-            _Change(
+            Change(
                 FolderWriter,
                 "_extend",
                 "self._files.sync(fd)\n",
@@ -288,35 +232,39 @@ _ERRORS = [
                 "        self._files.sync(fd)\n",
             ),
         ),
+        (PLAIN,),
     ),
     Mutant(
         "after an error a fresh file is begun",
         "alone",
-        (_Change(FolderWriter, "_append", "or file in self._folder.suspects", "or False"),),
+        (Change(FolderWriter, "_append", "or file in self._folder.suspects", "or False"),),
+        (SEALED,),
     ),
     Mutant(
         "an error is remembered",
         "alone",
-        (_without(FolderWriter, "append", "self._folder.distrust(file)"),),
+        (without(FolderWriter, "append", "self._folder.distrust(file)"),),
+        (SEALED,),
     ),
     Mutant(
         "what is known of a file changes after the file did, or is forgotten after an error",
         "errors",
         (
-            _without(FolderWriter, "append", "self._folder.distrust(file)"),
-            _Change(
+            without(FolderWriter, "append", "self._folder.distrust(file)"),
+            Change(
                 FolderWriter,
                 "_replace",
                 "self._files.rename(temporary",
                 'self._folder.synced[file] = line + b"\\n"; self._files.rename(temporary',
             ),
         ),
+        (PLAIN,),
     ),
     Mutant(
         "the key in use changes after the manifest did",
         "errors",
         (
-            _Change(
+            Change(
                 StoreKeys,
                 "_rewrap",
                 "self._write([",
@@ -332,7 +280,7 @@ _CHECKS = [
         "a record is checked",
         "damage",
         (
-            _never(
+            never(
                 _PlainSealer,
                 "unseal",
                 'line[-18:] != b\',"crc":"%08x"}\' % zlib.crc32(body, self._seed)',
@@ -343,21 +291,21 @@ _CHECKS = [
     Mutant(
         "a record belongs to the first line of its file",
         "damage",
-        (_Change(PlainCodec, "open_header", "_PlainSealer(zlib.crc32(line))", "_PlainSealer(0)"),),
+        (Change(PlainCodec, "open_header", "_PlainSealer(zlib.crc32(line))", "_PlainSealer(0)"),),
         (PLAIN,),
     ),
     Mutant(
         "a plain file belongs to its name",
         "damage",
-        (_never(PlainCodec, "open_header", 'self.file_name(tuple(fields["place"])) != file'),),
+        (never(PlainCodec, "open_header", 'self.file_name(tuple(fields["place"])) != file'),),
         (PLAIN,),
     ),
     Mutant(
         "a sealed file belongs to its name, by its key or by the name inside",
         "damage",
         (
-            _Change(SealedCodec, "_derived", "self._store + file.encode()", "self._store"),
-            _never(
+            Change(SealedCodec, "_derived", "self._store + file.encode()", "self._store"),
+            never(
                 _Reader, "_check_name", "self._codec.file_name(name_of(data)) != self._before.file"
             ),
         ),
@@ -367,7 +315,7 @@ _CHECKS = [
         "a first line commits to its key",
         "damage",
         (
-            _never(
+            never(
                 SealedCodec,
                 "open_header",
                 "not (is_canonical and hmac.compare_digest(mac, expected))",
@@ -379,7 +327,7 @@ _CHECKS = [
         "a record follows the one before it",
         "forgery",
         (
-            _Change(
+            Change(
                 _Reader,
                 "_take_record",
                 "elif previous is not None and previous != self.tag:",
@@ -391,7 +339,7 @@ _CHECKS = [
     Mutant(
         "a number stands once",
         "damage",
-        (_never(_Reader, "_take_record", "number <= self.last"),),
+        (never(_Reader, "_take_record", "number <= self.last"),),
         (PLAIN,),  # in a sealed journal the chain tells it as well
     ),
 ]
@@ -400,26 +348,26 @@ _ENDS = [
     Mutant(
         "a file is out of its name before it is destroyed",
         "power",
-        (_without(FolderWriter, "_remove", _SYNC_JOURNALS),),
+        (without(FolderWriter, "_remove", _SYNC_JOURNALS),),
         (SEALED,),
     ),
     Mutant(
         "an erasure is durable, whoever began it",
         "power",
-        (_Change(FolderWriter, "erase", _SYNC_JOURNALS, f"{_SYNC_JOURNALS} if found else None"),),
+        (Change(FolderWriter, "erase", _SYNC_JOURNALS, f"{_SYNC_JOURNALS} if found else None"),),
         (PLAIN,),  # of a sealed journal nothing but zeros could come back
     ),
     Mutant(
         "old data keys are kept until no file needs them",
         "power",
-        (_Change(KeyRing, "with_new_generation", "{**self.generations, following", "{following"),),
+        (Change(KeyRing, "with_new_generation", "{**self.generations, following", "{following"),),
         (SEALED,),
     ),
     Mutant(
         "a rotation ends with the new key",
         "power",
         (
-            _Change(
+            Change(
                 StoreKeys,
                 "_forget_old_generations",
                 "self._rewrap(encryption, ",
@@ -432,7 +380,7 @@ _ENDS = [
         "a rotation locks the old key out",
         "power",
         (
-            _Change(
+            Change(
                 StoreKeys,
                 "rotate",
                 "ring.with_new_generation(), [])",

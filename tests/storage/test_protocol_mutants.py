@@ -13,7 +13,8 @@ from tests.storage import tampering
 from tests.storage.crash_sweep import sweep
 from tests.storage.crash_trial import Outcome
 from tests.storage.interleaved_trial import InterleavedTrial, without_locks
-from tests.storage.mutants import MUTANTS, Catcher, Mutant
+from tests.storage.mutant import Catcher, Mutant
+from tests.storage.mutants import MUTANTS
 from tests.storage.stores import Kind
 
 _MOST_STATES = 40_000
@@ -94,7 +95,7 @@ def _is_missed(
     return any(
         tampering.verdict(store, store.disk(files)) != "told"
         for way in reversed(ways.values())
-        for files in way(store)
+        for files in reversed(list(way(store)))
     )
 
 

@@ -5,6 +5,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from secrets import token_hex
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -109,10 +110,7 @@ class PlainCodec:
     hides_names = False
 
     def file_name(self, name: JournalName) -> str:
-        digest = hashlib.sha256(compact(name)).hexdigest()[:20]
-        text = "-".join(part for part in name if part)
-        slug = re.sub(r"[^a-z0-9]+", "-", text.lower())[:40].strip("-")
-        return f"{slug or 'place'}-{digest}{self.suffix}"
+        return _plain_file_name(name)
 
     def new_header(self, name: JournalName, file: str, snapshot: int, following: int) -> bytes:
         fields = {
@@ -148,6 +146,14 @@ class PlainCodec:
         if head != b"%b%08x\n" % (_INDEX_MARK, zlib.crc32(data)):
             raise ValueError("does not verify")
         return data
+
+
+@lru_cache(maxsize=4096)
+def _plain_file_name(name: JournalName) -> str:
+    digest = hashlib.sha256(compact(name)).hexdigest()[:20]
+    text = "-".join(part for part in name if part)
+    slug = re.sub(r"[^a-z0-9]+", "-", text.lower())[:40].strip("-")
+    return f"{slug or 'place'}-{digest}{PlainCodec.suffix}"
 
 
 def new_id() -> str:

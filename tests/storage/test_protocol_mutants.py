@@ -6,6 +6,7 @@ What is right is found right by the same means: `test_crash_states.py`, `test_in
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 
 import pytest
 
@@ -91,9 +92,11 @@ def _forgery(kind: Kind) -> bool:
 def _is_missed(
     kind: Kind, ways: dict[str, Callable[[tampering.Sample], Iterator[tampering.Files]]]
 ) -> bool:
-    store = tampering.sample(kind)
+    # A few samples: whether a flipped bit is another spelling of a digit is up to random digits.
+    fresh = (tampering.sample.__wrapped__(kind) for _ in range(9))
     return any(
         tampering.verdict(store, store.disk(files)) != "told"
+        for store in chain([tampering.sample(kind)], fresh)
         for way in reversed(ways.values())
         for files in reversed(list(way(store)))
     )

@@ -184,16 +184,33 @@ class LexicalIndex(Generic[K]):
             candidates: Ids to search among; others are not in the index as far as scores go: what
                 they contain moves neither score nor coverage. Unknown ids are passed over.
         """
+        scores, wanted, found = self._scored(query, candidates)
+        best = nlargest(len(scores) if limit is None else limit, scores.items(), key=itemgetter(1))
+        coverage = _coverage(wanted, found, {slot for slot, _ in best})
+        return [LexicalHit(self._ids[slot], score, coverage[slot]) for slot, score in best]
+
+    def scan(
+        self, query: str, *, candidates: Iterable[K] | None = None
+    ) -> dict[K, tuple[float, float]]:
+        """Return score and coverage of all documents that share a term with a query, unordered.
+
+        They are those of `search`, which makes a hit of each and sorts them.
+        """
+        scores, wanted, found = self._scored(query, candidates)
+        coverage = _coverage(wanted, found, set(scores))
+        ids = self._ids
+        return {ids[slot]: (score, coverage[slot]) for slot, score in scores.items()}
+
+    def _scored(
+        self, query: str, candidates: Iterable[K] | None
+    ) -> tuple[dict[int, float], list[Word], dict[str, _Found]]:
         allowed = None
         if candidates is not None:
             slots = map(self._slots.get, candidates)
             allowed = {slot for slot in slots if slot is not None}
         wanted = self._query_words(query)
         found = self._matching(wanted, allowed)
-        scores = self._scores(found, allowed)
-        best = nlargest(len(scores) if limit is None else limit, scores.items(), key=itemgetter(1))
-        coverage = _coverage(wanted, found, {slot for slot, _ in best})
-        return [LexicalHit(self._ids[slot], score, coverage[slot]) for slot, score in best]
+        return self._scores(found, allowed), wanted, found
 
     def _count(self, fields: Mapping[str, str]) -> tuple[dict[str, float], float]:
         """Give the weighted count of each term, and their sum."""

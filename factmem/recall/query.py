@@ -65,7 +65,7 @@ class RecallQuery:
         if since is not None and until is not None and since >= until:
             raise ValueError("The time range is empty: `since` must come before `until`")
         min_score = settings.min_score if min_score is None else min_score
-        half_life = half_life or settings.half_life
+        half_life = settings.half_life if half_life is None else half_life
         check_min_score(min_score)
         check_half_life(half_life)
         return cls(

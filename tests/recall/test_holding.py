@@ -1,0 +1,112 @@
+"""What holds where several entities are looked at together."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factmem.errors import StoredFactError
+from factmem.models import MemoryScope, MemorySubject, Place
+from factmem.recall.holding import holding
+from factmem.resolution import PlacedFact, UnreadableConcept, resolve
+from tests.recall.world import AGENT, ALICE, BOB, COMPANY, PRODUCT, note, notes
+
+ALICES, BOBS, COMPANYS = (Place(AGENT, each) for each in (ALICE, BOB, COMPANY))
+EVERYBODY = [ALICES, BOBS, COMPANYS]
+
+
+def shown(placed: list[PlacedFact[Any]]) -> set[tuple[str, Any]]:
+    return {(each.place.subject.entity or "", v) for each in placed for v in each.fact.values}
+
+
+def test_entities_do_not_compete() -> None:
+    """Alice's home is no older version of Bob's."""
+    found = [PlacedFact(ALICES, note("home", "Busan")), PlacedFact(BOBS, note("home", "Seoul"))]
+
+    assert shown(holding(found, [], EVERYBODY)) == {("alice", "Busan"), ("bob", "Seoul")}
+
+
+def test_what_is_shared_holds_for_those_who_have_nothing_of_their_own() -> None:
+    """The company's language is overridden for Alice, and holds for Bob."""
+    found = [
+        PlacedFact(ALICES, note("language", "Kotlin")),
+        PlacedFact(COMPANYS, note("language", "Java")),
+    ]
+
+    assert shown(holding(found, [], EVERYBODY)) == {("alice", "Kotlin"), ("", "Java")}
+    assert shown(holding(found, [], [ALICES, COMPANYS])) == {("alice", "Kotlin")}
+
+
+def test_what_everybody_has_overridden_holds_for_nobody() -> None:
+    """Superseded, as seen from each of them."""
+    found = [
+        PlacedFact(ALICES, note("language", "Kotlin")),
+        PlacedFact(BOBS, note("language", "Rust")),
+        PlacedFact(COMPANYS, note("language", "Java")),
+    ]
+
+    assert shown(holding(found, [], EVERYBODY)) == {("alice", "Kotlin"), ("bob", "Rust")}
+
+
+def test_a_value_that_both_have_is_found_for_both() -> None:
+    """Within one entity it counts once, in the most specific place."""
+    shared = PlacedFact(COMPANYS, notes("pets", "cat", "dog"))
+    found = [
+        PlacedFact(ALICES, notes("pets", "cat")),
+        PlacedFact(BOBS, notes("pets", "cat")),
+        shared,
+    ]
+
+    assert shown(holding(found, [], EVERYBODY)) == {
+        ("alice", "cat"),
+        ("bob", "cat"),
+        ("", "dog"),
+    }
+
+
+def test_some_see_more_of_a_fact_than_others() -> None:
+    """Then it is shown as those see it who see most."""
+    found = [
+        PlacedFact(ALICES, notes("pets", "cat")),
+        PlacedFact(COMPANYS, notes("pets", "cat", "dog")),
+    ]
+
+    assert shown(holding(found, [], EVERYBODY)) == {("alice", "cat"), ("", "cat"), ("", "dog")}
+
+
+def test_what_cannot_be_read_hides_for_its_own_entity_only() -> None:
+    """Where Alice's value is damaged, the company's does not stand for it; for Bob it does."""
+    found = [PlacedFact(COMPANYS, note("language", "Java"))]
+    broken = UnreadableConcept(ALICES, "language", StoredFactError("no such type"))
+
+    assert shown(holding(found, [broken], [ALICES, COMPANYS])) == set()
+    assert shown(holding(found, [broken], EVERYBODY)) == {("", "Java")}
+
+
+subjects = [COMPANY, MemorySubject("device", "", 2), ALICE]
+scopes = [AGENT, PRODUCT, MemoryScope.CrossProduct()]
+found_facts = st.lists(
+    st.tuples(
+        st.sampled_from(subjects),
+        st.sampled_from(scopes),
+        st.sampled_from(["a", "b"]),
+        st.sampled_from(["x", "y", "z"]),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@settings(deadline=None)
+@given(found_facts)
+def test_with_one_entity_it_is_the_rule_of_resolution(rows: list[Any]) -> None:
+    """Nothing else: the same facts, in whatever order."""
+    found: list[Any] = [
+        PlacedFact(Place(scope, subject), note(key, value) if single else notes(key, value))
+        for subject, scope, key, value, single in rows
+    ]
+    places = [Place(scope, subject) for scope in scopes for subject in subjects]
+
+    held = holding(found, [], places)
+
+    assert shown(held) == shown(resolve(found).placed)

@@ -1,0 +1,295 @@
+"""The score of a match: the formula that is documented, and what it must never do."""
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from math import isclose, nan
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factmem.models import Place
+from factmem.recall.documents import LONGEST_TEXT, meaning_of, text_digest, words_of
+from factmem.recall.index import FactIndex, fact_key
+from factmem.recall.match import Match
+from factmem.recall.query import RecallQuery
+from factmem.recall.settings import RecallSettings, RecallWeights
+from factmem.resolution import PlacedFact
+from tests.recall.world import AGENT, ALICE, NOW, note, notes
+
+HERE = Place(AGENT, ALICE)
+
+
+def asked(text: str, **options: Any) -> RecallQuery:
+    given = {
+        "limit": 100,
+        "min_score": 0.0,
+        "concepts": None,
+        "since": None,
+        "until": None,
+        "weights": None,
+        "half_life": None,
+    }
+    return RecallQuery.checked(text, RecallSettings(), **{**given, **options})
+
+
+def index_of(*facts: Any) -> FactIndex:
+    index = FactIndex()
+    digests = {fact_key(fact): text_digest(fact.id) for fact in facts}
+    index.update([PlacedFact(HERE, fact) for fact in facts], {HERE.identity: digests})
+    return index
+
+
+def near(**cosines: float) -> dict[Any, dict[bytes, float]]:
+    return {HERE.identity: {text_digest(name): cosine for name, cosine in cosines.items()}}
+
+
+def ids(matches: list[Match]) -> list[str]:
+    return [match.fact.id for match in matches]
+
+
+FACTS = [
+    note("pet", "a cat called Miso", id="cat", importance=0.9),
+    note("trip", "Lisbon with the cat", id="trip", timestamp=NOW - timedelta(days=30)),
+    note("allergy", "hazelnuts", id="nuts", importance=0.0, timestamp=NOW),
+]
+COSINES = {"cat": 0.8, "trip": 0.5, "nuts": -0.2}
+
+
+def test_the_score_is_what_its_parts_say() -> None:
+    """Whoever reads the parts and the weights can work it out."""
+    index = index_of(*FACTS)
+    custom = RecallWeights(lexical=0.2, semantic=0.6, recency=0.7, importance=0.1)
+    for weights in (RecallWeights(), custom):
+        for similar in (None, near(**COSINES)):
+            found = index.search(asked("the cat Miso", weights=weights), NOW, similar)
+            assert found
+            for match in found:
+                lexical = weights.lexical if similar else weights.relevance
+                semantic = weights.semantic if similar else 0.0
+                relevance = lexical * match.lexical + semantic * match.semantic
+                prior = weights.recency * match.recency + weights.importance * match.importance
+                whole = weights.relevance + weights.recency + weights.importance
+                score = relevance / weights.relevance * (weights.relevance + prior) / whole
+                assert isclose(match.score, score)
+
+
+def test_parts_are_normalised_over_the_candidates() -> None:
+    """The best has 1, the least near has 0; the words of nobody else count."""
+    by_words = index_of(*FACTS).search(asked("the cat Miso"), NOW)
+    by_both = index_of(*FACTS).search(asked("the cat Miso"), NOW, near(**COSINES))
+
+    assert ids(by_words) == ["cat", "trip"]
+    assert (by_words[0].lexical, by_words[0].semantic) == (1.0, 0.0)
+    assert 0 < by_words[1].lexical < 1
+    semantic = {match.fact.id: match.semantic for match in by_both}
+    assert semantic["cat"] == 1.0
+    assert isclose(semantic["trip"], 0.7)
+
+
+def test_relevance_is_coverage_and_cosine() -> None:
+    """Not stretched over the candidates: it does not make the best of a bad lot perfect."""
+    index, question = index_of(*FACTS), asked("Does Miso like hazelnuts more than kumquats?")
+    weights = RecallWeights(lexical=0.2, semantic=0.6)
+    coverage = {match.fact.id: match.relevance for match in index.search(question, NOW)}
+
+    evenly = index.search(question, NOW, near(**COSINES))
+    unevenly = index.search(replace(question, weights=weights), NOW, near(**COSINES))
+
+    assert coverage.keys() == {"cat", "nuts"}
+    assert all(0 < share < 0.5 for share in coverage.values())
+    relevance = {match.fact.id: match.relevance for match in evenly}
+    assert isclose(relevance["cat"], (coverage["cat"] + 0.8) / 2)
+    assert isclose(relevance["nuts"], coverage["nuts"] / 2)
+    assert isclose(relevance["trip"], 0.5 / 2)
+    uneven = {match.fact.id: match.relevance for match in unevenly}
+    assert isclose(uneven["cat"], 0.25 * coverage["cat"] + 0.75 * 0.8)
+
+
+def test_recency_halves_with_each_half_life() -> None:
+    """Reckoned from the last confirmation, never above 1, also when clocks disagree."""
+    ages = {"now": 0, "month": 30, "year": 365, "tomorrow": -1}
+    facts = [
+        replace(note("pet", "cat", id=name), confirmed_at=NOW - timedelta(days=days))
+        for name, days in ages.items()
+    ]
+    facts = [replace(fact, concept=note(fact.id, "x").concept) for fact in facts]
+
+    found = index_of(*facts).search(asked("cat", half_life=timedelta(days=15)), NOW)
+
+    recency = {match.fact.id: match.recency for match in found}
+    assert recency["now"] == recency["tomorrow"] == 1.0
+    assert isclose(recency["month"], 0.25)
+    assert isclose(recency["year"], 0.5 ** (365 / 15))
+
+
+def test_recency_and_importance_order_what_is_equally_relevant() -> None:
+    """That is what they are for."""
+    same = [
+        replace(note(f"pet{n}", "cat", id=str(n), importance=importance), confirmed_at=heard)
+        for n, (importance, heard) in enumerate(
+            [
+                (0.5, NOW - timedelta(days=300)),
+                (0.5, NOW),
+                (1.0, NOW - timedelta(days=300)),
+                (1.0, NOW),
+            ]
+        )
+    ]
+
+    assert ids(index_of(*same).search(asked("cat"), NOW)) == ["3", "1", "2", "0"]
+
+
+def test_of_equal_matches_the_last_confirmed_goes_first() -> None:
+    """And of those the one that was there first: no order by chance."""
+    none = RecallWeights(recency=0, importance=0)
+    facts = [
+        replace(note(f"pet{n}", "cat", id=str(n)), confirmed_at=NOW - timedelta(days=days))
+        for n, days in enumerate([3, 1, 1, 2])
+    ]
+
+    assert ids(index_of(*facts).search(asked("cat", weights=none), NOW)) == ["1", "2", "3", "0"]
+
+
+@settings(deadline=None)
+@given(
+    relevances=st.lists(st.floats(0.01, 1), min_size=2, max_size=6, unique=True),
+    importances=st.lists(st.floats(0, 1), min_size=6, max_size=6),
+    ages=st.lists(st.integers(0, 2000), min_size=6, max_size=6),
+)
+def test_the_default_moves_nothing_by_more_than_a_tenth(
+    relevances: list[float], importances: list[float], ages: list[int]
+) -> None:
+    """Whatever is fresh and important: a fact ten percent more relevant stays ahead."""
+    facts = [
+        replace(
+            note(f"k{n}", "x", id=f"f{n}", importance=importances[n]),
+            confirmed_at=NOW - timedelta(days=ages[n]),
+        )
+        for n in range(len(relevances))
+    ]
+    only_meaning = replace(RecallWeights(), lexical=0.0, semantic=0.9)
+    cosines = {f"f{n}": cosine for n, cosine in enumerate(relevances)}
+
+    found = index_of(*facts).search(asked("unheard", weights=only_meaning), NOW, near(**cosines))
+
+    for ahead, behind in pairwise(found):
+        assert ahead.semantic >= 0.9 * behind.semantic - 1e-9
+
+
+@pytest.mark.parametrize("weight", [1.0, 1000.0])
+def test_no_weight_brings_back_what_is_not_relevant(weight: float) -> None:
+    """Fresh and important facts about something else stay away."""
+    weights = RecallWeights(recency=weight, importance=weight)
+
+    by_words = index_of(*FACTS).search(asked("Miso", weights=weights), NOW)
+    by_both = index_of(*FACTS).search(
+        asked("Miso", weights=weights, min_score=0.2), NOW, near(**COSINES)
+    )
+
+    assert ids(by_words) == ["cat"]
+    assert "nuts" not in ids(by_both)
+
+
+def test_a_least_relevance_is_kept() -> None:
+    """Below it nothing comes back; at it, it does."""
+    index = index_of(*FACTS)
+    found = index.search(asked("cat Miso Lisbon"), NOW, near(**COSINES))
+
+    for match in found:
+        kept = index.search(
+            asked("cat Miso Lisbon", min_score=match.relevance), NOW, near(**COSINES)
+        )
+        assert ids(kept) == [m.fact.id for m in found if m.relevance >= match.relevance]
+    assert index.search(asked("cat Miso Lisbon", min_score=1.0), NOW, near(**COSINES)) == []
+
+
+def test_equal_cosines_count_as_near() -> None:
+    """A single candidate, too: there is nothing to stretch."""
+    found = index_of(FACTS[0]).search(asked("unheard"), NOW, near(cat=0.7))
+    both = index_of(*FACTS[:2]).search(asked("unheard"), NOW, near(cat=0.7, trip=0.7))
+
+    assert [match.semantic for match in (*found, *both)] == [1.0, 1.0, 1.0]
+    assert isclose(found[0].relevance, 0.35)
+
+
+def test_a_fact_without_a_vector_is_near_to_nothing() -> None:
+    """A place that changed while its facts were embedded; its words still count."""
+    found = index_of(*FACTS).search(asked("Miso"), NOW, near(trip=0.9))
+
+    assert {match.fact.id: match.semantic for match in found} == {"trip": 1.0, "cat": 0.0}
+    assert index_of(*FACTS).search(asked("unheard"), NOW, {}) == []
+
+
+def test_an_index_follows_its_facts() -> None:
+    """What is new is found, what is gone is not, and what changed counts as it is now."""
+    index = FactIndex()
+    first = [PlacedFact(HERE, fact) for fact in FACTS]
+    index.update(first, {})
+    assert ids(index.search(asked("cat"), NOW)) == ["trip", "cat"]
+
+    confirmed = replace(FACTS[0], importance=1.0, confirmed_at=NOW)
+    index.update([PlacedFact(HERE, confirmed), first[2]], {})
+
+    (match,) = index.search(asked("cat"), NOW)
+    assert (match.fact, match.importance, match.recency) == (confirmed, 1.0, 1.0)
+    assert len(index) == 2
+    index.update([], {})
+    assert index.search(asked("cat"), NOW) == []
+
+
+def test_narrowing_leaves_others_out_of_the_statistics() -> None:
+    """Scores are those of an index that has nothing else: nobody learns what else there is."""
+    others = [note(f"other{n}", "Miso and Lisbon", id=f"o{n}") for n in range(20)]
+    options = {"concepts": ["pet", "trip"]}
+
+    narrowed = index_of(*FACTS, *others).search(asked("Miso in Lisbon", **options), NOW)
+    small = index_of(*FACTS[:2]).search(asked("Miso in Lisbon"), NOW)
+
+    assert narrowed == small
+
+
+@pytest.mark.parametrize(
+    "weights", [{"lexical": -1.0}, {"recency": nan}, {"importance": float("inf")}]
+)
+def test_senseless_weights_are_refused(weights: dict[str, float]) -> None:
+    """Before anything is ranked by them."""
+    with pytest.raises(ValueError, match="finite numbers from 0 on"):
+        RecallWeights(**weights)
+
+
+def test_relevance_needs_a_weight() -> None:
+    """Freshness alone is no answer to a question."""
+    with pytest.raises(ValueError, match="a weight above 0"):
+        RecallWeights(lexical=0, semantic=0)
+
+
+@pytest.mark.parametrize(
+    ("given_settings", "message"),
+    [
+        ({"half_life": timedelta(0)}, "half-life"),
+        ({"min_score": 1.5}, "min_score"),
+        ({"planning_seconds": 0.0}, "planning_seconds"),
+    ],
+)
+def test_senseless_settings_are_refused(given_settings: dict[str, Any], message: str) -> None:
+    """When they are made."""
+    with pytest.raises(ValueError, match=message):
+        RecallSettings(**given_settings)
+
+
+def test_what_stands_for_a_fact() -> None:
+    """Whom it is about, the topic, and the values; the day and the quote among the words only."""
+    fact = notes("favourite_drinks-ever", "green tea", "coffee")
+    described: Any = replace(
+        fact, concept=type(fact.concept)("drinks", "What they drink", fact.concept.fact_type)
+    )
+
+    assert meaning_of(fact, "alice") == "alice: favourite drinks ever: green tea, coffee"
+    assert meaning_of(described, None) == "drinks (What they drink): green tea, coffee"
+    assert "September 2025" in words_of(fact, "alice")["date"]
+    assert len(meaning_of(note("essay", "x" * 10_000), None)) == LONGEST_TEXT
+    assert text_digest("a") != text_digest("b")
+    assert len(text_digest("é")) == 16

@@ -1,0 +1,171 @@
+"""Vectors under keys: exact, with numpy and without, and back from bytes."""
+
+import sys
+from array import array
+from collections.abc import Callable
+from math import isclose, sqrt
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factmem.recall.vectors import (
+    Products,
+    VectorTable,
+    default_products,
+    numpy_products,
+    python_products,
+)
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def table(*vectors: list[float], products: Products | None = None) -> VectorTable:
+    made = VectorTable(len(vectors[0]), products=products)
+    for number, vector in enumerate(vectors):
+        made.add(key(number), vector)
+    return made
+
+
+both_products = pytest.mark.parametrize("products", [numpy_products, python_products])
+
+
+@both_products
+def test_directions_are_compared(products: Products) -> None:
+    """Neither length counts; opposite is -1, nothing in common 0."""
+    made = table([2.0, 0.0], [0.0, 0.1], [-3.0, 0.0], [0.0, 0.0], [1.0, 1.0], products=products)
+
+    found = made.similarities([40.0, 0.0])
+
+    expected = [1.0, 0.0, -1.0, 0.0, 1 / sqrt(2)]
+    assert list(found) == [key(n) for n in range(5)]
+    assert all(isclose(a, b, abs_tol=1e-6) for a, b in zip(found.values(), expected, strict=True))
+    assert set(made.similarities([0.0, 0.0]).values()) == {0.0}
+
+
+floats = st.floats(-100, 100, width=32)
+
+
+@settings(deadline=None)
+@given(
+    rows=st.lists(st.lists(floats, min_size=7, max_size=7), max_size=20),
+    vector=st.lists(floats, min_size=7, max_size=7),
+)
+def test_numpy_and_python_agree(rows: list[list[float]], vector: list[float]) -> None:
+    """The one is only quicker."""
+    flat = array("f", [number for row in rows for number in row])
+
+    fast, plain = (
+        numpy_products(flat, array("f", vector)),
+        python_products(flat, array("f", vector)),
+    )
+
+    assert all(isclose(a, b, rel_tol=1e-4, abs_tol=0.1) for a, b in zip(fast, plain, strict=True))
+
+
+def test_without_numpy_plain_python_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice is made where it is installed, once."""
+    default_products.cache_clear()
+    assert default_products() is numpy_products
+
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    default_products.cache_clear()
+    try:
+        assert default_products() is python_products
+    finally:
+        default_products.cache_clear()
+
+
+def test_a_key_keeps_its_vector() -> None:
+    """One text has one vector; a second one is not looked at."""
+    made = table([1.0, 0.0])
+
+    made.add(key(0), [0.0, 1.0])
+
+    assert len(made) == 1
+    assert made.similarities([1.0, 0.0]) == {key(0): 1.0}
+    assert key(0) in made
+    assert key(1) not in made
+
+
+def test_vectors_of_another_length_are_refused() -> None:
+    """They could not be compared."""
+    with pytest.raises(ValueError, match="3 dimensions, and not 2"):
+        table([1.0, 0.0]).add(key(7), [1.0, 2.0, 3.0])
+
+
+def test_what_is_not_kept_is_gone() -> None:
+    """The others keep their vectors, and more can be added."""
+    made = table([1.0, 0.0], [0.0, 1.0], [-1.0, 0.0])
+
+    made.keep({key(0), key(2), key(9)})
+    made.add(key(5), [0.0, -1.0])
+
+    assert made.similarities([1.0, 0.0]) == {key(0): 1.0, key(2): -1.0, key(5): 0.0}
+    assert made.size == 3 * 2 * 4
+    made.keep(set())
+    assert made.similarities([1.0, 0.0]) == {}
+
+
+def test_a_table_comes_back_from_its_bytes() -> None:
+    """With its keys and vectors, and ready to grow."""
+    made = table([1.0, 2.0, 2.0], [0.0, 0.0, 1.0])
+
+    back = VectorTable.load(made.dump("mini"), "mini")
+    back.add(key(2), [0.0, 1.0, 0.0])
+
+    assert list(back) == [key(0), key(1), key(2)]
+    assert back.dimensions == 3
+    query = [1.0, 2.0, 2.0]
+    assert back.similarities(query).items() >= made.similarities(query).items()
+    assert len(VectorTable.load(VectorTable(5).dump("mini"), "mini")) == 0
+
+
+def _other_model(data: bytes) -> bytes:
+    return data.replace(b'"mini"', b'"maxi"')
+
+
+WRONG: dict[str, Callable[[bytes], bytes]] = {
+    "nothing": lambda _: b"",
+    "other bytes": lambda data: b"x" + data,
+    "cut": lambda data: data[:-1],
+    "longer": lambda data: data + b"\0",
+    "cut in its header": lambda data: data[:30],
+    "another model": _other_model,
+    "another count": lambda data: data.replace(b'"count": 2', b'"count": 1'),
+    "other dimensions": lambda data: data.replace(b'"dimensions": 3', b'"dimensions": 4'),
+    "no dimensions": lambda data: data.replace(b'"dimensions": 3', b'"dimensions": 0'),
+    "a negative count": lambda data: data.replace(b'"count": 2', b'"count": -2'),
+    "no number": lambda data: data.replace(b'"count": 2', b'"count": "2"'),
+    "a list": lambda data: data.replace(b"{", b"[").replace(b"}", b"]"),
+    "a key twice": lambda data: data.replace(key(1), key(0)),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_bytes_are_no_table(wrong: str) -> None:
+    """Whatever is wrong with them; nothing else is ever raised."""
+    data = table([1.0, 2.0, 2.0], [0.0, 0.0, 1.0]).dump("mini")
+
+    with pytest.raises(ValueError, match=r"table of vectors"):
+        VectorTable.load(WRONG[wrong](data), "mini")
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes_are_survived(data: bytes) -> None:
+    """As a file may hold anything."""
+    for given_data in (data, b"factmem vectors 1\n" + data):
+        with pytest.raises(ValueError, match="table of vectors"):
+            VectorTable.load(given_data, "mini")
+
+
+def test_names_of_models_may_be_anything() -> None:
+    """Quotes, line breaks, other scripts."""
+    for name in ('"', "a\nb", "모델", "\\", "x" * 1000):
+        data = table([1.0]).dump(name)
+        assert len(VectorTable.load(data, name)) == 1
+        with pytest.raises(ValueError, match="of this model"):
+            VectorTable.load(data, name + "2")

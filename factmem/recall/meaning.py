@@ -1,10 +1,13 @@
 """Comparing meanings: vectors for questions, and for the facts that have none yet."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from logging import getLogger
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from anyio import to_thread
 
 from factmem.embedding._vectors import checked_vectors
 from factmem.embedding.base import Embedder, QueryEmbedder
@@ -14,9 +17,11 @@ from factmem.provider import AgentMemoryProvider, IndexedStore
 from factmem.recall.documents import LONGEST_TEXT
 from factmem.recall.index import Similarities
 from factmem.recall.mirror import PlaceMirror, PlaceState
-from factmem.recall.warm import PlacesIndex, QuestionVectors
+from factmem.recall.warm import PlacesIndex, WarmIndexes
 
 __all__ = ["EmbeddingCost", "Meanings", "similarities"]
+
+R = TypeVar("R")
 
 _logger = getLogger(__name__)
 
@@ -38,15 +43,16 @@ class Meanings:
     Args:
         embedder: Makes the vectors.
         provider: Where facts are; an `IndexedStore` keeps their vectors for the next process.
-        questions: The vectors of the questions that were asked before.
+        warm: What is known from earlier recalls, and the threads to work in.
     """
 
     def __init__(
-        self, embedder: Embedder, provider: AgentMemoryProvider, questions: QuestionVectors
+        self, embedder: Embedder, provider: AgentMemoryProvider, warm: WarmIndexes
     ) -> None:
         self._embedder = embedder
         self._store = provider if isinstance(provider, IndexedStore) else None
-        self._questions = questions
+        self._questions = warm.questions
+        self._workers = warm.workers
 
     async def vectors(
         self,
@@ -123,7 +129,7 @@ class Meanings:
                 await self._look_up(each, dimensions)
             await self._embed(wanting, dimensions, cost)
             for each in wanting:
-                each.mirror.vectors.keep(each.state)
+                await self._work(partial(each.mirror.vectors.keep, each.state))
                 await self._write(each)
 
     async def _look_up(self, wanting: "_Wanting", dimensions: int) -> None:
@@ -137,33 +143,28 @@ class Meanings:
                 index = await self._store.read_index(place.subject, place.scope)
             except FactmemError as exc:  # the vectors are made again
                 _logger.warning("An index could not be read: %s", type(exc).__name__)
-        vectors.take_index(index, dimensions)
+        await self._work(lambda: vectors.take_index(index, dimensions))
 
     async def _embed(
         self, wanting: "Sequence[_Wanting]", dimensions: int, cost: EmbeddingCost
     ) -> None:
         """Have the texts embedded that have no vector yet, those of several places together."""
-        texts: dict[bytes, str] = {}
-        for each in wanting:
-            texts |= each.texts()
+        texts = await self._work(lambda: _texts(wanting))
         digests = list(texts)
         for start in range(0, len(digests), _BATCH):
             batch = digests[start : start + _BATCH]
             cost.calls += 1
             cost.texts += len(batch)
             given = await self._embedder.embed([texts[digest] for digest in batch])
-            vectors = checked_vectors(
-                given, count=len(batch), dimensions=dimensions, model=self._embedder.model
-            )
-            for each in wanting:
-                each.take(dict(zip(batch, vectors, strict=True)))
+            model = self._embedder.model
+            await self._work(partial(_take, wanting, batch, given, dimensions, model))
 
     async def _write(self, wanting: "_Wanting") -> None:
         """Leave the vectors in the store, unless the place has changed meanwhile."""
         vectors, place, version = wanting.mirror.vectors, wanting.place, wanting.state.version
         if self._store is None or version is None:
             return
-        worth = vectors.worth_writing()
+        worth = await self._work(vectors.worth_writing)
         if worth is None:
             return
         index, held = worth
@@ -176,6 +177,10 @@ class Meanings:
         else:
             if is_written:
                 vectors.written(held)
+
+    async def _work(self, work: Callable[[], R]) -> R:
+        """Do what takes processor time in a worker thread."""
+        return await to_thread.run_sync(work, limiter=self._workers.get())
 
 
 class _Wanting(NamedTuple):
@@ -192,6 +197,23 @@ class _Wanting(NamedTuple):
     def take(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
         missing = self.mirror.vectors.missing(self.state.digests.values())
         self.mirror.vectors.add({each: vectors[each] for each in missing if each in vectors})
+
+
+def _texts(wanting: Iterable[_Wanting]) -> dict[bytes, str]:
+    """Return the texts without vectors of all places, each once."""
+    texts: dict[bytes, str] = {}
+    for each in wanting:
+        texts |= each.texts()
+    return texts
+
+
+def _take(
+    wanting: Iterable[_Wanting], batch: Sequence[bytes], given: object, dimensions: int, model: str
+) -> None:
+    """Check the vectors of a batch, and give each place those that it wants."""
+    vectors = checked_vectors(given, count=len(batch), dimensions=dimensions, model=model)
+    for each in wanting:
+        each.take(dict(zip(batch, vectors, strict=True)))
 
 
 def similarities(vectors: Sequence[Sequence[float]], index: PlacesIndex) -> list[Similarities]:

@@ -77,7 +77,7 @@ class FactSearch:
         self._store = provider if isinstance(provider, IndexedStore) else None
         self._reader = reader
         self._warm = warm
-        self._meanings = None if embedder is None else Meanings(embedder, provider, warm.questions)
+        self._meanings = None if embedder is None else Meanings(embedder, provider, warm)
         self._chat_model = chat_model
         self._settings = settings
         self._clock = clock

@@ -25,7 +25,7 @@ _MOST_COMBINED = 5
 class Inode:
     """A file's content, as processes see it and as it is kept."""
 
-    __slots__ = ("data", "dirty", "kept")
+    __slots__ = ("data", "dirty", "doubtful", "kept")
 
     def __init__(self, content: bytes = b"") -> None:
         self.data = bytearray(content)
@@ -34,6 +34,8 @@ class Inode:
         """What a power cut leaves at least."""
         self.dirty: set[int] = set()
         """The sectors that were written since the last sync."""
+        self.doubtful: set[int] = set()
+        """The sectors that a failed sync may have kept, or not."""
 
     def write(self, data: bytes, offset: int) -> None:
         """Put data somewhere, for processes to see."""
@@ -43,15 +45,18 @@ class Inode:
             self.dirty.update(range(offset // SECTOR, (end - 1) // SECTOR + 1))
 
     def sync(self) -> None:
-        """Keep what was written since the last sync."""
+        """Keep what was written since the last sync, and nothing that an earlier one did not."""
         self.kept = self._left(len(self.data), self.dirty)
+        self.doubtful -= self.dirty
         self.dirty.clear()
 
     def fail_to_sync(self, *, keeps_cache: bool) -> None:
-        """Keep nothing, and take it for kept, as Linux does after an error."""
-        self.dirty.clear()
-        if not keeps_cache:
+        """Keep who knows what, and take it for kept, as Linux does after an error."""
+        if keeps_cache:
+            self.doubtful |= self.dirty
+        else:
             self.data[:] = self.kept
+        self.dirty.clear()
 
     def _left(self, size: int, written: set[int]) -> bytes:
         """Return the kept content, at some size, with some sectors as they were written."""
@@ -64,7 +69,7 @@ class Inode:
 
     def is_kept(self) -> bool:
         """Whether only one content can be left."""
-        return not self.dirty and len(self.kept) == len(self.data)
+        return not self.dirty and not self.doubtful and len(self.kept) == len(self.data)
 
     def some_content(self, rng: random.Random, stale: list[bytes]) -> bytes:
         """Return some content that a power cut may leave; `stale` is what files held once."""
@@ -73,10 +78,11 @@ class Inode:
         low, high = len(self.kept), len(self.data)
         size = high if rng.random() < 0.4 else rng.randint(low, high)
         is_whole = rng.random() < 0.25
-        written = {sector for sector in self.dirty if is_whole or rng.random() < 0.6}
+        unkept = self.dirty | self.doubtful
+        written = {sector for sector in unkept if is_whole or rng.random() < 0.6}
         content = self._left(size, written)
         if stale and rng.random() < 0.2:
-            content = self._with_stale(content, self.dirty - written, rng.choice(stale))
+            content = self._with_stale(content, unkept - written, rng.choice(stale))
         return content
 
     def _with_stale(self, content: bytes, unwritten: set[int], stale: bytes) -> bytes:
@@ -91,11 +97,10 @@ class Inode:
     def all_contents(self) -> list[bytes]:
         """Return every content that a power cut may leave, but for stale ones."""
         contents: dict[bytes, None] = {}
+        unkept = sorted(self.dirty | self.doubtful)
         for size in range(len(self.kept), len(self.data) + 1):
-            for chosen in product((True, False), repeat=len(self.dirty)):
-                written = {
-                    sector for sector, is_in in zip(self.dirty, chosen, strict=True) if is_in
-                }
+            for chosen in product((True, False), repeat=len(unkept)):
+                written = {sector for sector, is_in in zip(unkept, chosen, strict=True) if is_in}
                 contents[self._left(size, written)] = None
         return list(contents)
 

@@ -206,9 +206,10 @@ class MemoryDisk:
         self.pause()
         self._operate("rename")
         inode = self._inode(old)
-        folder, target = self._split(new)
+        (above, leaf), (folder, target) = self._split(old), self._split(new)
+        assert above is folder, "a store renames within a folder only"
         self._bury(folder.seen.get(target))
-        folder.change((self._split(old)[1], None), (target, inode))
+        folder.change((leaf, None), (target, inode))
 
     def remove(self, name: str) -> None:
         self.pause()
@@ -272,7 +273,7 @@ class MemoryDisk:
             if len(given) < most and is_new(image):
                 yield image
         misses = 0
-        while len(given) < most and misses < 4:
+        while len(given) < most and misses < max(4, most):
             names = {name: rng.choice(each) for name, each in outcomes.items()}
             image = self._image(names, lambda inode: inode.some_content(rng, self._stale))
             if is_new(image):

@@ -1,0 +1,112 @@
+"""Recall needs no model, no network and no environment unless they are passed in."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys
+
+def refuse(event, args):
+    if event.startswith("socket.") or event in ("os.system", "subprocess.Popen", "os.exec"):
+        raise RuntimeError(f"a recall did {event}")
+
+import anyio
+from factmem import *
+
+USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)
+PET = Concept("pet", "The pet of the user")
+
+async def main():
+    storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate())) if ENCRYPTED else None
+    async with LocalFileMemoryProvider("store", storage=storage) as store:
+        await store.save(SingleFact(PET, "a cat called Miso"), USER.of("alice"), MemoryScope.Agent("a"))
+        memory = AgentMemory(
+            store, scopes=MemoryScopesProfile(agent="a"), subjects=[USER.of("alice")]
+        )
+        for _ in range(2):
+            [match] = await memory.recall("What is the cat called?")
+            print(match.fact.value)
+
+async def guarded():
+    sys.addaudithook(refuse)  # the loop has its own socket by now
+    await main()
+
+anyio.run(guarded, backend=BACKEND)
+print(sorted({"openai", "numpy", "httpx", "httpx2", "litellm", "requests"} & sys.modules.keys()))
+"""
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("encrypted", ["False", "True"])
+def test_no_llm_no_network_no_environment(tmp_path: Path, backend: str, encrypted: str) -> None:
+    """In a process without an environment, in which every socket is refused."""
+    script = f"BACKEND, ENCRYPTED = {backend!r}, {encrypted}\n{SCRIPT}"
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=tmp_path,
+        env={},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["a cat called Miso"] * 2 + ["[]"]
+
+
+def test_the_guard_refuses(tmp_path: Path) -> None:
+    """A socket would have been noticed."""
+    guard = SCRIPT.partition("import anyio")[0]
+    script = f"{guard}\nsys.addaudithook(refuse)\nimport socket\nsocket.socket()"
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert "a recall did socket.__new__" in done.stderr
+
+
+WITHOUT_NUMPY = """
+import sys
+sys.modules["numpy"] = None
+import anyio
+from factmem import *
+from factmem.recall.vectors import default_products, python_products
+
+async def embed(texts):
+    return [[float("cat" in text or "animal" in text), 0.1] for text in texts]
+
+async def main():
+    store = InMemoryProvider()
+    everything, here = MemorySubject.EVERYTHING, MemoryScope.Agent("a")
+    for keyword, value in (("miso", "my cat"), ("mornings", "coffee")):
+        await store.save(SingleFact(Concept(keyword, ""), value), everything, here)
+    memory = AgentMemory(
+        store,
+        scopes=MemoryScopesProfile(agent="a"),
+        embedder=CallableEmbedder(embed, model="test"),
+    )
+    result = await memory.recall("animal")
+    print([match.fact.value for match in result], result.is_semantic, result.failures)
+    print(default_products() is python_products)
+
+anyio.run(main)
+"""
+
+
+def test_without_numpy_it_is_still_right(tmp_path: Path) -> None:
+    """Slower, and the same."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", WITHOUT_NUMPY],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["['my cat'] True []", "True"]

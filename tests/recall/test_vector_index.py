@@ -1,0 +1,325 @@
+"""Vectors outlive a process, and no harm to their file ever costs a fact or an answer."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem.errors import StorageError, StoreBusyError
+from factmem.memory import AgentMemory
+from factmem.models import Concept
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.recall.mirror import PlaceVectors
+from factmem.recall.vectors import VectorTable
+from factmem.storage.base import Storage
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.simple import SimpleStorage
+from tests.recall.conftest import KEY
+from tests.recall.world import (
+    AGENT,
+    ALICE,
+    BOB,
+    PRODUCT,
+    Store,
+    TopicEmbedder,
+    memory_of,
+    note,
+    notes,
+    values,
+)
+
+FACTS = [note("miso", "kitten"), note("mornings", "espresso"), note("home", "Busan")]
+QUESTION = "Any animal?"
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def storage(request: pytest.FixtureRequest) -> Storage:
+    from factmem.encryption import Aes256GCMEncryptor
+
+    sealed = EncryptedStorage(Aes256GCMEncryptor(KEY))
+    return SimpleStorage() if request.param == "plain" else sealed
+
+
+class Process:
+    """A process of its own, as far as a store can tell: nothing of another one's memory."""
+
+    def __init__(self, root: Path, storage: Storage, **embedder: Any) -> None:
+        self.store = LocalFileMemoryProvider(root, storage=storage)
+        self.embedder = TopicEmbedder(**embedder)
+        self.memory = memory_of(self.store, embedder=self.embedder)
+
+    async def asks(self) -> tuple[list[Any], int]:
+        """What it finds, and how many facts it has embedded for that."""
+        before = len(self.embedder.texts)
+        result = await self.memory.recall(QUESTION)
+        assert (result.is_semantic, result.failures) == (True, [])
+        asked = result.queries == [QUESTION] and QUESTION in self.embedder.texts[before:]
+        return values(result), len(self.embedder.texts) - before - asked
+
+
+async def filled(root: Path, storage: Storage) -> Process:
+    process = Process(root, storage)
+    await process.store.save_many(FACTS, ALICE, AGENT)
+    assert await process.asks() == (["kitten"], 3)
+    return process
+
+
+def index_of(root: Path) -> Path:
+    (index,) = (root / "indexes").iterdir()
+    return index
+
+
+async def test_each_text_is_embedded_once(tmp_path: Path, storage: Storage) -> None:
+    """By one process or another; only what is new is asked for."""
+    first = await filled(tmp_path, storage)
+    assert await first.asks() == (["kitten"], 0)
+
+    second = Process(tmp_path, storage)
+    assert await second.asks() == (["kitten"], 0)
+    await second.store.save(note("rex", "dog"), ALICE, AGENT)
+    found, count = await second.asks()
+    assert (sorted(found), count) == (["dog", "kitten"], 1)
+
+    assert (await Process(tmp_path, storage).asks())[1] == 0
+    assert (await first.asks())[1] == 1  # its own memory does not have it yet
+    for texts in (first.embedder.texts, second.embedder.texts):
+        assert len(texts) == len(set(texts))
+
+
+async def test_texts_are_embedded_in_batches(store: Store) -> None:
+    """Those of several places together; the question by itself, as it may be another kind of text."""
+    embedder = TopicEmbedder()
+    await store.save(notes("pets", *(f"cat {n}" for n in range(3))), ALICE, AGENT)
+    await store.save_many([note(f"k{n}", f"dog {n}") for n in range(1000)], ALICE, PRODUCT)
+
+    result = await memory_of(store, embedder=embedder).recall("cat", limit=1)
+
+    assert [len(call) for call in embedder.calls] == [1, 512, 489]
+    assert (result.embedding_calls, result.embedded_texts) == (3, 1002)
+
+
+async def test_what_came_back_is_kept_when_a_later_batch_fails(store: Store) -> None:
+    """The next recall goes on where this one stopped."""
+
+    class Exhausted(TopicEmbedder):
+        async def embed(self, texts: Any) -> Any:
+            if len(self.calls) == 2:
+                self.calls.append([])
+                raise StorageError("no more")
+            return await super().embed(texts)
+
+    embedder = Exhausted()
+    await store.save_many([note(f"k{n}", f"dog {n}") for n in range(600)], ALICE, AGENT)
+    memory = memory_of(store, embedder=embedder)
+
+    assert not (await memory.recall("dog")).is_semantic
+    assert (await memory.recall("dog")).is_semantic
+
+    assert [len(call) for call in embedder.calls] == [1, 512, 0, 1, 88]
+
+
+def _truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "deleted": lambda path: path.unlink(),
+    "truncated": _truncated,
+    "empty": lambda path: path.write_bytes(b""),
+    "zeros": lambda path: path.write_bytes(bytes(len(path.read_bytes()))),
+    "a byte changed": lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\xff"),
+    "something else": lambda path: path.write_text("my diary"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+async def test_a_damaged_index_is_rebuilt_once(
+    tmp_path: Path, storage: Storage, damage: str
+) -> None:
+    """Right results, and the next process has it again."""
+    await filled(tmp_path, storage)
+    DAMAGE[damage](index_of(tmp_path))
+
+    assert await Process(tmp_path, storage).asks() == (["kitten"], 3)
+    assert await Process(tmp_path, storage).asks() == (["kitten"], 0)
+
+
+@pytest.mark.parametrize("other", [{"model": "topics-2"}, {"dimensions": 9}])
+async def test_an_index_of_another_model_is_rebuilt_once(
+    tmp_path: Path, storage: Storage, other: dict[str, Any]
+) -> None:
+    """Its vectors could not be compared; those of the first model are gone from the file."""
+    await filled(tmp_path, storage)
+
+    assert await Process(tmp_path, storage, **other).asks() == (["kitten"], 3)
+    assert await Process(tmp_path, storage, **other).asks() == (["kitten"], 0)
+    assert await Process(tmp_path, storage).asks() == (["kitten"], 3)
+
+
+async def test_a_model_that_changes_under_its_name_is_noticed(store: Store) -> None:
+    """By the dimensions of the question's vector; everything is embedded anew."""
+    embedder = TopicEmbedder()
+    await store.save_many(FACTS, ALICE, AGENT)
+    memory = memory_of(store, embedder=embedder)
+    assert values(await memory.recall(QUESTION)) == ["kitten"]
+
+    embedder.dimensions = 9
+    result = await memory.recall("Which animal is there?")
+
+    assert (values(result), result.is_semantic) == (["kitten"], True)
+    assert result.embedded_texts == 4
+
+
+async def test_two_processes_that_build_at_once(tmp_path: Path, storage: Storage) -> None:
+    """Both are right, the last one wins, and a third one has it all."""
+    one, two = Process(tmp_path, storage), Process(tmp_path, storage)
+    await one.store.save_many(FACTS, ALICE, AGENT)
+
+    async def save_in_between(texts: Any) -> Any:
+        one.embedder.embed = embed  # type: ignore[method-assign]
+        await two.store.save(note("rex", "dog"), ALICE, AGENT)
+        assert sorted((await two.asks())[0]) == ["dog", "kitten"]
+        return await embed(texts)
+
+    embed = one.embedder.embed
+    await one.memory.recall("tea")  # the question's own call is not the one to interrupt
+    await one.store.save(note("shiro", "cat"), ALICE, AGENT)
+    one.embedder.embed = save_in_between  # type: ignore[method-assign]
+    await one.memory.recall("tea")
+
+    assert sorted((await one.asks())[0]) == ["cat", "dog", "kitten"]
+    assert sorted((await two.asks())[0]) == ["cat", "dog", "kitten"]
+    assert (await Process(tmp_path, storage).asks())[1] == 0
+
+
+async def test_a_purged_text_leaves_no_vector(tmp_path: Path, storage: Storage) -> None:
+    """Neither on the disk, nor in the memory of a process that had it, nor by a slow writer."""
+    one = await filled(tmp_path, storage)
+    other = Process(tmp_path, storage)
+    await other.asks()
+    size = index_of(tmp_path).stat().st_size
+
+    await one.store.forget(ALICE, AGENT, concept=Concept("miso", ""), purge=True)
+    assert list((tmp_path / "indexes").iterdir()) == []
+
+    assert await other.asks() == ([], 0)
+    assert index_of(tmp_path).stat().st_size < size
+    assert (await Process(tmp_path, storage).asks()) == ([], 0)
+
+
+async def test_a_purge_while_facts_are_embedded(tmp_path: Path, storage: Storage) -> None:
+    """What is written must not bring back what was purged meanwhile."""
+    process = Process(tmp_path, storage)
+    await process.store.save_many(FACTS, ALICE, AGENT)
+    embed = process.embedder.embed
+
+    async def purge_meanwhile(texts: Any) -> Any:
+        if len(texts) > 1:
+            miso = Concept("miso", "")
+            await process.store.forget(ALICE, AGENT, concept=miso, purge=True)
+        return await embed(texts)
+
+    process.embedder.embed = purge_meanwhile  # type: ignore[method-assign]
+    await process.memory.recall(QUESTION)
+
+    assert not (tmp_path / "indexes").exists() or not list((tmp_path / "indexes").iterdir())
+    assert await process.asks() == ([], 0)
+    assert await Process(tmp_path, storage).asks() == ([], 0)
+
+
+async def test_an_erased_place_leaves_nothing(tmp_path: Path, storage: Storage) -> None:
+    """And its neighbour keeps what it has."""
+    process = await filled(tmp_path, storage)
+    await process.store.save(note("rex", "dog"), BOB, AGENT)
+    await process.memory.recall(QUESTION, subjects=[BOB])
+
+    await process.store.erase(ALICE, AGENT)
+
+    assert len(list((tmp_path / "indexes").iterdir())) == 1
+    assert await process.memory.recall(QUESTION) == []
+    assert values(await process.memory.recall(QUESTION, subjects=[BOB])) == ["dog"]
+
+
+async def test_what_is_forgotten_leaves_the_index_with_the_next_recall(
+    tmp_path: Path, storage: Storage
+) -> None:
+    """As a vector tells a good deal of its text."""
+    process = await filled(tmp_path, storage)
+    size = index_of(tmp_path).stat().st_size
+
+    await process.store.forget(ALICE, AGENT, concept=Concept("miso", ""))
+    await process.asks()
+
+    assert index_of(tmp_path).stat().st_size == size - 16 - 6 * 4
+
+
+@pytest.mark.parametrize("call", ["read_index", "write_index"])
+@pytest.mark.parametrize("error", [StorageError("4711"), StoreBusyError("4711")])
+async def test_a_store_that_refuses_an_index(
+    call: str, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Costs nothing but the work: results are right, and the log says what happened."""
+
+    class Refusing(InMemoryProvider):
+        async def read_index(self, *args: Any, **options: Any) -> Any:
+            if call == "read_index":
+                raise error
+            return await super().read_index(*args, **options)
+
+        async def write_index(self, *args: Any, **options: Any) -> Any:
+            if call == "write_index":
+                raise error
+            return await super().write_index(*args, **options)
+
+    store = Refusing()
+    await store.save_many(FACTS, ALICE, AGENT)
+    memory = memory_of(store, embedder=TopicEmbedder())
+    caplog.set_level(logging.WARNING)
+
+    result = await memory.recall(QUESTION)
+
+    assert (values(result), result.failures) == (["kitten"], [])
+    assert type(error).__name__ in caplog.text
+    assert "4711" not in caplog.text
+
+
+async def test_two_memories_of_one_store_share_the_index(store: Store) -> None:
+    """Each keeps its own in memory; what one has had embedded the other one reads."""
+    await store.save_many(FACTS, ALICE, AGENT)
+    embedders = [TopicEmbedder(), TopicEmbedder()]
+
+    memories: list[AgentMemory] = [memory_of(store, embedder=each) for each in embedders]
+    for memory in memories:
+        assert values(await memory.recall(QUESTION)) == ["kitten"]
+
+    assert [len(embedder.texts) for embedder in embedders] == [4, 1]
+
+
+def test_a_large_index_is_not_written_for_each_new_fact() -> None:
+    """A small one is; a large one when a 64th of it is new."""
+    width = 1024
+    vectors = PlaceVectors()
+    vectors.use("m", width)
+    vectors.take_index(None, width)
+
+    def add(first: int, last: int) -> None:
+        rows = {n.to_bytes(16, "big"): [1.0] * width for n in range(first, last)}
+        vectors.add(rows)
+
+    add(0, 10)
+    small = vectors.worth_writing()
+    assert small is not None
+    vectors.written(small[1])
+    assert vectors.worth_writing() is None
+    add(10, 2100)
+    large = vectors.worth_writing()
+    assert large is not None
+    vectors.written(large[1])
+    add(2100, 2130)
+    assert vectors.worth_writing() is None
+    add(2130, 2140)
+    assert vectors.worth_writing() is not None
+    assert len(VectorTable.load(large[0], "m")) == 2100

@@ -24,7 +24,7 @@ _context.set_forkserver_preload(
         "anyio._backends._asyncio",
         "anyio._backends._trio",
         "pytest",
-        "tests.storms.rotation_storm",
+        "tests.storms.storm",
     ]
 )
 

@@ -8,13 +8,11 @@ by an anchor that was kept elsewhere.
 """
 
 import argparse
-import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,38 +24,11 @@ from factmem.storage._files import LocalFiles
 from factmem.storage._keys import SealedMode
 from factmem.storage._sealed import SealedCodec
 from tests.doors import DoorStorage
-from tests.processes import Process, Tell
+from tests.processes import Process
 from tests.storms.storm import Outcome, Storm
-from tests.storms.work import AGENT, LOG, PLACES, TornFiles
+from tests.storms.work import AGENT, LOG, PLACES, Turn, rotator
 
 __all__ = ["RotationStorm", "rotation_storm"]
-
-
-@dataclass(frozen=True)
-class Turn:
-    """What a rotator is told to do."""
-
-    root: str
-    old: str
-    """The only key that the store had before."""
-    new: str
-    life: int
-    fuse: int | None
-    """The file call in the middle of which it kills itself."""
-
-
-def rotator(tell: Tell, wait: Callable[[], None], turn: Turn) -> None:
-    """Rotate once, and tell when it has returned; it has the old key or both, as it happens."""
-    keys = (turn.old,) if turn.life % 2 else (turn.new, turn.old)
-    files = TornFiles.with_fuse(turn.life, turn.fuse)
-    store = LocalFileMemoryProvider(turn.root, storage=DoorStorage(files, keys, busy_timeout=60))
-    wait()
-    try:
-        anyio.run(store.keys.rotate, turn.new, backend=("asyncio", "trio")[turn.life // 2 % 2])
-    except Exception as exc:
-        tell(f"! rotator: {type(exc).__name__}: {exc}")
-        os._exit(1)
-    tell("rotated")
 
 
 class RotationStorm(Storm):

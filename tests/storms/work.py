@@ -1,4 +1,4 @@
-"""What the writers of a storm do: each lane does numbered operations that anyone can work out.
+"""What the processes of a storm do: writers do numbered operations that anyone can work out.
 
 A lane is one task of one life of one writer. Its operations follow from its name and their number,
 so whoever knows how far a lane has come knows what must be in the store.
@@ -38,9 +38,10 @@ __all__ = [
     "STATE",
     "TASKS",
     "Operation",
-    "TornFiles",
+    "Turn",
     "Work",
     "operation",
+    "rotator",
     "writer",
 ]
 
@@ -198,6 +199,33 @@ def writer(tell: Tell, wait: Callable[[], None], work: Work) -> None:
 
     wait()
     anyio.run(main, backend=("asyncio", "trio")[work.life // 2 % 2])
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a rotator is told to do."""
+
+    root: str
+    old: str
+    """The only key that the store had before."""
+    new: str
+    life: int
+    fuse: int | None
+    """The file call in the middle of which it kills itself."""
+
+
+def rotator(tell: Tell, wait: Callable[[], None], turn: Turn) -> None:
+    """Rotate once, and tell when it has returned; it has the old key or both, as it happens."""
+    keys = (turn.old,) if turn.life % 2 else (turn.new, turn.old)
+    files = TornFiles.with_fuse(turn.life, turn.fuse)
+    store = LocalFileMemoryProvider(turn.root, storage=DoorStorage(files, keys, busy_timeout=60))
+    wait()
+    try:
+        anyio.run(store.keys.rotate, turn.new, backend=("asyncio", "trio")[turn.life // 2 % 2])
+    except Exception as exc:
+        tell(f"! rotator: {type(exc).__name__}: {exc}")
+        os._exit(1)
+    tell("rotated")
 
 
 def _without_lock() -> None:

@@ -51,8 +51,7 @@ class Meanings:
     ) -> None:
         self._embedder = embedder
         self._store = provider if isinstance(provider, IndexedStore) else None
-        self._questions = warm.questions
-        self._workers = warm.workers
+        self._warm = warm
 
     async def vectors(
         self,
@@ -72,7 +71,7 @@ class Meanings:
             vectors = await self._of_questions(texts, cost)
             await self._of_facts(index, states, len(vectors[0]), cost)
         except Exception:
-            self._questions.clear()  # perhaps they are of a model that is there no more
+            self._warm.questions.clear()  # perhaps they are of a model that is there no more
             raise
         return vectors
 
@@ -80,7 +79,7 @@ class Meanings:
         self, texts: Sequence[str], cost: EmbeddingCost
     ) -> list[Sequence[float]]:
         cut = [text[:LONGEST_TEXT] for text in texts]
-        known = self._questions.of(cut)
+        known = self._warm.questions.of(cut)
         new = [text for text in dict.fromkeys(cut) if text not in known]
         if new:
             embedder, dimensions = self._embedder, self._embedder.dimensions
@@ -94,7 +93,7 @@ class Meanings:
                 given, count=len(new), dimensions=dimensions, model=embedder.model
             )
             fresh = dict(zip(new, vectors, strict=True))
-            self._questions.add(fresh)
+            self._warm.questions.add(fresh)
             known |= fresh
         return [known[text] for text in cut]
 
@@ -180,7 +179,7 @@ class Meanings:
 
     async def _work(self, work: Callable[[], R]) -> R:
         """Do what takes processor time in a worker thread."""
-        return await to_thread.run_sync(work, limiter=self._workers.get())
+        return await to_thread.run_sync(work, limiter=self._warm.workers.get())
 
 
 class _Wanting(NamedTuple):

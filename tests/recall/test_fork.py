@@ -1,0 +1,53 @@
+"""A forked child may ask the memory that it inherited, whatever its parent was doing."""
+
+import os
+import threading
+
+import anyio
+import pytest
+
+from factmem.providers.in_memory import InMemoryProvider
+from tests.processes import apart
+from tests.recall.world import AGENT, ALICE, TopicEmbedder, memory_of, note, values
+
+
+def _forked(backend: str) -> None:
+    store = InMemoryProvider()
+    memory = memory_of(store, embedder=TopicEmbedder())
+
+    async def ask() -> None:
+        assert values(await memory.recall("any animal?")) == ["cat"]
+
+    async def save_and_ask() -> None:
+        await store.save(note("pet", "cat"), ALICE, AGENT)
+        await ask()
+
+    anyio.run(save_and_ask, backend=backend)
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        (index,) = memory._warm._indexes.values()
+        with memory._warm._lock, index._lock, memory._warm.questions._lock:
+            is_held.set()
+            may_end.wait(30)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert is_held.wait(30)
+    child = os.fork()
+    if child == 0:
+        try:
+            anyio.run(ask, backend=backend)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    may_end.set()
+    holder.join()
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_child_begins_anew(backend: str) -> None:
+    """No lock that a thread of the parent held is waited for."""
+    apart(_forked, backend, deadline=30)

@@ -48,6 +48,8 @@ class MemoryOperation(StrEnum):
     DETECT = "detect"
     REMEMBER = "remember"
     RECALL = "recall"
+    EMBED = "embed"
+    """An embedder was asked once, on behalf of a recall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class MemoryEvent:
     places: tuple[Place, ...] = ()
     """Where it wrote or looked; a listing names none."""
     count: int = 0
-    """How many values were saved, found, forgotten or erased; for a listing, how many places."""
+    """How many values were saved, found, forgotten or erased; for a listing, how many places, and
+    for a request to an embedder, how many texts."""
     llm_calls: int = 0
     """How many requests to a chat model it took."""
     input_tokens: int = 0

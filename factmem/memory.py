@@ -125,6 +125,7 @@ class AgentMemory(RemembersText, RecallsFacts):
             self._unobserved,
             self._reader,
             self._warm,
+            self._events,
             embedder=self._embedder,
             chat_model=self._chat_model,
             settings=self._recall_settings,

@@ -29,8 +29,15 @@ _NAMES: Mapping[MemoryOperation, str] = {
     MemoryOperation.HISTORY: "search_memory",
     MemoryOperation.LIST: "search_memory",
     MemoryOperation.RECALL: "search_memory",
+    MemoryOperation.EMBED: "embeddings",
 }
 """The operation names of the conventions; a place is what they call a memory store."""
+
+_COUNTS: Mapping[MemoryOperation, str] = {
+    MemoryOperation.LIST: "factmem.listed_places",
+    MemoryOperation.EMBED: "factmem.embedded_texts",
+}
+"""What is counted where it is no record of a memory."""
 
 
 class MemorySpans:
@@ -40,8 +47,8 @@ class MemorySpans:
     when the operation did, and is named by its `gen_ai.operation.name`. `gen_ai.memory.store.id`
     is the place, where there is one; `gen_ai.memory.record.count` the number of values. What the
     conventions have no name for stands under `factmem.`: the operation's own name, the correlation
-    id, model and embedding calls, and tokens. A failed operation has the status error and its
-    `error.type`.
+    id, model and embedding calls, how many places were listed and how many texts were embedded. A
+    failed operation has the status error and its `error.type`.
 
     Values are in spans only where they are in events, with `AgentMemory(include_values=True)`:
     then `gen_ai.memory.records` and `gen_ai.memory.query.text` have them.
@@ -89,7 +96,8 @@ def _attributes(event: MemoryEvent) -> dict[str, str | int]:
     elif event.places:
         attributes["factmem.places"] = len(event.places)
     if event.error_type is None:
-        attributes["gen_ai.memory.record.count"] = event.count
+        counted = _COUNTS.get(event.operation, "gen_ai.memory.record.count")
+        attributes[counted] = event.count
     else:
         attributes["error.type"] = event.error_type
     if event.llm_calls:

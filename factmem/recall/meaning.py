@@ -1,7 +1,7 @@
 """Comparing meanings: vectors for questions, and for the facts that have none yet."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from logging import getLogger
@@ -12,6 +12,7 @@ from anyio import to_thread
 from factmem.embedding._vectors import checked_vectors
 from factmem.embedding.base import Embedder, QueryEmbedder
 from factmem.errors import FactmemError
+from factmem.events import MemoryEvents, MemoryOperation
 from factmem.models import Identity, Place
 from factmem.provider import AgentMemoryProvider, IndexedStore
 from factmem.recall.documents import LONGEST_TEXT
@@ -44,12 +45,18 @@ class Meanings:
         embedder: Makes the vectors.
         provider: Where facts are; an `IndexedStore` keeps their vectors for the next process.
         warm: What is known from earlier recalls, and the threads to work in.
+        events: Who is told of each request to the embedder.
     """
 
     def __init__(
-        self, embedder: Embedder, provider: AgentMemoryProvider, warm: WarmIndexes
+        self,
+        embedder: Embedder,
+        provider: AgentMemoryProvider,
+        warm: WarmIndexes,
+        events: MemoryEvents,
     ) -> None:
         self._embedder = embedder
+        self._events = events
         self._store = provider if isinstance(provider, IndexedStore) else None
         self._warm = warm
 
@@ -68,7 +75,7 @@ class Meanings:
             EmbeddingError: The embedder failed; the vectors that it gave before are kept.
         """
         try:
-            vectors = await self._of_questions(texts, cost)
+            vectors = await self._of_questions(texts, index.places, cost)
             await self._of_facts(index, states, len(vectors[0]), cost)
         except Exception:
             self._warm.questions.clear()  # perhaps they are of a model that is there no more
@@ -76,22 +83,21 @@ class Meanings:
         return vectors
 
     async def _of_questions(
-        self, texts: Sequence[str], cost: EmbeddingCost
+        self, texts: Sequence[str], places: Sequence[Place], cost: EmbeddingCost
     ) -> list[Sequence[float]]:
         cut = [text[:LONGEST_TEXT] for text in texts]
         known = self._warm.questions.of(cut)
         new = [text for text in dict.fromkeys(cut) if text not in known]
         if new:
             embedder, dimensions = self._embedder, self._embedder.dimensions
-            cost.calls += 1
-            cost.texts += len(new)
-            if isinstance(embedder, QueryEmbedder):
-                given = await embedder.embed_queries(new)
-            else:
-                given = await embedder.embed(new)
-            vectors = checked_vectors(
-                given, count=len(new), dimensions=dimensions, model=embedder.model
-            )
+            async with self._request(places, len(new), cost):
+                if isinstance(embedder, QueryEmbedder):
+                    given = await embedder.embed_queries(new)
+                else:
+                    given = await embedder.embed(new)
+                vectors = checked_vectors(
+                    given, count=len(new), dimensions=dimensions, model=embedder.model
+                )
             fresh = dict(zip(new, vectors, strict=True))
             self._warm.questions.add(fresh)
             known |= fresh
@@ -149,14 +155,24 @@ class Meanings:
     ) -> None:
         """Have the texts embedded that have no vector yet, those of several places together."""
         texts = await self._work(lambda: _texts(wanting))
-        digests = list(texts)
+        digests, places = list(texts), [each.place for each in wanting]
         for start in range(0, len(digests), _BATCH):
             batch = digests[start : start + _BATCH]
-            cost.calls += 1
-            cost.texts += len(batch)
-            given = await self._embedder.embed([texts[digest] for digest in batch])
-            model = self._embedder.model
-            await self._work(partial(_take, wanting, batch, given, dimensions, model))
+            async with self._request(places, len(batch), cost):
+                given = await self._embedder.embed([texts[digest] for digest in batch])
+                model = self._embedder.model
+                await self._work(partial(_take, wanting, batch, given, dimensions, model))
+
+    @asynccontextmanager
+    async def _request(
+        self, places: Sequence[Place], texts: int, cost: EmbeddingCost
+    ) -> AsyncGenerator[None]:
+        """Hold one request to the embedder: what it costs counts, however it ends."""
+        cost.calls += 1
+        cost.texts += texts
+        async with self._events.operation(MemoryOperation.EMBED, places) as seen:
+            seen.count, seen.embedding_calls = texts, 1
+            yield
 
     async def _write(self, wanting: "_Wanting") -> None:
         """Leave the vectors in the store, unless the place has changed meanwhile."""

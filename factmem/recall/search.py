@@ -10,6 +10,7 @@ from anyio import to_thread
 
 from factmem.embedding.base import Embedder
 from factmem.errors import MissingExtraError
+from factmem.events import MemoryEvents
 from factmem.llm.base import ChatModel, Usage
 from factmem.loading import FactReader
 from factmem.models import Identity, Place
@@ -57,6 +58,7 @@ class FactSearch:
         provider: Where facts are. Of one that is no `IndexedStore`, places are read each time.
         reader: Reads the same provider.
         warm: What is kept between searches; may be shared by searches of views of one provider.
+        events: Who is told of requests to the embedder.
         embedder: Makes vectors; without one only words are compared.
         chat_model: Takes long questions apart.
         settings: What holds where a call does not say.
@@ -68,6 +70,7 @@ class FactSearch:
         provider: AgentMemoryProvider,
         reader: FactReader,
         warm: WarmIndexes,
+        events: MemoryEvents,
         *,
         embedder: Embedder | None,
         chat_model: ChatModel | None,
@@ -77,7 +80,7 @@ class FactSearch:
         self._store = provider if isinstance(provider, IndexedStore) else None
         self._reader = reader
         self._warm = warm
-        self._meanings = None if embedder is None else Meanings(embedder, provider, warm)
+        self._meanings = None if embedder is None else Meanings(embedder, provider, warm, events)
         self._chat_model = chat_model
         self._settings = settings
         self._clock = clock

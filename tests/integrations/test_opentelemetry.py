@@ -9,6 +9,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
+from factmem.embedding.callable import CallableEmbedder
 from factmem.errors import ChatModelError, MissingExtraError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.integrations.opentelemetry import MemorySpans
@@ -16,6 +17,12 @@ from factmem.testing.chat import ScriptedChatModel
 from tests.memory.world import AGENT, ALICE, THEME, item, languages, memory_of, theme
 
 STORE = "agent/support-bot user(alice)"
+CONVENTIONS = {
+    *("search_memory", "create_memory", "update_memory", "upsert_memory", "delete_memory"),
+    *("create_memory_store", "delete_memory_store", "embeddings"),
+}
+"""The values of `gen_ai.operation.name` that the conventions have for memory and embeddings."""
+EMBEDDER = CallableEmbedder(lambda texts: [[1.0, 0.5] for _ in texts], model="test")
 
 
 @pytest.fixture
@@ -126,8 +133,30 @@ async def test_every_operation_has_a_name(
         seen.embedding_calls = 1
 
     (span,) = exporter.get_finished_spans()
-    assert span.name.endswith(("_memory", "_memory_store"))
+    assert span.name in CONVENTIONS
     assert dict(span.attributes or {})["factmem.embedding_calls"] == 1
+
+
+async def test_an_embedding_is_no_record(
+    exporter: InMemorySpanExporter, provider: TracerProvider
+) -> None:
+    """Its texts are counted apart from the values of the memory, and so are listed places."""
+    memory = memory_of(listeners=[MemorySpans(provider)], embedder=EMBEDDER)
+    await memory.provider.save(theme("dark"), ALICE, AGENT)
+    await memory.contents.places()
+    await memory.recall("theme")
+
+    spans = {
+        str(attributes["factmem.operation"]): attributes
+        for span in exporter.get_finished_spans()
+        if (attributes := dict(span.attributes or {}))
+    }
+    assert spans["embed"]["gen_ai.operation.name"] == "embeddings"
+    assert spans["embed"]["factmem.embedded_texts"] == 1
+    assert spans["list"]["factmem.listed_places"] == 1
+    assert spans["recall"]["gen_ai.memory.record.count"] == 1
+    assert not [s for s in ("embed", "list") if "gen_ai.memory.record.count" in spans[s]]
+    assert spans["embed"]["factmem.correlation_id"] == spans["recall"]["factmem.correlation_id"]
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,184 @@
+"""A recall, and each request to its embedder, end in exactly one event."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.errors import ChatModelError, EmbeddingError, MissingExtraError, StorageError
+from factmem.events import MemoryEvent, MemoryOperation, correlated
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall import meaning
+from factmem.testing.chat import ScriptedChatModel
+from tests.recall.world import AGENT, ALICE, PRODUCT, TopicEmbedder, memory_of, note, notes
+
+OP = MemoryOperation
+SECRET = "xyzzy"
+
+
+@pytest.fixture
+def told() -> list[MemoryEvent]:
+    """The events so far."""
+    return []
+
+
+@pytest.fixture
+async def store() -> InMemoryProvider:
+    made = InMemoryProvider()
+    await made.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    return made
+
+
+def of(told: Sequence[MemoryEvent], *operations: MemoryOperation) -> list[MemoryEvent]:
+    return [event for event in told if event.operation in operations]
+
+
+async def test_each_request_to_the_embedder_is_an_event(
+    store: InMemoryProvider, told: list[MemoryEvent]
+) -> None:
+    """The question, then the facts; a vector that is known asks nobody."""
+    memory = memory_of(store, embedder=TopicEmbedder(), listeners=[told.append])
+
+    with correlated("request-17"):
+        await memory.recall("an animal")
+    again = len(told)
+    await memory.recall("an animal")
+
+    question, facts = of(told, OP.EMBED)
+    assert [(each.count, each.embedding_calls) for each in (question, facts)] == [(1, 1), (1, 1)]
+    assert {place.scope for place in question.places} == {AGENT, PRODUCT}
+    assert [place for place in facts.places if place.scope == AGENT]
+    assert {each.correlation_id for each in told[:again]} == {"request-17"}
+    assert all(each.milliseconds >= 0 and not each.is_failed for each in told)
+    assert of(told[again:], OP.EMBED) == []
+    first, second = of(told, OP.RECALL)
+    assert (first.embedding_calls, second.embedding_calls) == (2, 0)
+
+
+async def test_each_batch_is_an_event(
+    told: list[MemoryEvent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came back of earlier ones is told as completed, and the one that broke as failed."""
+    monkeypatch.setattr(meaning, "_BATCH", 2)
+    store = InMemoryProvider()
+    await store.save(notes("pets", "cat"), ALICE, AGENT)
+    for number in range(4):
+        await store.save(note(f"pet-{number}", f"cat {number}"), ALICE, AGENT)
+
+    class Tiring(TopicEmbedder):
+        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            if len(self.calls) == 2:
+                raise EmbeddingError("out of quota")
+            return await super().embed(texts)
+
+    memory = memory_of(store, embedder=Tiring(), listeners=[told.append])
+    result = await memory.recall("cat")
+
+    assert [(each.count, each.error_type) for each in of(told, OP.EMBED)] == [
+        (1, None),
+        (2, None),
+        (0, "EmbeddingError"),
+    ]
+    (recalled,) = of(told, OP.RECALL)
+    assert (recalled.embedding_calls, result.embedding_calls) == (3, 3)
+
+
+@pytest.mark.parametrize("vectors", [[], [[float("nan")] * 6]], ids=["none", "not a number"])
+async def test_vectors_that_are_none_are_a_failure(
+    store: InMemoryProvider, told: list[MemoryEvent], vectors: list[list[float]]
+) -> None:
+    """An answer that cannot be used is no completed request."""
+
+    class Wrong(TopicEmbedder):
+        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            await super().embed(texts)
+            return vectors
+
+    await memory_of(store, embedder=Wrong(), listeners=[told.append]).recall("cat")
+
+    assert [each.error_type for each in of(told, OP.EMBED)] == ["EmbeddingError"]
+    assert [each.error_type for each in of(told, OP.RECALL)] == [None]
+
+
+async def test_a_recall_that_falls_back_is_one_completed_event(
+    store: InMemoryProvider, told: list[MemoryEvent]
+) -> None:
+    """Neither an embedder nor a chat model that fails makes it a failed one, nor a second one."""
+    embedder = TopicEmbedder()
+    embedder.failure = EmbeddingError(SECRET)
+    model = ScriptedChatModel(ChatModelError(SECRET))
+    memory = memory_of(store, embedder=embedder, chat_model=model, listeners=[told.append])
+
+    result = await memory.recall("Miso the cat", depth="deep")
+
+    assert len(result.failures) == 2
+    (recalled,) = of(told, OP.RECALL)
+    assert (recalled.count, recalled.error_type, recalled.embedding_calls) == (1, None, 1)
+    assert [each.error_type for each in of(told, OP.EMBED)] == ["EmbeddingError"]
+    assert SECRET not in repr(told)
+
+
+async def test_a_recall_that_fails_is_one_failed_event(
+    store: InMemoryProvider, told: list[MemoryEvent]
+) -> None:
+    """By the store, by what is not installed, by a depth that takes a model."""
+
+    class Failing(InMemoryProvider):
+        async def version(self, *_: Any) -> str:
+            raise StorageError("the disk refused")
+
+    embedder = TopicEmbedder()
+    embedder.failure = MissingExtraError("pip install")
+
+    with pytest.raises(StorageError):
+        await memory_of(Failing(), listeners=[told.append]).recall("cat")
+    with pytest.raises(MissingExtraError):
+        await memory_of(store, embedder=embedder, listeners=[told.append]).recall("cat")
+    with pytest.raises(ValueError, match="takes a model"):
+        await memory_of(store, listeners=[told.append]).recall("cat", depth="deep")
+
+    assert [each.error_type for each in of(told, OP.RECALL)] == [
+        "StorageError",
+        "MissingExtraError",
+        "ValueError",
+    ]
+    assert [each.error_type for each in of(told, OP.EMBED)] == ["MissingExtraError"]
+
+
+async def test_a_recall_that_is_cancelled_is_one_failed_event(
+    store: InMemoryProvider, told: list[MemoryEvent]
+) -> None:
+    """And so is the request that it was waiting for; asynchronous listeners hear of both."""
+
+    async def listen(event: MemoryEvent) -> None:
+        await anyio.lowlevel.checkpoint()
+        told.append(event)
+
+    class Waiting(TopicEmbedder):
+        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            scope.cancel()
+            await anyio.sleep_forever()
+            return []
+
+    memory = memory_of(store, embedder=Waiting(), listeners=[listen])
+    with anyio.CancelScope() as scope:
+        await memory.recall("cat")
+
+    assert scope.cancelled_caught
+    ended = [(each.operation, each.is_failed) for each in of(told, OP.EMBED, OP.RECALL)]
+    assert ended == [(OP.EMBED, True), (OP.RECALL, True)]
+
+
+async def test_the_question_is_told_only_to_those_who_ask(store: InMemoryProvider) -> None:
+    """An event of an embedder never has the texts that it was given."""
+    loud: list[MemoryEvent] = []
+    memory = memory_of(
+        store, embedder=TopicEmbedder(), listeners=[loud.append], include_values=True
+    )
+
+    await memory.recall(f"cat {SECRET}")
+
+    (recalled,) = of(loud, OP.RECALL)
+    assert recalled.text == f"cat {SECRET}"
+    assert [each.text for each in of(loud, OP.EMBED)] == [None, None]

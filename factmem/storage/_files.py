@@ -3,7 +3,8 @@
 Names are relative to the store's folder and are factmem's own: `factmem.json`, `lock`,
 `journals/...`, `indexes/...`. No descriptor outlives the call that opened it, and nothing is
 buffered, so a fork finds nothing half-done. Errors of the operating system pass as they are; the
-callers name them.
+callers name them. Only ordinary files are opened: a pipe would be waited for, a link would lead out
+of the store.
 """
 
 import contextlib
@@ -14,11 +15,14 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from factmem.storage import _lock
+from factmem.storage._ordinary import SAFELY, opened
 
 __all__ = ["Files", "LocalFiles"]
 
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
-_WRITE = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_READ = os.O_RDONLY
+_WRITE = os.O_RDWR | os.O_APPEND
+_NEW = _WRITE | os.O_CREAT | os.O_EXCL
+_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 """macOS: fsync alone leaves the data in the drive's cache."""
 
@@ -43,7 +47,11 @@ class Files(Protocol):
         ...
 
     def open(self, name: str, *, write: bool = False) -> int:
-        """Open a file that exists, for reading, or also for appending."""
+        """Open a file that exists, for reading, or also for appending.
+
+        Raises:
+            CorruptJournalError: What has that name is no ordinary file.
+        """
         ...
 
     def create(self, name: str) -> int:
@@ -98,11 +106,11 @@ class Files(Protocol):
         ...
 
     def content(self, name: str) -> bytes | None:
-        """Return the whole of a small file; None where there is none."""
+        """Return the whole of a small file; None where there is none. Raises as `open` does."""
         ...
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a file; quick enough for an event loop."""
+        """Whether there is anything of that name; quick enough for an event loop."""
         ...
 
     def is_unchanged(self, name: str, header: bytes, size: int) -> bool:
@@ -144,18 +152,18 @@ class LocalFiles:
         return _lock.held(self.path("lock"), timeout)
 
     def open(self, name: str, *, write: bool = False) -> int:
-        return os.open(self.path(name), _WRITE if write else _READ)
+        return opened(self.path(name), _WRITE if write else _READ)
 
     def create(self, name: str) -> int:
         path = self.path(name)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         try:
-            return os.open(path, _WRITE | os.O_CREAT | os.O_EXCL, 0o600)
+            return opened(path, _NEW)
         except FileNotFoundError:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(os.path.dirname(path), 0o700)
-            return os.open(path, _WRITE | os.O_CREAT | os.O_EXCL, 0o600)
+            return opened(path, _NEW)
 
     def close(self, fd: int) -> None:
         os.close(fd)
@@ -172,7 +180,7 @@ class LocalFiles:
             rest = rest[os.write(fd, rest) :]
 
     def destroy(self, name: str, count: int) -> None:
-        fd = os.open(self.path(name), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = opened(self.path(name), os.O_WRONLY)
         try:
             os.pwrite(fd, bytes(count), 0)
             self.sync(fd)
@@ -198,7 +206,7 @@ class LocalFiles:
 
     @staticmethod
     def _sync_path(path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, _FOLDER)
         try:
             os.fsync(fd)
         finally:
@@ -219,7 +227,7 @@ class LocalFiles:
 
     def content(self, name: str) -> bytes | None:
         try:
-            fd = os.open(self.path(name), _READ)
+            fd = opened(self.path(name), _READ)
         except FileNotFoundError:
             return None
         except NotADirectoryError:
@@ -231,14 +239,14 @@ class LocalFiles:
 
     def exists(self, name: str) -> bool:
         try:
-            os.stat(self.path(name))
+            os.lstat(self.path(name))
         except FileNotFoundError:
             return False
         return True
 
     def is_unchanged(self, name: str, header: bytes, size: int) -> bool:
         try:
-            fd = os.open(self.path(name), _READ)
+            fd = os.open(self.path(name), _READ | SAFELY)
         except OSError:
             return False
         try:

@@ -5,6 +5,7 @@ and never synced: a power cut may leave an older one, zeros or nothing, all of w
 none. Only its removal is durable, since it may hold what the journal no longer does.
 """
 
+from factmem.errors import CorruptJournalError
 from factmem.storage._codec import Codec
 from factmem.storage._files import Files
 from factmem.storage._journal import CHUNK
@@ -24,12 +25,10 @@ class IndexFiles:
     def read(self, codec: Codec, journal: str) -> bytes | None:
         """Return the index of a journal; None if there is none that verifies."""
         name = _name(codec, journal)
-        sealed = self._files.content(f"{_FOLDER}/{name}")
-        if sealed is None:
-            return None
         try:
-            return codec.open_index(name, sealed)
-        except ValueError:
+            sealed = self._files.content(f"{_FOLDER}/{name}")
+            return None if sealed is None else codec.open_index(name, sealed)
+        except (ValueError, CorruptJournalError):  # damaged, or no file: it is made again
             return None
 
     def write(self, codec: Codec, journal: str, data: bytes) -> None:
@@ -55,7 +54,11 @@ class IndexFiles:
     def _removed(self, codec: Codec, path: str) -> int:
         if not self._files.exists(path):
             return 0
-        fd = self._files.open(path)
+        try:
+            fd = self._files.open(path)
+        except CorruptJournalError:  # something else has its name, and holds nothing of ours
+            self._files.remove(path)
+            return 0
         try:
             size = self._files.size(fd)
         finally:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from factmem.errors import StoreBusyError
+from factmem.storage._ordinary import opened
 
 __all__ = ["held", "network_file_system"]
 
@@ -26,6 +27,7 @@ def held(path: str, timeout: float) -> Generator[None]:
 
     Raises:
         StoreBusyError: Somebody else held it for `timeout` seconds.
+        CorruptJournalError: It is no ordinary file.
     """
     fd = _locked(path, timeout)
     try:
@@ -136,7 +138,7 @@ _idle: "list[SimpleQueue[_Wait]]" = []
 
 def _open(path: str) -> int:
     with _registry:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = opened(path, os.O_RDWR | os.O_CREAT)
         _descriptors.add(fd)
     return fd
 

@@ -18,6 +18,7 @@ from factmem.models import (
 )
 from factmem.provider import (
     AgentMemoryProvider,
+    Amendment,
     ErasureReceipt,
     FactStore,
     HistoryEntry,
@@ -208,6 +209,13 @@ class ObservedStore(ObservedProvider):
         place = Place(scope, subject)
         async with self._events.operation(MemoryOperation.SAVE, [place]) as seen:
             seen.count = await self._store.replay(entries, subject, scope)
+            return seen.count
+
+    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
+        """See `FactStore.amend`."""
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.SAVE, [place]) as seen:
+            seen.count = await self._store.amend(change, subject, scope)
             return seen.count
 
     async def aclose(self) -> None:

@@ -26,6 +26,7 @@ from factmem.models import (
 
 __all__ = [
     "AgentMemoryProvider",
+    "Amendment",
     "ErasureReceipt",
     "FactStore",
     "HistoryAction",
@@ -39,6 +40,10 @@ L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 
 TimeProvider: TypeAlias = Callable[[], datetime]
 """Tells the time, as an aware datetime: what a store records entries by and judges expiry by."""
+
+
+Amendment: TypeAlias = Callable[[Sequence[Entry], str], Iterable[Entry]]
+"""Makes new entries of a ledger's entries and the time at which they will be recorded."""
 
 
 class HistoryAction(StrEnum):
@@ -264,7 +269,27 @@ class FactStore(AgentMemoryProvider, Protocol):
         """Append entries recorded elsewhere, with their own times, and return how many were new.
 
         An entry is new unless all of its facts, by id, are in the place already; so the same
-        bundle can be imported twice. All or none of them are kept.
+        bundle can be imported twice. On an error none of them is kept; after a crash the first ones
+        may be, and the same call adds the rest.
+        """
+        ...
+
+    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
+        """Append what `change` makes of the ledger of a place, and return how many entries that is.
+
+        Nobody else writes to the place in between: what `change` sees is what its entries follow.
+        It is for changes that depend on what is current, such as one value taking the place of
+        another. Each entry is kept whole or not at all.
+
+        Args:
+            change: Takes the entries, oldest first, and the time at which its own are recorded, as
+                a stamp. It may run in a worker thread, with the store held: it must be quick, and
+                call nothing of the store. What it raises is raised, and nothing is kept.
+            subject: Whom or what the place is about.
+            scope: Where its facts are visible.
+
+        Raises:
+            ValueError: An entry that it gave is none that a store could have recorded.
         """
         ...
 

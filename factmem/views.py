@@ -21,6 +21,7 @@ from factmem.models import (
 )
 from factmem.provider import (
     AgentMemoryProvider,
+    Amendment,
     ErasureReceipt,
     FactStore,
     HistoryEntry,
@@ -209,6 +210,10 @@ class ViewedStore(ViewedProvider):
     ) -> int:
         """See `FactStore.replay`; raises `MemoryAccessError` as `save` does."""
         return await self._writing(subject, scope).replay(entries, subject, scope)
+
+    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
+        """See `FactStore.amend`; raises `MemoryAccessError` as `save` does."""
+        return await self._writing(subject, scope).amend(change, subject, scope)
 
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
         """See `IndexedStore.version`; None where the store behind cannot tell."""

@@ -301,6 +301,17 @@ class RepeatsReplays(InMemoryProvider):
         return len(entries)
 
 
+class AmendsWhatItRead(InMemoryProvider):
+    """Reads the ledger, waits, and appends what was made of it."""
+
+    async def amend(self, change: Any, subject: Any, scope: Any) -> int:
+        known = await self.entries(subject, scope)
+        shelf = self._shelves.get(await self._enter(subject, scope), _Shelf())
+        new = list(change(known, self._now(shelf)))
+        await anyio.lowlevel.checkpoint()
+        return await super().amend(lambda entries, now: new, subject, scope)
+
+
 class AnswersWhenClosed(InMemoryProvider):
     """Goes on as if nothing had happened."""
 
@@ -352,6 +363,7 @@ WRONG: dict[type[InMemoryProvider], set[str]] = {
     TrimsTexts: {"test_any_text_survives"},
     SharesItsObjects: {"test_what_is_loaded_is_not_what_is_stored"},
     RepeatsReplays: {"test_a_replay_can_be_repeated", "test_nonsense_is_refused"},
+    AmendsWhatItRead: {"test_amendments_at_once_all_see_each_other"},
     AnswersWhenClosed: {"test_a_closed_store_refuses"},
 }
 """Each wrong store, and tests that it fails."""

@@ -10,12 +10,12 @@ from factmem.errors import CorruptJournalError, FactmemError, TamperedError
 from factmem.history import compacted, purged
 from factmem.ledger import Condition, Ledger
 from factmem.models import Identity, MemoryScope, MemorySubject
-from factmem.provider import ErasureReceipt, PlaceInfo
+from factmem.provider import Amendment, ErasureReceipt, PlaceInfo
 from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import Pending
 from factmem.providers._place_info import in_order, place_info
 from factmem.providers._place_view import PlaceView, PlaceViews
-from factmem.providers._replay import unknown_entries
+from factmem.providers._replay import amended, unknown_entries
 from factmem.storage.base import (
     Appended,
     IndexedJournals,
@@ -154,11 +154,21 @@ class LocalPlaces:
 
     def replay(self, identity: Identity, entries: Sequence[Entry]) -> int:
         """Append the entries that the place does not have, with their own times."""
-        if not entries:
-            return 0
+        return self._add(identity, lambda known: unknown_entries(known, entries)) if entries else 0
+
+    def amend(self, identity: Identity, change: Amendment) -> int:
+        """Append what `change` makes of a place's ledger."""
+
+        def add(known: Sequence[Entry]) -> list[Entry]:
+            recorded_at = max((entry["at"] for entry in known), default="")
+            return amended(known, self._clock.now(recorded_at), change)
+
+        return self._add(identity, add)
+
+    def _add(self, identity: Identity, add: Callable[[Sequence[Entry]], list[Entry]]) -> int:
+        """Append what `add` makes of a place's entries, while nobody else writes."""
         with self._journals.exclusive() as writer:
-            known = [decoded(record.data) for record in _records(identity, writer)]
-            new = unknown_entries(known, entries)
+            new = add([decoded(record.data) for record in _records(identity, writer)])
             if not new:
                 return 0
             records = [_line(entry) for entry in new]

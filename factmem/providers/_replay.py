@@ -1,4 +1,4 @@
-"""What of a ledger that was recorded elsewhere is new in a place."""
+"""Entries that a store did not make itself: checked, and what of them is new in a place."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,10 +8,21 @@ from factmem._entry_check import check_entry
 from factmem.entries import Entry, ForgottenItem, StoredFact, decoded, encoded_entry, stamped
 from factmem.errors import FactmemError
 from factmem.ledger import Ledger
+from factmem.provider import Amendment
 
-__all__ = ["unknown_entries"]
+__all__ = ["amended", "unknown_entries"]
 
 _Mark: TypeAlias = tuple[object, ...]
+
+
+def amended(known: Sequence[Entry], now: str, change: Amendment) -> list[Entry]:
+    """Return the entries that `change` makes of a ledger, recorded at `now`.
+
+    Raises:
+        ValueError: One of them is none that a store could have recorded.
+    """
+    given: list[Entry] = [{**entry, "at": now} for entry in change(known, now)]
+    return [_checked_entry(entry, number) for number, entry in enumerate(given)]
 
 
 def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[Entry]:
@@ -91,5 +102,5 @@ def _checked_entry(entry: Entry, number: int) -> Entry:
         if encoded_entry(copy) != encoded_entry(entry) or copy.get("facts") != entry.get("facts"):
             raise ValueError("its values are no plain JSON")
     except (ValueError, TypeError, FactmemError) as exc:
-        raise ValueError(f"Entry {number} cannot be replayed: {exc}") from None
+        raise ValueError(f"Entry {number} cannot be recorded: {exc}") from None
     return copy

@@ -22,12 +22,12 @@ from factmem.models import (
     SingleFact,
     identity_of,
 )
-from factmem.provider import ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
+from factmem.provider import Amendment, ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
 from factmem.providers._arguments import checked_concept, condition_of, stamp_of, stored_facts
 from factmem.providers._clock import StoreClock, system_clock
 from factmem.providers._description import described, phrase_of
 from factmem.providers._place_info import in_order, place_info
-from factmem.providers._replay import unknown_entries
+from factmem.providers._replay import amended, unknown_entries
 
 __all__ = ["InMemoryProvider"]
 
@@ -230,6 +230,18 @@ class InMemoryProvider:
         with self._open():
             shelf = self._shelves.get(identity, _Shelf())
             new = unknown_entries(shelf.entries(), entries)
+            for entry in new:
+                shelf.append(_line(entry))
+            if new:
+                self._shelves[identity] = shelf
+            return len(new)
+
+    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
+        """See `FactStore.amend`. `change` runs on the event loop."""
+        identity = await self._enter(subject, scope)
+        with self._open():
+            shelf = self._shelves.get(identity, _Shelf())
+            new = amended(list(shelf.entries()), self._now(shelf), change)
             for entry in new:
                 shelf.append(_line(entry))
             if new:

@@ -24,7 +24,7 @@ from factmem.models import (
     SingleFact,
     identity_of,
 )
-from factmem.provider import ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
+from factmem.provider import Amendment, ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
 from factmem.providers._arguments import checked_concept, condition_of, stamp_of, stored_facts
 from factmem.providers._clock import StoreClock, system_clock
 from factmem.providers._description import described, phrase_of
@@ -232,6 +232,11 @@ class LocalFileMemoryProvider:
         """See `FactStore.replay`."""
         identity = self._enter(subject, scope)
         return await self._work(lambda: self._places.replay(identity, entries))
+
+    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
+        """See `FactStore.amend`. `change` runs in a worker thread, with the store's lock held."""
+        identity = self._enter(subject, scope)
+        return await self._work(lambda: self._places.amend(identity, change))
 
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
         """See `IndexedStore.version`. Warm, it takes no thread."""

@@ -18,11 +18,11 @@ from factmem.models import (
     Place,
     SingleFact,
 )
-from factmem.provider import ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
+from factmem.provider import Amendment, ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
 from factmem.providers._arguments import checked_concept, condition_of, stamp_of, stored_facts
 from factmem.providers._clock import StoreClock, system_clock
 from factmem.providers._description import phrase_of
-from factmem.providers._replay import unknown_entries
+from factmem.providers._replay import amended, unknown_entries
 
 __all__ = ["NoMemory"]
 
@@ -153,6 +153,12 @@ class NoMemory:
         """Check the entries and let them go: none of them is kept, so none is new."""
         unknown_entries([], entries)
         await self._enter("replay", subject, scope)
+        return 0
+
+    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
+        """Check what `change` makes of nothing and let it go."""
+        amended([], self._clock.now(), change)
+        await self._enter("amend", subject, scope)
         return 0
 
     async def aclose(self) -> None:

@@ -120,6 +120,8 @@ class Places:
             await provider.entries(PERSON, AGENT)
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
             await provider.replay([], PERSON, AGENT)
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.amend(lambda entries, now: [], PERSON, AGENT)
 
         assert [info.count for info in await provider.places()] == [1]
 
@@ -137,6 +139,7 @@ CALLS: dict[str, Callable[[FactStore], Awaitable[object]]] = {
     "places": lambda store: store.places(),
     "entries": lambda store: store.entries(USER, AGENT),
     "replay": lambda store: store.replay([], USER, AGENT),
+    "amend": lambda store: store.amend(lambda entries, now: [], USER, AGENT),
     "async with": lambda store: store.__aenter__(),
 }
 """Every method of a store."""

@@ -152,7 +152,7 @@ class Replay:
         """All of it: a place that holds what cannot be read would be lost."""
         entries: Any = [_entry(_saved("dark")), NONSENSE[kind]]
 
-        with pytest.raises(ValueError, match="Entry 1 cannot be replayed") as caught:
+        with pytest.raises(ValueError, match="Entry 1 cannot be recorded") as caught:
             await provider.replay(entries, USER, AGENT)
 
         assert "1234" not in str(caught.value)

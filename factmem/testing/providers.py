@@ -8,6 +8,7 @@ set `anyio_mode = "auto"` in pytest's configuration or mark the class with `pyte
 import pytest
 
 from factmem.provider import AgentMemoryProvider, FactStore, TimeProvider
+from factmem.testing._amending import Amending
 from factmem.testing._batches import Batches
 from factmem.testing._concurrency import Concurrency
 from factmem.testing._current import CurrentFacts, FactsByDescription
@@ -50,6 +51,7 @@ class FactStoreContract(
     History,
     Places,
     Replay,
+    Amending,
     Closing,
 ):
     """What every `FactStore` owes its callers, the contract of a provider included.

@@ -85,7 +85,7 @@ async def test_what_no_store_takes_is_refused(store: NoMemory) -> None:
         await store.forget(USER, AGENT)
     with pytest.raises(ValueError, match="not negative"):
         await store.forget(USER, AGENT, older_than=-timedelta(1))
-    with pytest.raises(ValueError, match="Entry 0 cannot be replayed"):
+    with pytest.raises(ValueError, match="Entry 0 cannot be recorded"):
         await store.replay(nonsense, USER, AGENT)
 
 

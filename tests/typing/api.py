@@ -20,6 +20,7 @@ from factmem.models import (
 )
 from factmem.provider import (
     AgentMemoryProvider,
+    Amendment,
     ErasureReceipt,
     FactStore,
     HistoryEntry,
@@ -215,6 +216,9 @@ class OwnStore(OwnProvider):
     async def replay(
         self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
     ) -> int:
+        return 0
+
+    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         return 0
 
     async def aclose(self) -> None: ...

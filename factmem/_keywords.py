@@ -7,7 +7,7 @@ from typing import Any
 from factmem.models import Concept
 from factmem.names import checked_name
 
-__all__ = ["Keywords", "tidy_keyword"]
+__all__ = ["Keywords", "alike", "tidy_keyword"]
 
 MAX_KEYWORD = 64
 """The longest keyword, in characters, that a model may make up."""
@@ -63,15 +63,16 @@ class Keywords:
     def add(self, keyword: str) -> None:
         """Know a keyword from now on."""
         self._exact.add(keyword)
-        self._alike.setdefault(_alike(keyword), keyword)
+        self._alike.setdefault(alike(keyword), keyword)
 
     def known(self, text: str) -> str | None:
         """Return the known keyword that is meant, or None for a new one."""
         exact = unicodedata.normalize("NFC", text.strip())
-        return exact if exact in self._exact else self._alike.get(_alike(text))
+        return exact if exact in self._exact else self._alike.get(alike(text))
 
 
-def _alike(keyword: str) -> str:
+def alike(keyword: str) -> str:
+    """Return what is the same for keywords that look alike."""
     plain = unicodedata.normalize("NFKC", keyword).casefold()
     kept = "".join(c for c in plain if unicodedata.category(c)[0] in "LMN" or c in _PART_MARKS)
     return kept or plain

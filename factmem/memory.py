@@ -190,10 +190,11 @@ class AgentMemory(RemembersText, RecallsFacts):
     def tools(self, prefix: str = "memory_", *, writable: bool = True) -> list[MemoryTool]:
         """Return tools by which a model uses this memory; for `Agent(tools=...)` and others.
 
-        They are `recall`, `list_concepts`, `remember` (one call to the chat model; not offered
+        They are `recall`, which finds what the method of that name finds, by words and with an
+        embedder by meaning, `list_concepts`, `remember` (one call to the chat model; not offered
         without one) and `forget`, bound to the places that the memory concerns by default: no
-        argument of a model names a place. Answers are JSON with exact counts, and at most 8,000
-        characters long.
+        argument of a model names a place. All wait for texts that `remember` has queued. Answers
+        are JSON with exact counts, and at most 8,000 characters long.
 
         Args:
             prefix: What their names begin with.
@@ -208,10 +209,10 @@ class AgentMemory(RemembersText, RecallsFacts):
         places = self._reach.places()
         bound = self.view(places=places)
         return memory_tools(
-            places,
-            bound._reader,
+            bound.recall,
             bound.contents,
             None if self._chat_model is None else bound.remember,
+            bound._caught_up,
             prefix=prefix,
             writable=writable and not self.boundary.is_read_only,
         )

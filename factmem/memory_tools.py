@@ -1,22 +1,29 @@
 """Tools by which a model looks into a memory, and changes it where it may."""
 
+import sys
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from typing import Annotated, Any, TypeAlias
+from unicodedata import normalize
 
-from pydantic import BaseModel, BeforeValidator, Field, JsonValue, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    ValidationError,
+)
 from pydantic_core import from_json, to_json
 
-from factmem.contents import ConceptInfo, MemoryContents, concepts_of
+from factmem._keywords import alike
+from factmem._meant_values import meant_values
+from factmem.contents import ConceptInfo, MemoryContents
 from factmem.detection import DetectionReport
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm.base import ToolDefinition
-from factmem.loading import FactReader
-from factmem.models import AnyFact, Concept, Place
-from factmem.recall.fields import FIELD_WEIGHTS, fact_fields
-from factmem.recall.lexical import LexicalIndex
-from factmem.resolution import PlacedFact
-from factmem.transcript import folded
+from factmem.models import AnyFact, Concept
+from factmem.recall.documents import plain_values
+from factmem.recall.match import RecallResult
 
 __all__ = ["MAX_ANSWER", "MAX_FACTS", "MemoryTool", "memory_tools"]
 
@@ -28,14 +35,52 @@ MAX_FACTS = 20
 
 _MAX_TEXT = 300
 _MAX_VALUES = 20
+_ALL = sys.maxsize
+_NO_CONCEPT = "There is no such concept."
+_SEVERAL_CONCEPTS = "Several concepts look like this: write the keyword exactly as it is listed."
+_BY_WORDS = "Only words were compared this time, not meanings: other words may find more."
+
 Rows: TypeAlias = list[dict[str, JsonValue]]
 
 
 def _listed(given: object) -> object:
-    """Take one text for a list of it, and nothing for an empty list."""
+    """Take one value for a list of it, and nothing for an empty list."""
     if given is None or given == "":
         return []
     return given if isinstance(given, list) else [given]
+
+
+def _names(given: object) -> object:
+    """Take one text for a list of it, also where the text is such a list in JSON."""
+    if isinstance(given, str) and isinstance(read := _parsed(given), list):
+        given = read
+    listed = _listed(given)
+    return [_one(each) for each in listed] if isinstance(listed, list) else listed
+
+
+def _one(given: object) -> object:
+    """Take a number for a text, and a list of one for that one."""
+    if isinstance(given, list) and len(given) == 1:
+        (given,) = given
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    return str(given) if is_number else given
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty")
+    return text
+
+
+def _parsed(text: str) -> object:
+    """Return what a text holds as JSON, or the text where it is none."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return text
+
+
+_Text = Annotated[str, BeforeValidator(_one)]
 
 
 def _number(given: object) -> object:
@@ -43,21 +88,23 @@ def _number(given: object) -> object:
 
 
 class _Recall(BaseModel):
-    query: str = Field(description="What to look for, in a few words.")
+    query: Annotated[_Text, AfterValidator(_said)] = Field(
+        description="What to look for, in a few words."
+    )
     limit: Annotated[float, BeforeValidator(_number)] = Field(
         5, allow_inf_nan=False, description="How many at most."
     )
-    concepts: Annotated[list[str], BeforeValidator(_listed)] = Field(
+    concepts: Annotated[list[str], BeforeValidator(_names)] = Field(
         default_factory=list, description="Only these concepts, by keyword."
     )
 
 
 class _Remember(BaseModel):
-    text: str = Field(description="What is to be remembered, as whole sentences.")
+    text: _Text = Field(description="What is to be remembered, as whole sentences.")
 
 
 class _Forget(BaseModel):
-    concept: str = Field(description="The concept's keyword.")
+    concept: _Text = Field(description="The concept's keyword.")
     values: Annotated[list[JsonValue], BeforeValidator(_listed)] = Field(
         default_factory=list, description="Only these values; all of the concept by default."
     )
@@ -108,8 +155,9 @@ class MemoryTool:
     async def call(self, arguments: str, context: object = None) -> str:
         """Run it and return what the model is to read: JSON, or a line that begins with `Error:`.
 
-        Arguments are read with goodwill: a text where a list is wanted, a number as a text, and a
-        bare text for the first argument will do; what the tool does not have is passed over.
+        Arguments are read with goodwill: a text where a list is wanted, a number as a text and the
+        other way round, JSON within a text, and a bare text for the first argument will do; what
+        the tool does not have is passed over.
 
         Args:
             arguments: What the model wrote: meant to be a JSON object.
@@ -118,15 +166,8 @@ class MemoryTool:
         Raises:
             StorageError: A place could not be read or written.
         """
-        first = next(iter(self._arguments.model_fields), "")
         try:
-            given = from_json(arguments.strip() or "{}")
-        except ValueError:
-            given = arguments
-        if isinstance(given, str) and first:
-            given = {first: given}
-        try:
-            read = self._arguments.model_validate(given)
+            read = self._arguments.model_validate(self._given(arguments))
         except ValidationError:
             needed = ", ".join(self._arguments.model_fields)
             return f"Error: nothing was done. The arguments must be a JSON object with: {needed}"
@@ -135,12 +176,22 @@ class MemoryTool:
         except (ChatModelError, ExtractionError):
             return "Error: nothing was remembered, as the model that finds facts failed. Go on."
 
+    def _given(self, arguments: str) -> object:
+        """Return the arguments as an object, as far as they can be meant as one."""
+        first = next(iter(self._arguments.model_fields), None)
+        if first is None:
+            return {}
+        given = _parsed(arguments.strip() or "{}")
+        if isinstance(given, str) and isinstance(read := _parsed(given), dict):
+            given = read
+        return {first: given} if isinstance(given, str) else given
+
 
 def memory_tools(
-    places: Sequence[Place],
-    reader: FactReader,
+    recall: Callable[..., Awaitable[RecallResult]],
     contents: MemoryContents,
     remember: Callable[[str], Awaitable[DetectionReport]] | None,
+    caught_up: Callable[[], Awaitable[None]],
     *,
     prefix: str,
     writable: bool,
@@ -148,14 +199,14 @@ def memory_tools(
     """Return the tools of some places; see `AgentMemory.tools`.
 
     Args:
-        places: What can be seen.
-        reader: Reads them.
+        recall: Finds facts in these places; see `AgentMemory.recall`.
         contents: What is held by them, and nothing else.
         remember: Finds facts in a text and saves them there; None offers no such tool.
+        caught_up: Waits until what is being written there in the background is written.
         prefix: What the names begin with.
         writable: Whether to offer what changes something.
     """
-    made = _Tools(places, reader, contents, remember)
+    made = _Tools(recall, contents, remember, caught_up)
     tools = [
         MemoryTool(
             f"{prefix}recall",
@@ -182,26 +233,27 @@ def memory_tools(
 class _Tools:
     def __init__(
         self,
-        places: Sequence[Place],
-        reader: FactReader,
+        recall: Callable[..., Awaitable[RecallResult]],
         contents: MemoryContents,
         remember: Callable[[str], Awaitable[DetectionReport]] | None,
+        caught_up: Callable[[], Awaitable[None]],
     ) -> None:
-        self._places = places
-        self._reader = reader
+        self._recall = recall
         self._contents = contents
         self._remember = remember
+        self._caught_up = caught_up
 
     async def recall(self, asked: _Recall) -> str:
-        found = (await self._reader.everything(self._places)).placed
-        wanted = set(map(folded, asked.concepts))
-        index: LexicalIndex[int] = LexicalIndex(weights=FIELD_WEIGHTS)
-        for number, placed in enumerate(found):
-            if not wanted or folded(placed.fact.concept.keyword) in wanted:
-                index.add(number, _fields(placed))
-        hits = index.search(asked.query)
-        shown = hits[: int(min(max(asked.limit, 1), MAX_FACTS))]
-        return _answer("facts", len(hits), [_row(found[hit.id]) for hit in shown])
+        keywords: list[str] | None = None
+        if asked.concepts:
+            known = await self._concepts()
+            keywords = [each.keyword for name in asked.concepts for each in _alike(name, known)]
+            if not keywords:
+                return _answer("facts", 0, [], _NO_CONCEPT)
+        found = await self._recall(asked.query, limit=_ALL, concepts=keywords)
+        shown = found[: int(min(max(asked.limit, 1), MAX_FACTS))]
+        rows = [_row(match.fact, match.place.subject.name) for match in shown]
+        return _answer("facts", len(found), rows, _BY_WORDS if found.failures else None)
 
     async def list_concepts(self, _: _ListConcepts) -> str:
         found = await self._concepts()
@@ -223,71 +275,47 @@ class _Tools:
         return to_json(counts).decode()
 
     async def forget(self, asked: _Forget) -> str:
-        concept = _concept(asked.concept, await self._concepts())
-        if concept is None:
-            return to_json({"forgotten": 0, "note": "There is no such concept."}).decode()
+        known = await self._concepts()
+        meant = _alike(asked.concept, known)
+        if len(meant) != 1:
+            note = _SEVERAL_CONCEPTS if meant else _NO_CONCEPT
+            return to_json({"forgotten": 0, "note": note}).decode()
+        (each,) = meant
+        concept: Concept[JsonValue, Any] = Concept(
+            each.keyword, each.description, each.fact_type, value_type=JsonValue
+        )
         if not asked.values:
             return to_json({"forgotten": await self._contents.forget(concept=concept)}).decode()
-        wanted = {folded(_text(value)) for value in asked.values}
-        stored = {
-            _text(value): value
-            for placed in await self._found()
-            if placed.fact.concept.keyword == concept.keyword
-            for value in _plain(placed.fact)
-            if folded(_text(value)) in wanted
-        }
+        stored = [
+            value
+            for placed in await self._contents.records(_ALL)
+            if placed.fact.concept.keyword == each.keyword
+            for value in plain_values(placed.fact)
+        ]
         counts = [
-            await self._contents.forget(concept=concept, value=each) for each in stored.values()
+            await self._contents.forget(concept=concept, value=value)
+            for value in meant_values(asked.values, stored)
         ]
         return to_json({"forgotten": sum(counts)}).decode()
 
     async def _concepts(self) -> list[ConceptInfo]:
-        return concepts_of(sorted(await self._found(), key=_heard_at, reverse=True))
-
-    async def _found(self) -> list[PlacedFact]:
-        """Return all that is current, each value as it is in its place."""
-        placed, _ = await self._reader.found(self._places)
-        return placed
+        await self._caught_up()
+        return await self._contents.concepts()
 
 
-def _heard_at(placed: PlacedFact) -> datetime:
-    return placed.heard_at
+def _alike(named: str, known: Sequence[ConceptInfo]) -> list[ConceptInfo]:
+    """Return the concepts that a keyword means, which a model may write in other letters."""
+    written = normalize("NFC", named.strip())
+    exact = [each for each in known if each.keyword == written]
+    return exact or [each for each in known if alike(each.keyword) == alike(written)]
 
 
-def _concept(named: str, known: Sequence[ConceptInfo]) -> Concept[JsonValue, Any] | None:
-    """Return the stored concept of a keyword, which a model may write in other letters."""
-    alike = [each for each in known if folded(each.keyword) == folded(named)]
-    exact = [each for each in alike if each.keyword == named]
-    chosen = exact or alike
-    if len(chosen) != 1:
-        return None
-    (found,) = chosen
-    return Concept(found.keyword, found.description, found.fact_type, value_type=JsonValue)
-
-
-def _plain(fact: AnyFact) -> list[JsonValue]:
-    return [fact.concept.codec.dump(value, fact.concept.keyword) for value in fact.values]
-
-
-def _fields(placed: PlacedFact) -> dict[str, str]:
-    fact = placed.fact
-    return fact_fields(
-        keyword=fact.concept.keyword,
-        description=fact.concept.description,
-        values=_plain(fact),
-        moment=fact.timestamp,
-        entity=placed.place.subject.entity,
-        quote=fact.source.quote if fact.source else None,
-    )
-
-
-def _row(placed: PlacedFact) -> dict[str, JsonValue]:
-    fact, subject = placed.fact, placed.place.subject
-    values: list[JsonValue] = [_cut(_text(value)) for value in _plain(fact)]
+def _row(fact: AnyFact, subject: str) -> dict[str, JsonValue]:
+    values: list[JsonValue] = [_cut(_text(value)) for value in plain_values(fact)]
     row: dict[str, JsonValue] = {
         "concept": fact.concept.keyword,
         "values": values[:_MAX_VALUES],
-        "about": subject.name,
+        "about": subject,
         "said": fact.timestamp.date().isoformat(),
     }
     return row | {"more_values": len(values) - _MAX_VALUES} if values[_MAX_VALUES:] else row
@@ -301,12 +329,13 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} [cut]"
 
 
-def _answer(name: str, count: int, rows: Rows) -> str:
+def _answer(name: str, count: int, rows: Rows, note: str | None = None) -> str:
     """Return as many rows as there is room for, with the exact number of all that were found."""
-    room, shown = MAX_ANSWER - 100, Rows()
+    room, shown = MAX_ANSWER - 200, Rows()
     for row in rows:
         room -= len(to_json(row).decode()) + 1
         if room < 0:
             break
         shown.append(row)
-    return to_json({"found": count, "shown": len(shown), name: shown}).decode()
+    told: dict[str, object] = {"found": count, "shown": len(shown), name: shown}
+    return to_json(told if note is None else told | {"note": note}).decode()

@@ -11,7 +11,7 @@ from typing import Any
 from factmem.models import AnyFact
 from factmem.recall.fields import fact_fields, value_words
 
-__all__ = ["LONGEST_TEXT", "meaning_of", "text_digest", "words_of"]
+__all__ = ["LONGEST_TEXT", "meaning_of", "plain_values", "text_digest", "words_of"]
 
 LONGEST_TEXT = 4_000
 """Characters of a fact that are embedded: every model takes so many, and means little by more."""
@@ -27,7 +27,7 @@ def words_of(fact: AnyFact, entity: str | None) -> dict[str, str]:
     return fact_fields(
         keyword=fact.concept.keyword,
         description=fact.concept.description,
-        values=_plain(fact),
+        values=plain_values(fact),
         moment=fact.timestamp,
         entity=entity,
         quote=None if fact.source is None else fact.source.quote,
@@ -43,7 +43,7 @@ def meaning_of(fact: AnyFact, entity: str | None) -> str:
     topic = concept.keyword.replace("-", " ").replace("_", " ")
     about = f" ({concept.description})" if concept.description else ""
     whom = f"{entity}: " if entity else ""
-    values = ", ".join(map(value_words, _plain(fact)))
+    values = ", ".join(map(value_words, plain_values(fact)))
     return f"{whom}{topic}{about}: {values}"[:LONGEST_TEXT]
 
 
@@ -52,7 +52,7 @@ def text_digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _plain(fact: AnyFact) -> list[Any]:
+def plain_values(fact: AnyFact) -> list[Any]:
     """Return the values of a fact as JSON has them."""
     concept = fact.concept
     if concept.codec.is_plain_text:

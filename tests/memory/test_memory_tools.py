@@ -3,16 +3,20 @@
 import json
 from typing import Any
 
+import anyio.lowlevel
 import pytest
 
 from factmem.agent import Agent
 from factmem.context import AgentTool
+from factmem.embedding.callable import CallableEmbedder
 from factmem.errors import ChatModelError, UnboundSubjectError
+from factmem.events import MemoryEvent, MemoryOperation
 from factmem.llm.base import ChatResponse, ToolCall
 from factmem.memory import AgentMemory
 from factmem.memory_tools import MAX_ANSWER, MAX_FACTS, MemoryTool
 from factmem.models import Concept, SingleFact
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall.settings import RecallSettings
 from factmem.testing.chat import ScriptedChatModel
 from tests.memory.providers import BareProvider
 from tests.memory.world import (
@@ -30,6 +34,10 @@ from tests.memory.world import (
 )
 
 BOB = USER.of("bob")
+EMBEDDER = CallableEmbedder(
+    lambda texts: [[float("theme" in text or "appearance" in text), 0.1] for text in texts],
+    model="test",
+)
 
 
 @pytest.fixture
@@ -56,6 +64,65 @@ async def test_recall_finds_by_words(store: InMemoryProvider) -> None:
     assert (found["found"], found["shown"]) == (1, 1)
     (row,) = found["facts"]
     assert (row["concept"], row["values"], row["about"]) == ("ide-theme", ["dark"], "user")
+
+
+async def test_a_model_finds_what_the_application_finds(store: InMemoryProvider) -> None:
+    """By the memory's own settings and embedder, and told as a recall of its places."""
+    told: list[MemoryEvent] = []
+    strict = memory_of(store, recall_settings=RecallSettings(min_score=1.0))
+    asked = "Which theme does she like?"
+    by_meaning = memory_of(store, embedder=EMBEDDER, listeners=[told.append])
+
+    assert (await call(memory_of(store), "recall", query=asked))["found"] == 1
+    assert (await call(strict, "recall", query=asked))["found"] == 0
+    assert (await call(by_meaning, "recall", query="appearance"))["found"] == len(
+        await by_meaning.recall("appearance", limit=100)
+    )
+    assert (await call(memory_of(store), "recall", query="appearance"))["found"] == 0
+
+    recalled = [event for event in told if event.operation is MemoryOperation.RECALL]
+    assert len(recalled) == 2
+    assert {place.subject for event in recalled for place in event.places} == {ALICE}
+
+
+async def test_a_search_by_words_alone_is_told_where_meanings_are_compared(
+    store: InMemoryProvider,
+) -> None:
+    """The model can try other words; what failed is not for it to read."""
+
+    def broken(_: list[str]) -> list[list[float]]:
+        raise RuntimeError("the internal words")
+
+    memory = memory_of(store, embedder=CallableEmbedder(broken, model="broken"))
+
+    told = await call(memory, "recall", query="theme")
+
+    assert (told["found"], "other words" in told["note"]) == (1, True)
+    assert "internal" not in json.dumps(told)
+    assert "note" not in await call(memory_of(store), "recall", query="theme")
+
+
+async def test_what_is_remembered_in_the_background_is_there(store: InMemoryProvider) -> None:
+    """Each of the tools waits for it: a model that was told of it may ask in the next breath."""
+
+    class Slow(ScriptedChatModel):
+        async def extract(self, messages: Any, output_type: Any) -> Any:
+            for _ in range(50):
+                await anyio.lowlevel.checkpoint()
+            return await super().extract(messages, output_type)
+
+    said = {"keyword": "pet", "description": "Pets", "value": "cat", "quote": "a cat"}
+    for name, arguments, wanted in (
+        ("recall", {"query": "cat"}, {"found": 1}),
+        ("list_concepts", {}, {"found": 3}),
+        ("forget", {"concept": "pet", "values": "cat"}, {"forgotten": 1}),
+    ):
+        model = Slow({"facts": [item(**said)]})
+        async with memory_of(store, model) as memory:
+            await memory.remember("I have a cat.", wait=False)
+            told = await call(memory, name, **arguments)
+        assert told.items() >= wanted.items()
+        await store.forget(ALICE, AGENT, concept=Concept("pet", ""))
 
 
 async def test_concepts_are_listed_with_counts(store: InMemoryProvider) -> None:
@@ -127,7 +194,8 @@ async def test_arguments_are_read_with_goodwill(store: InMemoryProvider, argumen
 
 
 @pytest.mark.parametrize(
-    "arguments", ["[1]", "{}", "7", "", '{"query": {}}', '{"query": "a", "limit": NaN}']
+    "arguments",
+    ["[1]", "{}", "7", "", '{"query": {}}', '{"query": " "}', '{"query": "a", "limit": NaN}'],
 )
 async def test_what_cannot_be_read_is_told(store: InMemoryProvider, arguments: str) -> None:
     """The run goes on, and the model hears what is wanted."""

@@ -1,0 +1,237 @@
+"""What a model means by the keywords and values that it writes to the tools of a memory."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem._meant_values import meant_values
+from factmem.memory import AgentMemory
+from factmem.models import Concept, FactType, MultipleFacts, SingleFact
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.values import canonical
+from tests.memory.test_memory_tools import call, tool
+from tests.memory.world import AGE, AGENT, ALICE, PRODUCT, memory_of, note
+
+ANYTHING: Concept[Any, MultipleFacts[Any]] = Concept(
+    "anything", "Whatever it is", FactType.MULTIPLE, value_type=Any
+)
+
+
+async def holding(*values: Any) -> InMemoryProvider:
+    store = InMemoryProvider()
+    await store.save(MultipleFacts(ANYTHING, values), ALICE, AGENT)
+    return store
+
+
+async def left(store: InMemoryProvider) -> list[Any]:
+    return [value for fact in await store.load(ANYTHING, ALICE, AGENT) for value in fact.values]
+
+
+@pytest.mark.parametrize(
+    ("values", "gone"),
+    [
+        ("ko", ["ko"]),
+        ("KO", ["ko"]),
+        (" ko ", ["ko"]),
+        ("\uff4b\uff4f", ["ko"]),
+        ('"ko"', ["ko"]),
+        (36, [36]),
+        ("36", [36]),
+        ("36.0", [36]),
+        (36.0, [36]),
+        (7, ["7"]),
+        ("7", ["7"]),
+        (7.0, ["7"]),
+        (True, [True]),
+        ("True", [True]),
+        ("cafe\u0301", ["café"]),
+        (["ko", "36"], ["ko", 36]),
+        ('["ko", 36, "none of them"]', ["ko", 36]),
+        ("[]", []),
+        ({"b": 2, "a": 1}, [{"a": 1, "b": 2}]),
+        ('{"b":2, "a":1}', [{"a": 1, "b": 2}]),
+        ([["x", "y"]], [["x", "y"]]),
+        ('["x","y"]', [["x", "y"]]),
+        ("*", []),
+        ("all", []),
+        ("k", []),
+        (["ko", "ko", "KO"], ["ko"]),
+        ([None], []),
+        (["[", "{", "NaN", "1e999"], []),
+    ],
+)
+async def test_values_are_what_a_model_means(values: Any, gone: list[Any]) -> None:
+    """Numbers as texts and texts as numbers, other letters, JSON in a text; nothing near them."""
+    everything: list[Any] = ["ko", 36, "7", True, "café", {"a": 1, "b": 2}, ["x", "y"], "other"]
+    store = await holding(*everything)
+
+    told = await call(memory_of(store), "forget", concept="anything", values=values)
+
+    assert told == {"forgotten": len(gone)}
+    kept = [value for value in everything if canonical(value) not in map(canonical, gone)]
+    assert list(map(canonical, await left(store))) == list(map(canonical, kept))
+
+
+async def test_a_value_that_is_written_exactly_is_no_other() -> None:
+    """Of those that look alike, only the one that was named; without it, all of them."""
+    everything: list[Any] = ["Go", "go", 1, "1", '["a"]', "a"]
+    store = await holding(*everything)
+    memory = memory_of(store)
+
+    assert await call(memory, "forget", concept="anything", values=["go"]) == {"forgotten": 1}
+    assert await call(memory, "forget", concept="anything", values=[1]) == {"forgotten": 1}
+    assert await call(memory, "forget", concept="anything", values='["a"]') == {"forgotten": 1}
+    assert await left(store) == ["Go", "1", "a"]
+    await store.save(MultipleFacts(ANYTHING, ["go"]), ALICE, AGENT)
+    assert await call(memory, "forget", concept="anything", values="GO") == {"forgotten": 2}
+
+
+async def test_a_value_of_two_kinds_in_two_places_is_gone_from_both() -> None:
+    """A number here and a text there: whoever asks for it to be forgotten means both."""
+    store = InMemoryProvider()
+    await store.save(SingleFact(Concept("age", "Age", value_type=int), 36), ALICE, AGENT)
+    await store.save(SingleFact(Concept("age", "Age"), "36"), ALICE, PRODUCT)
+    await store.save(note("age-of-cat", "36"), ALICE, AGENT)
+
+    assert await call(memory_of(store), "forget", concept="age", values="36 ") == {"forgotten": 2}
+
+    assert await store.load(Concept("age", ""), ALICE, PRODUCT) == []
+    assert [fact.concept.keyword for fact in await store.load_all(ALICE, AGENT)] == ["age-of-cat"]
+
+
+async def test_a_value_that_does_not_fit_its_type_can_be_forgotten() -> None:
+    """What nobody can read any more is still listed, and goes when the user asks for it."""
+    store = InMemoryProvider()
+    await store.save(SingleFact(Concept("age", "Age"), "thirty-six"), ALICE, AGENT)
+    memory = memory_of(store, concepts=[AGE])
+
+    assert (await call(memory, "list_concepts"))["concepts"][0]["values"] == 1
+    assert await call(memory, "forget", concept="age", values="Thirty-Six") == {"forgotten": 1}
+    assert await store.load_all(ALICE, AGENT) == []
+
+
+@pytest.fixture
+async def spelled() -> AgentMemory:
+    """A memory of concepts that differ in letters only, and of one in the composed form."""
+    store = InMemoryProvider()
+    for keyword in ("Note", "note", "café-name", "ide-theme", "2024", "c", "c++"):
+        await store.save(note(keyword), ALICE, AGENT)
+    return memory_of(store)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("note", "note"),
+        ("Note", "Note"),
+        ("cafe\u0301-name", "café-name"),
+        ("Café Name", "café-name"),
+        (" ide-theme ", "ide-theme"),
+        ("IDE_Theme", "ide-theme"),
+        ("ideTheme", "ide-theme"),
+        ("\uff49\uff44\uff45-theme", "ide-theme"),
+        (["ide-theme"], "ide-theme"),
+        (2024, "2024"),
+        ("C++", "c++"),
+        ("C", "c"),
+    ],
+)
+async def test_a_keyword_may_be_written_in_other_letters(
+    spelled: AgentMemory, written: Any, meant: str
+) -> None:
+    """By the forgetting tool, and where recall is narrowed, which takes several."""
+    found = await call(spelled, "recall", query="something", concepts=written)
+    assert [row["concept"] for row in found["facts"]] == [meant]
+    listed = await call(spelled, "recall", query="something", concepts=json.dumps([written, "x"]))
+    assert listed["found"] == 1
+    before = await spelled.contents.concepts()
+
+    assert await call(spelled, "forget", concept=written) == {"forgotten": 1}
+
+    gone = {each.keyword for each in before} - {
+        e.keyword for e in await spelled.contents.concepts()
+    }
+    assert gone == {meant}
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "*", "%", "..", "no", "ide-theme\u0000", "ide-theme/..", "x" * 5000, "a\nb", "\ud7ff"],
+)
+async def test_a_keyword_that_is_none_forgets_nothing(spelled: AgentMemory, written: str) -> None:
+    """Whatever it looks like: it is compared with what is there, and never used."""
+    if "theme" in written:
+        written = written.replace("theme", "scheme")
+    before = await spelled.contents.concepts()
+
+    told = await call(spelled, "forget", concept=written)
+    found = await call(spelled, "recall", query="something", concepts=[written])
+
+    assert (told["forgotten"], found["found"]) == (0, 0)
+    assert told["note"] == found["note"] == "There is no such concept."
+    assert await spelled.contents.concepts() == before
+
+
+async def test_a_keyword_that_may_mean_two_forgets_neither(spelled: AgentMemory) -> None:
+    """The model hears why, and can write the one it means."""
+    told = await call(spelled, "forget", concept="NOTE")
+
+    assert (told["forgotten"], "Several concepts" in told["note"]) == (0, True)
+    assert (await call(spelled, "recall", query="something", concepts="NOTE"))["found"] == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '"{\\"concept\\": \\"ide-theme\\"}"',
+        '{"concept": "ide-theme", "values": null}',
+        '{"concept": "ide-theme", "values": []}',
+        "ide-theme",
+    ],
+)
+async def test_arguments_within_a_text(spelled: AgentMemory, arguments: str) -> None:
+    """An object that was written as a text is that object."""
+    assert json.loads(await tool(spelled, "forget").call(arguments)) == {"forgotten": 1}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"concept": "ide-theme", "values": ["dar',
+        '{"concept": ["ide-theme", "note"]}',
+        '{"concept": {"keyword": "ide-theme"}}',
+        '{"concept": null, "values": ["something"]}',
+        '{"values": ["something"]}',
+        '["ide-theme"]',
+        "",
+    ],
+)
+async def test_what_is_cut_off_or_misshapen_forgets_nothing(
+    spelled: AgentMemory, arguments: str
+) -> None:
+    """An answer that ran out of tokens is no order to forget all of a concept."""
+    before = await spelled.contents.concepts()
+
+    await tool(spelled, "forget").call(arguments)
+
+    assert await spelled.contents.concepts() == before
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+
+
+@given(stored=st.lists(_JSON, max_size=5), written=st.lists(_JSON, max_size=3))
+def test_only_what_is_stored_is_ever_meant(stored: list[Any], written: list[Any]) -> None:
+    """And what is written exactly always is."""
+    meant = set(map(canonical, meant_values(written, stored)))
+
+    there = set(map(canonical, stored))
+    assert meant <= there
+    assert there & {canonical(v) for v in written if v == v and v not in (1e999, -1e999)} <= meant

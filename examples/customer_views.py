@@ -1,9 +1,16 @@
-"""A support knowledge base: what the product knows, and what each customer's requests may see."""
+"""A support knowledge base: what everybody may know, and what is each customer's own.
+
+python examples/customer_views.py
+
+Each request gets a view of the one memory: the product's place and the customer's. What it recalls,
+and what a model would be shown, comes from there and from nowhere else.
+"""
 
 import anyio
 
 from factmem import (
     AgentMemory,
+    AnyFact,
     Concept,
     FactType,
     LocalFileMemoryProvider,
@@ -11,44 +18,92 @@ from factmem import (
     MemoryScope,
     MemoryScopesProfile,
     MemorySubject,
+    MultipleFacts,
+    Place,
     SingleFact,
 )
-from factmem.models import MultipleFacts, Place
 
-PRODUCT_FACTS = MemorySubject("product", "The product itself", 2)
+# Of contradicting facts the one about the lowest number holds: a customer's before the product's.
 CUSTOMER = MemorySubject("customer", "The customer who asks", 1, per_entity=True)
-LIMIT = Concept("upload-limit", "How large an upload may be")
-PROBLEMS = Concept("known-problems", "Problems that are known", FactType.MULTIPLE)
+PRODUCT = MemorySubject("product", "The product itself", 2)
 APP = MemoryScope.Product("my-app")
 
+LIMIT = Concept("upload-limit", "How large an upload may be")
+HELP = Concept("help", "What to do about a problem", FactType.MULTIPLE)
+CONTRACT = Concept("contract", "What was agreed in the contract", FactType.MULTIPLE)
+TICKETS = Concept("tickets", "What the customer has reported", FactType.MULTIPLE)
 
-def view_for(memory: AgentMemory, customer: str) -> AgentMemory:
+KNOWN: list[tuple[MemorySubject, list[AnyFact]]] = [
+    (
+        PRODUCT,
+        [
+            SingleFact(LIMIT, "100 MB"),
+            MultipleFacts(HELP, ["An export that stops after a minute: pick a shorter period."]),
+            MultipleFacts(HELP, ["A forgotten password: the login page sends a new one."]),
+            MultipleFacts(HELP, ["Uploads fail behind a proxy: allow uploads.my-app.example."]),
+        ],
+    ),
+    (
+        CUSTOMER.of("acme"),
+        [
+            SingleFact(LIMIT, "2 GB"),
+            MultipleFacts(CONTRACT, ["Acme pays 9,000 euros a year, until 2028."]),
+            MultipleFacts(TICKETS, ["The export of March stopped at 80 percent."]),
+        ],
+    ),
+    (
+        CUSTOMER.of("zenith"),
+        [MultipleFacts(CONTRACT, ["Zenith tries it for free until the end of June."])],
+    ),
+]
+
+REQUESTS = [
+    ("acme", "How large may an upload be?"),
+    ("zenith", "How large may an upload be?"),
+    ("acme", "Why does my export stop?"),
+    ("zenith", "Why does my export stop?"),
+    ("acme", "What does the contract of Acme say?"),
+    ("zenith", "What does the contract of Acme say?"),
+]
+
+
+def view_for(memory: AgentMemory, customer: str, *, read_only: bool = False) -> AgentMemory:
     """Return what a request of one customer may see: its own place, and the product's."""
-    mine = CUSTOMER.of(customer)
-    return memory.view(places=[Place(APP, mine), Place(APP, PRODUCT_FACTS)])
+    places = [Place(APP, CUSTOMER.of(customer)), Place(APP, PRODUCT)]
+    return memory.view(places=places, read_only=read_only)
+
+
+async def answer(memory: AgentMemory, customer: str, question: str) -> None:
+    """Print what is known to a customer about a question."""
+    print(f"{customer}: {question}")
+    for match in await view_for(memory, customer).recall(question, limit=3):
+        assert match.place.subject.entity in {customer, None}
+        whose = match.place.subject.entity or "everybody"
+        print(f"  {match.score:.2f}  {match.fact.values[0]}  ({whose})")
 
 
 async def main() -> None:
-    """Fill the knowledge base, and look at it as two customers do."""
+    """Fill the knowledge base, and serve some requests."""
     async with LocalFileMemoryProvider("knowledge") as store:
-        memory = AgentMemory(
-            store, scopes=MemoryScopesProfile(product="my-app"), subjects=[PRODUCT_FACTS]
-        )
-        await store.save(SingleFact(LIMIT, "100 MB"), PRODUCT_FACTS, APP)
-        await store.save(MultipleFacts(PROBLEMS, ("slow on Mondays",)), PRODUCT_FACTS, APP)
-        await store.save(SingleFact(LIMIT, "2 GB, by contract"), CUSTOMER.of("acme"), APP)
+        for subject, facts in KNOWN:
+            await store.save_many(facts, subject, APP)
+        profile = MemoryScopesProfile(product="my-app")
+        memory = AgentMemory(store, scopes=profile, subjects=[PRODUCT])
 
-        acme, zenith = view_for(memory, "acme"), view_for(memory, "zenith")
-        for name, view in (("acme", acme), ("zenith", zenith)):
-            (limit,) = await view.current(LIMIT)
-            print(f"{name}: uploads up to {limit.value}")
+        for customer, question in REQUESTS:
+            await answer(memory, customer, question)
 
-        print("zenith asks for acme:", await zenith.current(LIMIT, subjects=[CUSTOMER.of("acme")]))
+        print("\nzenith names acme:")
+        zenith = view_for(memory, "zenith", read_only=True)
+        acme = CUSTOMER.of("acme")
+        print("  recall gives", await zenith.recall("contract", subjects=[acme]))
+        print("  the tree shows", [str(info.place) for info in await zenith.contents.places()])
         try:
-            reader = zenith.view(read_only=True)
-            await reader.provider.save(SingleFact(LIMIT, "9 TB"), PRODUCT_FACTS, APP)
+            await zenith.provider.save(SingleFact(LIMIT, "9 TB"), CUSTOMER.of("zenith"), APP)
         except MemoryAccessError as error:
-            print(error)
+            print(f"  a save raises: {error}")
+
+        print("\nWhat the operator sees:")
         print(await memory.contents.tree())
 
 

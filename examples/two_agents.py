@@ -1,4 +1,10 @@
-"""Two agents with private notes of their own, and notes that they share."""
+"""Two agents with private notes of their own, and notes that they share.
+
+python examples/two_agents.py
+
+A note's scope says who sees it: the agent's own, or that of the product both work for. Each agent
+holds a view of these two, so that it cannot even name the other's.
+"""
 
 import anyio
 
@@ -15,35 +21,55 @@ from factmem import (
     MultipleFacts,
 )
 
-NOTES = Concept("notes", "What an agent noted down", FactType.MULTIPLE)
-EVERYTHING = MemorySubject.EVERYTHING
+NOTES = Concept("notes", "What was noted about the article", FactType.MULTIPLE)
+ARTICLE = MemorySubject("article", "The article that is being written", 1)
 SHARED = MemoryScope.Product("newsroom")
 
 
 def memory_of(store: InMemoryProvider, agent: str) -> AgentMemory:
     """Return the memory of one agent: its own scope and the shared one, and no other."""
-    memory = AgentMemory(store, scopes=MemoryScopesProfile(agent=agent, product="newsroom"))
+    profile = MemoryScopesProfile(agent=agent, product="newsroom")
+    memory = AgentMemory(store, scopes=profile, subjects=[ARTICLE])
     return memory.view(scopes=[MemoryScopeType.AGENT, MemoryScopeType.PRODUCT])
 
 
+async def note(memory: AgentMemory, scope: MemoryScope, text: str) -> None:
+    """Keep a note."""
+    await memory.provider.save(MultipleFacts(NOTES, [text]), ARTICLE, scope)
+
+
+async def show(name: str, memory: AgentMemory, question: str) -> None:
+    """Print what an agent finds, and where."""
+    print(f"{name} asks: {question}")
+    for match in await memory.recall(question):
+        print(f"  {match.fact.values[0]}  ({match.place.scope})")
+
+
 async def main() -> None:
-    """Note something in private and something for both, and see who sees what."""
+    """Note something in private and something for both, and see who finds what."""
     store = InMemoryProvider()
     writer, editor = memory_of(store, "writer"), memory_of(store, "editor")
+    writers, editors = MemoryScope.Agent("writer"), MemoryScope.Agent("editor")
 
-    draft = MultipleFacts(NOTES, ("The draft is half done",))
-    await writer.provider.save(draft, EVERYTHING, MemoryScope.Agent("writer"))
-    await writer.provider.save(MultipleFacts(NOTES, ("Due on Friday",)), EVERYTHING, SHARED)
-    doubt = MultipleFacts(NOTES, ("The headline is weak",))
-    await editor.provider.save(doubt, EVERYTHING, MemoryScope.Agent("editor"))
+    await note(writer, SHARED, "The headline is due on Friday.")
+    await note(writer, writers, "Two headlines to choose from, neither of them good.")
+    await note(editor, editors, "The headline promises more than the article has.")
 
-    for name, memory in (("writer", writer), ("editor", editor)):
-        seen = [value for fact in await memory.current(NOTES) for value in fact.values]
-        print(f"{name} sees {seen}")
+    await show("The writer", writer, "What about the headline?")
+    await show("The editor", editor, "What about the headline?")
+
+    print("\nThe editor shares its note:")
+    doubt = "The headline promises more than the article has."
+    await note(editor, SHARED, doubt)
+    await editor.contents.forget(concept=NOTES, value=doubt, scopes=[MemoryScopeType.AGENT])
+    await show("The writer", writer, "What does the headline promise?")
+
+    print("\nThe editor reaches for the writer's notes:")
+    print("  recall gives", await editor.recall("headlines", scopes=[writers]))
     try:
-        await editor.provider.save(doubt, EVERYTHING, MemoryScope.Agent("writer"))
+        await note(editor, writers, "Choose the second one.")
     except MemoryAccessError as error:
-        print(error)
+        print(f"  a save raises: {error}")
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from factmem.boundary import Boundary
     from factmem.bundle import ExportReport, ImportReport, export_facts, import_facts
     from factmem.compression import CompressionReport, RetrieveFactsFromHistory
+    from factmem.consolidation import ConsolidationReport, Merge
     from factmem.contents import ConceptInfo, MemoryContents, MemoryTree, ResetReport
     from factmem.context import AgentContext, AgentResult, AgentTool, FeatureError
     from factmem.detection import DetectionReport, RejectedItem, RejectionReason
@@ -118,6 +119,7 @@ __all__ = [
     "CompressionReport",
     "Concept",
     "ConceptInfo",
+    "ConsolidationReport",
     "CorruptJournalError",
     "DecryptionError",
     "DetectionReport",
@@ -160,6 +162,7 @@ __all__ = [
     "MemorySubject",
     "MemoryTool",
     "MemoryTree",
+    "Merge",
     "MissingExtraError",
     "MultipleFacts",
     "NoMemory",
@@ -214,6 +217,7 @@ _LATER = {
     "factmem.boundary": ("Boundary",),
     "factmem.bundle": ("ExportReport", "ImportReport", "export_facts", "import_facts"),
     "factmem.compression": ("CompressionReport", "RetrieveFactsFromHistory"),
+    "factmem.consolidation": ("ConsolidationReport", "Merge"),
     "factmem.contents": (
         "ConceptInfo",
         "MemoryContents",

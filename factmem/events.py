@@ -48,6 +48,10 @@ class MemoryOperation(StrEnum):
     DETECT = "detect"
     REMEMBER = "remember"
     RECALL = "recall"
+    CONSOLIDATE = "consolidate"
+    """Values that mean the same were looked for, or merged."""
+    RESTORE = "restore"
+    """What was merged was brought back."""
     EMBED = "embed"
     """An embedder was asked once, on behalf of a recall."""
 

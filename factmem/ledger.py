@@ -324,6 +324,17 @@ class Ledger:
         key = None if topic is None else topic.named(fact_id, position)
         return topic is not None and key is not None and topic.items[key].is_alive(now)
 
+    def items(self, keyword: str, now: str) -> dict[Canonical, Item]:
+        """Return the current items of a keyword, oldest first, by the canonical form of values."""
+        topic = self._topics.get(keyword)
+        items = {} if topic is None else topic.items
+        return {key: item for key, item in items.items() if item.is_alive(now)}
+
+    def description(self, keyword: str) -> str:
+        """Return a keyword's description as it was last saved; empty where it never was."""
+        topic = self._topics.get(keyword)
+        return "" if topic is None else topic.description
+
     def load(self, concept: Concept[Any, L], now: str) -> list[L]:
         """Return the current items of a concept's keyword as the concept asks.
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 
 from factmem.boundary import Boundary
+from factmem.consolidating import ConsolidatesFacts
 from factmem.contents import MemoryContents
 from factmem.detection import DetectionReport
 from factmem.embedding.base import Embedder
@@ -52,7 +53,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class AgentMemory(RemembersText, RecallsFacts):
+class AgentMemory(RemembersText, RecallsFacts, ConsolidatesFacts):
     """Puts what is known into chats, and saves what chats state.
 
     A chat is a `list` of OpenAI chat-completions message dicts. It is changed in place, and only

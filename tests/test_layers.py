@@ -29,6 +29,7 @@ LEVELS: list[list[str]] = [
     ],
     [
         *("history", "prompts", "rendering", "loading", "origin", "reach", "detection", "views"),
+        "consolidation",
         *("background", "observing"),
         *("storage.simple", "storage.encrypted", "storage._keys", "storage"),
         *("llm.openai", "llm.extraction", "llm", "embedding.*", "embedding"),
@@ -36,6 +37,7 @@ LEVELS: list[list[str]] = [
     [
         *("providers.*", "providers", "bundle", "koog"),
         *("saving", "memory_message", "compression", "contents", "remembering"),
+        "consolidating",
         *("recall.*", "recall"),
     ],
     ["memory_tools"],

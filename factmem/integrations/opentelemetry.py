@@ -23,6 +23,8 @@ _NAMES: Mapping[MemoryOperation, str] = {
     MemoryOperation.SAVE: "upsert_memory",
     MemoryOperation.DETECT: "upsert_memory",
     MemoryOperation.REMEMBER: "upsert_memory",
+    MemoryOperation.CONSOLIDATE: "upsert_memory",
+    MemoryOperation.RESTORE: "upsert_memory",
     MemoryOperation.FORGET: "delete_memory",
     MemoryOperation.ERASE: "delete_memory_store",
     MemoryOperation.LOAD: "search_memory",

@@ -1,0 +1,540 @@
+"""Values that mean the same become one, and come back when that was wrong."""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue, TypeAdapter
+
+from factmem.consolidation import ConsolidationReport, Merge, merging, restoring
+from factmem.encryption import Aes256GCMEncryptor
+from factmem.entries import Entry, decoded, encoded, stamped, stored
+from factmem.errors import ChatModelError, ExtractionError, MemoryAccessError, UnboundSubjectError
+from factmem.events import MemoryEvent, MemoryOperation
+from factmem.ledger import Ledger
+from factmem.models import (
+    AnyFact,
+    Concept,
+    FactSource,
+    FactType,
+    MultipleFacts,
+    Place,
+    SourceKind,
+)
+from factmem.provider import FactStore
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.testing.chat import ScriptedChatModel
+from factmem.testing.clock import START, SettableClock
+from tests.memory.providers import BareProvider
+from tests.memory.world import (
+    AGENT,
+    ALICE,
+    LANGUAGES,
+    PRODUCT,
+    THEME,
+    USER,
+    languages,
+    memory_of,
+)
+
+BOB = USER.of("bob")
+HERE = Place(AGENT, ALICE)
+MONDAY = FactSource(SourceKind.USER, "monday", 3, "I speak German")
+FRIDAY = FactSource(SourceKind.USER, "friday", 1, "Deutsch")
+GROUP = {"groups": [{"same": [0, 1], "keep": 1}]}
+
+
+async def _german(store: FactStore, **fields: Any) -> None:
+    """Fill the place: three values, of which the first two mean the same."""
+    await store.save(languages("Deutsch", source=FRIDAY, **fields), ALICE, AGENT)
+    await store.save(languages("German", source=MONDAY), ALICE, AGENT)
+    await store.save(languages("Korean"), ALICE, AGENT)
+
+
+async def _held(store: FactStore, subject: Any = ALICE, scope: Any = AGENT) -> list[str]:
+    found = await store.load(LANGUAGES, subject, scope)
+    return [value for fact in found for value in fact.values]
+
+
+class TestAsking:
+    """What a model is asked, and what is made of its answer."""
+
+    async def test_nothing_is_written_at_first(self) -> None:
+        """A dry run says what would be merged, in the words that are stored."""
+        store, model = InMemoryProvider(), ScriptedChatModel(GROUP)
+        await _german(store)
+        before = await store.entries(ALICE, AGENT)
+
+        report = await memory_of(store, model).consolidate(LANGUAGES)
+
+        assert report.is_dry_run
+        (merge,) = report.merges
+        assert (merge.place, merge.keyword) == (HERE, "languages")
+        assert (merge.kept, merge.dropped) == ("German", ("Deutsch",))
+        assert (report.count, report.usage.calls) == (1, 1)
+        assert await store.entries(ALICE, AGENT) == before
+
+    async def test_the_model_sees_numbered_values_of_one_place(self) -> None:
+        """Each place is a call of its own: one user's values never stand beside another's."""
+        store = InMemoryProvider()
+        model = ScriptedChatModel({"groups": []}, {"groups": []})
+        await _german(store)
+        await store.save(languages("Kannada", "Hindi"), BOB, AGENT)
+        await store.save(languages("French"), ALICE, PRODUCT)
+
+        await memory_of(store, model).consolidate(LANGUAGES, subjects=[ALICE, BOB])
+
+        first, second = (str(call[-1]["content"]) for call in model.calls)
+        assert '"number": 1, "value": "German"' in first
+        assert "Kannada" in second
+        assert "German" not in second
+        assert "French" not in first + second
+
+    async def test_one_value_asks_nobody(self) -> None:
+        """Nor does none: there is nothing that could mean the same."""
+        store, model = InMemoryProvider(), ScriptedChatModel()
+        await store.save(languages("German"), ALICE, AGENT)
+
+        report = await memory_of(store, model).consolidate(LANGUAGES)
+
+        assert report == ConsolidationReport(is_dry_run=True)
+
+    async def test_many_values_are_shown_in_parts(self) -> None:
+        """In parts of one size, with what is written alike side by side."""
+        store = InMemoryProvider()
+        model = ScriptedChatModel({"groups": []}, {"groups": [{"same": [0, 1], "keep": 0}]})
+        values = [f"language {number:03}" for number in range(201)]
+        await store.save(languages(*reversed(values)), ALICE, AGENT)
+
+        report = await memory_of(store, model).consolidate(LANGUAGES)
+
+        assert [str(call[-1]["content"]).count('"number"') for call in model.calls] == [101, 100]
+        (merge,) = report.merges
+        assert (merge.kept, merge.dropped) == (values[101], (values[102],))
+
+    async def test_long_values_are_not_shown_and_stay(self) -> None:
+        """What is long is a text of its own; it is counted."""
+        store, model = InMemoryProvider(), ScriptedChatModel(GROUP)
+        long = "x" * 1_001
+        await store.save(languages("Deutsch", "German", long), ALICE, AGENT)
+
+        report = await memory_of(store, model).consolidate(LANGUAGES, dry_run=False)
+
+        assert report.not_shown == 1
+        assert long not in str(model.calls)
+        assert await _held(store) == ["German", long]
+
+    @pytest.mark.parametrize(
+        ("item", "reason"),
+        [
+            ("all of them", "malformed"),
+            ({"same": [0, 1]}, "malformed"),
+            ({"same": [0, "one"], "keep": 0}, "malformed"),
+            ({"same": 1, "keep": 0}, "malformed"),
+            ({"same": [1], "keep": 1}, "malformed"),
+            ({"same": [0, True], "keep": 0}, "malformed"),
+            ({"same": [0, 1.5], "keep": 0}, "malformed"),
+            ({"same": [0, 3], "keep": 0}, "not stored"),
+            ({"same": [-1, 1], "keep": 1}, "not stored"),
+            ({"same": [1, 2], "keep": 1}, "duplicate"),
+        ],
+    )
+    async def test_a_bad_group_is_refused_and_harms_no_other(
+        self, item: JsonValue, reason: str
+    ) -> None:
+        """A number beyond what was shown is no value of anybody's."""
+        store = InMemoryProvider()
+        good = {"same": [0, 1], "keep": "1"}
+        await _german(store)
+        model = ScriptedChatModel({"groups": [good, item]})
+
+        report = await memory_of(store, model).consolidate(LANGUAGES, dry_run=False)
+
+        assert [(each.position, each.reason) for each in report.rejected] == [(1, reason)]
+        assert await _held(store) == ["German", "Korean"]
+
+    async def test_the_one_to_keep_need_not_be_named_twice(self) -> None:
+        """Models leave it out of the group, or name others twice."""
+        store = InMemoryProvider()
+        await _german(store)
+        model = ScriptedChatModel({"groups": [{"same": [0, 0], "keep": 1}]})
+
+        await memory_of(store, model).consolidate(LANGUAGES, dry_run=False)
+
+        assert await _held(store) == ["German", "Korean"]
+
+    @pytest.mark.parametrize("text", ['```json\n{"groups": null}\n```', "{}"])
+    async def test_an_empty_answer_is_one(self, text: str) -> None:
+        """However a model says that nothing means the same."""
+        store = InMemoryProvider()
+        await _german(store)
+
+        report = await memory_of(store, ScriptedChatModel(text)).consolidate(LANGUAGES)
+
+        assert report.merges == []
+
+    @pytest.mark.parametrize("answer", [ChatModelError("down"), "I would rather not."])
+    async def test_a_failure_merges_nothing(self, answer: object) -> None:
+        """Not even what an earlier place's answer said."""
+        store = InMemoryProvider()
+        await _german(store)
+        await store.save(languages("Hindi", "Hindee"), BOB, AGENT)
+        model = ScriptedChatModel(GROUP, answer, answer)
+
+        with pytest.raises((ChatModelError, ExtractionError)):
+            await memory_of(store, model).consolidate(
+                LANGUAGES, subjects=[ALICE, BOB], dry_run=False
+            )
+
+        assert await _held(store) == ["Deutsch", "German", "Korean"]
+
+    async def test_typed_values_are_merged_as_what_they_are(self) -> None:
+        """The report has them as plain JSON, the store in their type."""
+        store = InMemoryProvider()
+        days = Concept("days", "Days off", FactType.MULTIPLE, value_type=date | str)
+        await store.save(MultipleFacts(days, (date(2026, 5, 1), "May Day")), ALICE, AGENT)
+        model = ScriptedChatModel({"groups": [{"same": [0, 1], "keep": 0}]})
+
+        report = await memory_of(store, model).consolidate(days, dry_run=False)
+
+        assert [(each.kept, each.dropped) for each in report.merges] == [
+            ("2026-05-01", ("May Day",))
+        ]
+        (fact,) = await store.load(days, ALICE, AGENT)
+        assert fact.values == (date(2026, 5, 1),)
+
+
+class TestRefusing:
+    """What is raised before a model is asked."""
+
+    async def test_a_concept_of_one_value(self) -> None:
+        """There the newest wins, and nothing is left to merge."""
+        with pytest.raises(ValueError, match=r"holds one value.*MULTIPLE"):
+            await memory_of(model=ScriptedChatModel()).consolidate(THEME)
+
+    async def test_no_chat_model(self) -> None:
+        """Only a model can tell what means the same."""
+        with pytest.raises(ValueError, match="chat_model="):
+            await memory_of().consolidate(LANGUAGES)
+
+    async def test_a_provider_that_cannot_amend(self) -> None:
+        """It can be looked at, and not be merged."""
+        provider = BareProvider()
+        await provider.save(languages("Deutsch", "German"), ALICE, AGENT)
+        memory = memory_of(provider, ScriptedChatModel(GROUP))
+
+        with pytest.raises(TypeError, match="BareProvider"):
+            await memory.consolidate(LANGUAGES, dry_run=False)
+        report = await memory.consolidate(LANGUAGES)
+        with pytest.raises(TypeError, match="BareProvider"):
+            await memory.merge(report)
+        with pytest.raises(TypeError, match="BareProvider"):
+            await memory.restore(report)
+
+        assert report.count == 1
+
+    async def test_an_unbound_subject(self) -> None:
+        """As everywhere."""
+        memory = memory_of(model=ScriptedChatModel())
+
+        with pytest.raises(UnboundSubjectError):
+            await memory.consolidate(LANGUAGES, subjects=[USER])
+
+    async def test_views(self) -> None:
+        """A view shows its own values only; a read-only one merges and restores nothing."""
+        store, model = InMemoryProvider(), ScriptedChatModel(GROUP, GROUP)
+        await _german(store)
+        memory = memory_of(store, model)
+        reader = memory.view(subjects=[ALICE], read_only=True)
+        stranger = memory.view(subjects=[BOB])
+        report = await reader.consolidate(LANGUAGES)
+
+        assert report.count == 1
+        assert (await stranger.consolidate(LANGUAGES, subjects=[ALICE])).merges == []
+        for view in (reader, stranger):
+            with pytest.raises(MemoryAccessError):
+                await view.consolidate(LANGUAGES, subjects=[ALICE], dry_run=False)
+            with pytest.raises(MemoryAccessError):
+                await view.merge(report)
+            with pytest.raises(MemoryAccessError):
+                await view.restore(report)
+        assert len(model.calls) == 1
+        assert await _held(store) == ["Deutsch", "German", "Korean"]
+
+
+class TestMerging:
+    """What a merge leaves."""
+
+    @pytest.fixture(params=["memory", "plain", "encrypted"])
+    def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> FactStore:
+        if request.param == "memory":
+            return InMemoryProvider()
+        key = Aes256GCMEncryptor(Aes256GCMEncryptor.generate_key())
+        storage = EncryptedStorage(key) if request.param == "encrypted" else None
+        return LocalFileMemoryProvider(tmp_path / "store", storage=storage)
+
+    async def test_a_report_is_merged_as_it_is(self, store: FactStore) -> None:
+        """Without another call, and once however often it is asked for."""
+        model = ScriptedChatModel(GROUP)
+        await _german(store)
+        memory = memory_of(store, model)
+        proposal = await memory.consolidate(LANGUAGES)
+
+        done = await memory.merge(proposal)
+        again = await memory.merge(proposal)
+
+        assert done == again
+        assert (done.merges, done.outdated, done.is_dry_run) == (proposal.merges, [], False)
+        assert len(model.calls) == 1
+        assert await _held(store) == ["German", "Korean"]
+        assert len(await store.entries(ALICE, AGENT)) == 4
+
+    async def test_it_is_one_entry_of_the_history(self, store: FactStore) -> None:
+        """Which says what was confirmed and what was forgotten, at one time."""
+        await _german(store)
+        report = await memory_of(store, ScriptedChatModel(GROUP)).consolidate(
+            LANGUAGES, dry_run=False
+        )
+
+        *_, confirmed, forgotten = await store.history(LANGUAGES, ALICE, AGENT)
+
+        assert [confirmed.action, forgotten.action] == ["confirmed", "forgotten"]
+        assert confirmed.recorded_at == forgotten.recorded_at
+        assert confirmed.fact is not None
+        assert (confirmed.fact.id, confirmed.fact.values) == (report.merges[0].id, ("German",))
+
+    async def test_the_kept_value_is_told_by_all_who_told_the_others(
+        self, store: FactStore
+    ) -> None:
+        """Forgetting one conversation leaves what the other one said as well."""
+        await _german(store)
+        memory = memory_of(store, ScriptedChatModel(GROUP))
+        await memory.consolidate(LANGUAGES, dry_run=False)
+        (german, _) = await store.load(LANGUAGES, ALICE, AGENT)
+
+        origin = await memory.why(german)
+
+        assert origin is not None
+        assert origin.sources == [MONDAY, FRIDAY]
+        assert await store.forget(ALICE, AGENT, source=MONDAY) == 0
+        assert await store.forget(ALICE, AGENT, source=FRIDAY) == 0
+        assert await _held(store) == ["German", "Korean"]
+
+    async def test_the_kept_value_is_as_important_and_lasting_as_any(
+        self, store: FactStore
+    ) -> None:
+        """Nothing goes earlier than one of the merged values would have gone."""
+        later = START + timedelta(days=36_500)
+        await store.save(languages("a", importance=0.9, expires_at=later), ALICE, AGENT)
+        soon = later - timedelta(days=1)
+        await store.save(languages("b", importance=0.2, expires_at=soon), ALICE, AGENT)
+        await store.save(languages("c", expires_at=soon), ALICE, AGENT)
+        await store.save(languages("d"), ALICE, AGENT)
+        groups = [{"same": [0, 1], "keep": 1}, {"same": [2, 3], "keep": 2}]
+
+        await memory_of(store, ScriptedChatModel({"groups": groups})).consolidate(
+            LANGUAGES, dry_run=False
+        )
+
+        first, second = await store.load(LANGUAGES, ALICE, AGENT)
+        assert (first.values, first.importance, first.expires_at) == (("b",), 0.9, later)
+        assert (second.values, second.importance, second.expires_at) == (("c",), 0.5, None)
+
+    async def test_a_kept_value_that_was_forgotten_does_not_come_back(
+        self, store: FactStore
+    ) -> None:
+        """What was said meanwhile holds against a proposal."""
+        await _german(store)
+        memory = memory_of(store, ScriptedChatModel(GROUP))
+        proposal = await memory.consolidate(LANGUAGES)
+        await store.forget(ALICE, AGENT, concept=LANGUAGES, value="German")
+
+        done = await memory.merge(proposal)
+
+        assert (done.merges, done.outdated) == ([], proposal.merges)
+        assert await _held(store) == ["Deutsch", "Korean"]
+
+    async def test_dropped_values_that_are_gone_already_are_passed_over(
+        self, store: FactStore
+    ) -> None:
+        """The others are merged."""
+        await store.save(languages("a", "b", "c"), ALICE, AGENT)
+        answer = {"groups": [{"same": [0, 1, 2], "keep": 0}]}
+        memory = memory_of(store, ScriptedChatModel(answer))
+        proposal = await memory.consolidate(LANGUAGES)
+        await store.forget(ALICE, AGENT, concept=LANGUAGES, value="b")
+
+        done = await memory.merge(proposal)
+
+        assert done.merges == proposal.merges
+        assert await _held(store) == ["a"]
+
+    async def test_restoring_brings_back_what_was_there(self, store: FactStore) -> None:
+        """Values with their sources, times, importance and expiry; once."""
+        later = START + timedelta(days=36_500)
+        await _german(store, importance=0.8, expires_at=later)
+        before = (await store.load(LANGUAGES, ALICE, AGENT))[0]
+        memory = memory_of(store, ScriptedChatModel(GROUP))
+        report = await memory.consolidate(LANGUAGES, dry_run=False)
+
+        assert await memory.restore(report) == 1
+        assert await memory.restore(report) == 0
+
+        *_, after = await store.load(LANGUAGES, ALICE, AGENT)
+        assert await _held(store) == ["German", "Korean", "Deutsch"]
+        for name in ("values", "timestamp", "importance", "expires_at", "source"):
+            assert getattr(after, name) == getattr(before, name), name
+
+    async def test_a_value_with_several_sources_comes_back_with_all(self, store: FactStore) -> None:
+        """So that forgetting one of them later does what it would have done."""
+        await _german(store)
+        await store.save(languages("Deutsch", source=MONDAY), ALICE, AGENT)
+        memory = memory_of(store, ScriptedChatModel(GROUP))
+        report = await memory.consolidate(LANGUAGES, dry_run=False)
+        await memory.restore(report)
+
+        await store.forget(ALICE, AGENT, source=MONDAY)
+
+        assert "Deutsch" in await _held(store)
+        *_, deutsch = await store.load(LANGUAGES, ALICE, AGENT)
+        origin = await memory.why(deutsch)
+        assert origin is not None
+        assert origin.sources == [FRIDAY, MONDAY]
+
+    async def test_what_was_purged_does_not_come_back(self, store: FactStore) -> None:
+        """An undo is no way around a deletion."""
+        await _german(store)
+        memory = memory_of(store, ScriptedChatModel(GROUP))
+        report = await memory.consolidate(LANGUAGES, dry_run=False)
+        await store.forget(ALICE, AGENT, concept=LANGUAGES, value="Deutsch", purge=True)
+
+        assert await memory.restore(report) == 0
+
+        assert await _held(store) == ["German", "Korean"]
+
+    async def test_an_erased_place_stays_empty(self, store: FactStore) -> None:
+        """Neither a merge nor an undo makes it again."""
+        await _german(store)
+        memory = memory_of(store, ScriptedChatModel(GROUP))
+        report = await memory.consolidate(LANGUAGES, dry_run=False)
+        await store.erase(ALICE, AGENT)
+
+        assert await memory.restore(report) == 0
+        assert (await memory.merge(report)).merges == []
+
+        assert await store.places() == []
+
+    async def test_a_report_that_was_kept_restores(self, store: FactStore) -> None:
+        """In another process, for instance."""
+        await _german(store)
+        memory = memory_of(store, ScriptedChatModel(GROUP))
+        report = await memory.consolidate(LANGUAGES, dry_run=False)
+        kept = TypeAdapter(ConsolidationReport)
+
+        read = kept.validate_json(kept.dump_json(report))
+
+        assert read == report
+        assert await memory_of(store).restore(read) == 1
+        assert await _held(store) == ["German", "Korean", "Deutsch"]
+
+
+async def test_what_has_expired_does_not_come_back() -> None:
+    """Restored, it would be gone at once."""
+    clock = SettableClock()
+    store = InMemoryProvider(clock=clock)
+    await _german(store, expires_at=START + timedelta(days=1))
+    memory = memory_of(store, ScriptedChatModel(GROUP), clock=clock)
+    report = await memory.consolidate(LANGUAGES, dry_run=False)
+    clock.advance(timedelta(days=2))
+
+    assert await memory.restore(report) == 0
+
+
+async def test_each_call_is_told_once() -> None:
+    """With what it changed and what it cost, and without a value."""
+    events: list[MemoryEvent] = []
+    store = InMemoryProvider()
+    await _german(store)
+    memory = memory_of(store, ScriptedChatModel(GROUP, "no"), listeners=[events.append])
+    report = await memory.consolidate(LANGUAGES)
+    await memory.merge(report)
+    await memory.restore(report)
+    with pytest.raises(AssertionError):
+        await memory.consolidate(LANGUAGES)
+
+    told = [
+        (event.operation, event.count, event.llm_calls, event.is_failed)
+        for event in events
+        if event.operation in (MemoryOperation.CONSOLIDATE, MemoryOperation.RESTORE)
+    ]
+
+    assert told == [
+        (MemoryOperation.CONSOLIDATE, 1, 1, False),
+        (MemoryOperation.CONSOLIDATE, 1, 0, False),
+        (MemoryOperation.RESTORE, 1, 0, False),
+        (MemoryOperation.CONSOLIDATE, 0, 0, True),
+    ]
+    assert events[-1].places == (HERE, Place(PRODUCT, ALICE))
+    assert "German" not in repr(events) + repr(report)
+
+
+SPOKEN = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4, unique=True)
+ACTIONS = st.one_of(
+    SPOKEN.map(lambda values: ("save", values)),
+    st.sampled_from("abcdef").map(lambda value: ("forget", value)),
+    st.lists(st.sampled_from("abcdef"), min_size=2, max_size=3, unique=True).map(
+        lambda values: ("merge", values)
+    ),
+    st.just(("restore", None)),
+)
+
+
+@given(st.lists(ACTIONS, min_size=1, max_size=12))
+def test_merges_and_undoing_keep_to_the_values_that_were_said(
+    actions: Sequence[tuple[str, Any]],
+) -> None:
+    """Whatever the order: a merge drops its own others and no more, an undo brings those back."""
+    entries: list[Entry] = []
+    held: list[str] = []
+    undo: list[tuple[Merge, list[str]]] = []
+    for number, (action, given_) in enumerate(actions):
+        now = f"2026-01-01T00:00:{number:02}.000000Z"
+        if action == "save":
+            fact: AnyFact = languages(*given_)
+            entries.append(_entry(fact, now))
+            held += [value for value in given_ if value not in held]
+        elif action == "forget":
+            found = Ledger(entries).items("languages", now)
+            names = [("languages", item.fact_id, item.position) for item in found.values()]
+            values = [item.value for item in found.values()]
+            gone = [name for name, value in zip(names, values, strict=True) if value == given_]
+            entries.append({"at": now, "forget": gone})
+            held = [value for value in held if value != given_]
+        elif action == "merge":
+            merge = Merge(HERE, "languages", given_[0], tuple(given_[1:]))
+            done: list[Merge] = []
+            entries += merging([merge], done)(entries, now)
+            lost = [value for value in given_[1:] if value in held] if given_[0] in held else []
+            assert bool(done) == bool(lost)
+            held = [value for value in held if value not in lost]
+            if lost:
+                undo.append((merge, lost))
+        elif undo:
+            merge, lost = undo.pop()
+            restored: list[JsonValue] = []
+            entries += restoring([merge], restored)(entries, now)
+            back = [value for value in lost if value not in held]
+            assert sorted(map(str, restored)) == sorted(back)
+            held += back
+    current = Ledger(entries).items("languages", "2026-01-02T00:00:00.000000Z")
+    assert sorted(str(item.value) for item in current.values()) == sorted(held)
+
+
+def _entry(fact: AnyFact, now: str) -> Entry:
+    return decoded(stamped(encoded([stored(fact)]), now))

@@ -1,0 +1,96 @@
+"""Values that mean the same become one: look at the proposal, merge it, and undo it another day.
+
+python examples/tidy_up.py
+
+With OPENAI_API_KEY or OPENAI_BASE_URL in the environment an endpoint says what means the same
+(OPENAI_MODEL names the model), else a script.
+"""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+from pydantic import TypeAdapter
+
+from factmem import (
+    AgentMemory,
+    ChatModel,
+    Concept,
+    ConsolidationReport,
+    FactType,
+    LocalFileMemoryProvider,
+    MemoryScope,
+    MemoryScopesProfile,
+    MemorySubject,
+    MultipleFacts,
+    OpenAIChatModel,
+)
+from factmem.testing.chat import ScriptedChatModel
+
+USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
+SKILLS = Concept("skills", "What the user knows how to use", FactType.MULTIPLE)
+DESK = MemoryScope.Agent("desk")
+SAID = ["JavaScript", "Kotlin", "JS", "PostgreSQL", "Postgres database", "PostgreSQL 18 on Debian"]
+
+# Of the six values in the order of their spelling: 0 JavaScript, 1 JS, 2 Kotlin, 3 Postgres ...
+SCRIPT = {"groups": [{"same": [0, 1], "keep": 0}, {"same": [3, 4], "keep": 4}]}
+REPORT = TypeAdapter(ConsolidationReport)
+
+
+def chat_model() -> ChatModel:
+    """Return an endpoint, where one is configured."""
+    if os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL"):
+        return OpenAIChatModel(os.environ.get("OPENAI_MODEL", "gpt-4.1-mini"))
+    return ScriptedChatModel(SCRIPT)
+
+
+def memory_of(store: LocalFileMemoryProvider) -> AgentMemory:
+    """Return the memory of one user."""
+    return AgentMemory(
+        store,
+        chat_model=chat_model(),
+        scopes=MemoryScopesProfile(agent="desk"),
+        subjects=[USER.of("alice")],
+    )
+
+
+async def show(memory: AgentMemory) -> None:
+    """Print what is known."""
+    values = [value for fact in await memory.current(SKILLS) for value in fact.values]
+    print("known:", ", ".join(values))
+
+
+async def tidy_up(folder: Path) -> None:
+    """Merge what means the same, and note how to undo it."""
+    async with LocalFileMemoryProvider(folder / "memory") as store:
+        for value in SAID:
+            await store.save(MultipleFacts(SKILLS, [value]), USER.of("alice"), DESK)
+        memory = memory_of(store)
+        await show(memory)
+        proposal = await memory.consolidate(SKILLS)
+        for merge in proposal.merges:
+            print(f"proposed: {merge.kept} stands for {', '.join(map(str, merge.dropped))}")
+        report = await memory.merge(proposal)
+        (folder / "report.json").write_bytes(REPORT.dump_json(report))
+        await show(memory)
+
+
+async def undo(folder: Path) -> None:
+    """Bring back what was dropped, from the report and the history of the store."""
+    async with LocalFileMemoryProvider(folder / "memory") as store:
+        memory = memory_of(store)
+        report = REPORT.validate_json((folder / "report.json").read_bytes())
+        print("restored:", await memory.restore(report))
+        await show(memory)
+
+
+async def main() -> None:
+    """Do both in a folder that is gone afterwards."""
+    with TemporaryDirectory() as folder:
+        await tidy_up(Path(folder))
+        await undo(Path(folder))
+
+
+if __name__ == "__main__":
+    anyio.run(main)

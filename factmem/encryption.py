@@ -32,6 +32,8 @@ __all__ = [
     "Unwrapped",
     "argon2id",
     "canonical_base64",
+    "checked_encryption",
+    "encryption_of",
     "hkdf",
     "open_sealed",
 ]
@@ -131,14 +133,18 @@ class Key:
         """Return the key that `to_base64` gave: 44 characters, url-safe or standard alphabet.
 
         Raises:
+            TypeError: It is no text.
             ValueError: The text is no such key; the message does not show it.
         """
+        if not isinstance(text, str | bytes):
+            raise TypeError(f"A key's base64 is a text, not {_kind(text)}")
         data = text.encode() if isinstance(text, str) else bytes(text)
         try:
             secret = base64.b64decode(data.strip().translate(_URL_SAFE), validate=True)
         except binascii.Error:
             raise ValueError(
-                "The key is not base64: expected the 44 characters of Key.to_base64()"
+                "The key is not base64: expected the 44 characters of Key.to_base64(); 32 bytes "
+                "become a key by Key(...), a passphrase by Key.from_passphrase"
             ) from None
         if len(secret) != KEY_BYTES:
             raise ValueError(
@@ -161,8 +167,11 @@ class Key:
             cost: What a new slot costs; an existing slot keeps its own.
 
         Raises:
+            TypeError: The passphrase is no text.
             ValueError: The passphrase is empty or the cost unknown.
         """
+        if not isinstance(passphrase, str):
+            raise TypeError(f"A passphrase is a text, not {_kind(passphrase)}")
         normal = unicodedata.normalize("NFKC", passphrase)
         if not normal.strip():
             raise ValueError("The passphrase is empty: give one, or use Key.generate()")
@@ -332,6 +341,7 @@ class Aes256GCMEncryptor:
     store. A key may be given as its base64 text.
 
     Raises:
+        TypeError: Something is neither.
         ValueError: A text is no key.
     """
 
@@ -380,7 +390,43 @@ class Aes256GCMEncryptor:
 
 
 def _as_key(key: Key | str) -> Key:
-    return key if isinstance(key, Key) else Key.from_base64(key)
+    if isinstance(key, Key):
+        return key
+    if not isinstance(key, str | bytes):
+        raise TypeError(f"A key is a Key or its base64 text, not {_kind(key)}")
+    return Key.from_base64(key)
+
+
+def _kind(given: object) -> str:
+    """Name what was given instead, and never show it: it may be a secret."""
+    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+
+
+def checked_encryption(encryption: Encryption) -> Encryption:
+    """Return `encryption` if it is one.
+
+    Raises:
+        TypeError: It is something else, such as the key itself.
+    """
+    parts = (getattr(encryption, name, None) for name in ("wrap", "unwrap"))
+    if isinstance(encryption, type) or not all(map(callable, parts)):
+        raise TypeError(
+            f"An encrypted store takes an encryption, not {_kind(encryption)}: "
+            f"Aes256GCMEncryptor(key), as in EncryptedStorage(Aes256GCMEncryptor(key))"
+        )
+    return encryption
+
+
+def encryption_of(key: Key | str | Encryption) -> Encryption:
+    """Return an encryption as it is, and the one that a key stands for.
+
+    Raises:
+        TypeError: It is neither.
+        ValueError: It is a text that is no key.
+    """
+    if isinstance(key, Key | str):
+        return Aes256GCMEncryptor(key)
+    return checked_encryption(key)
 
 
 def _slot_key(secret: bytes, store: str) -> tuple["Aead", str]:

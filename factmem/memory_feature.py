@@ -119,12 +119,7 @@ class MemoryFeature(Generic[M]):
         self.memory = memory_class(
             options.get("provider", NoMemory()),
             chat_model=agent_model if own_model is None else own_model,
-            scopes=MemoryScopesProfile(
-                options.get("agent_name"),
-                options.get("feature_name"),
-                options.get("product_name"),
-                options.get("organization_name"),
-            ),
+            scopes=_profile(options),
             subjects=self._subjects,
             concepts=options.get("concepts", ()),
             max_tokens=options.get("max_tokens"),
@@ -180,15 +175,29 @@ class MemoryFeature(Generic[M]):
         """See `AgentFeature.aclose`. There is nothing to close: the store is its maker's."""
 
 
+_NOWHERE = MemoryScopesProfile(agent="nowhere")
+"""The scope of a feature that names none, as it may without a provider: nothing is kept there."""
+
+
+def _profile(options: MemoryOptions) -> MemoryScopesProfile:
+    names = (
+        options.get("agent_name"),
+        options.get("feature_name"),
+        options.get("product_name"),
+        options.get("organization_name"),
+    )
+    return _NOWHERE if names == (None,) * 4 else MemoryScopesProfile(*names)
+
+
 def _check(options: MemoryOptions) -> None:
     unknown = sorted(options.keys() - MemoryOptions.__annotations__.keys())
     if unknown:
         known = ", ".join(MemoryOptions.__annotations__)
         raise TypeError(f"AgentMemory has no option {unknown[0]!r}; it has {known}")
-    names = ("agent_name", "feature_name", "product_name", "organization_name")
-    if "provider" in options and not any(options.get(name) for name in names):
+    if "provider" in options and _profile(options) is _NOWHERE:
         raise ValueError(
-            f"Facts need a scope to be in: give AgentMemory at least one of {', '.join(names)}"
+            "Facts need a scope to be in: give AgentMemory at least one of agent_name, "
+            "feature_name, product_name, organization_name"
         )
     if options.get("tools") and not isinstance(options.get("provider", NoMemory()), FactStore):
         raise TypeError(

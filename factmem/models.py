@@ -50,6 +50,9 @@ T = TypeVar("T", default=str)
 F = TypeVar("F", bound="SingleFact[Any] | MultipleFacts[Any]", default="SingleFact[T]")
 V = TypeVar("V")
 
+_VALUES = (str, bytes, int, float, list, tuple, dict, set, frozenset)
+"""What is taken for a type by mistake: no type is one of them."""
+
 
 class Concept(Generic[T, F]):
     """What facts can be about: "the user's preferred IDE theme".
@@ -67,6 +70,7 @@ class Concept(Generic[T, F]):
 
     Raises:
         ValueError: The keyword is no valid name.
+        TypeError: The value type is a value, such as the name of a type.
     """
 
     __slots__ = ("_codec", "description", "fact_type", "keyword", "value_type")
@@ -129,6 +133,11 @@ class Concept(Generic[T, F]):
         put(self, "keyword", checked_name(keyword, "keyword"))
         put(self, "description", checked_text(description, "description"))
         put(self, "fact_type", FactType(fact_type))
+        if isinstance(value_type, _VALUES):
+            raise TypeError(
+                f"The value_type of {self.keyword!r} is a value of {type(value_type).__name__}, and "
+                f"no type: give the type itself, as in value_type=int or value_type=list[int]"
+            )
         put(self, "value_type", value_type)
 
     @property
@@ -480,6 +489,7 @@ def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
 
     Raises:
         UnboundSubjectError: The subject is per entity and names none.
+        TypeError: They are no subject and no scope.
     """
     try:
         if subject.per_entity and subject.entity is None:
@@ -488,7 +498,8 @@ def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
     except AttributeError:
         raise TypeError(
             f"A place is a MemorySubject and a MemoryScope, in this order, not "
-            f"{type(subject).__name__} and {type(scope).__name__}"
+            f'{type(subject).__name__} and {type(scope).__name__}: USER.of("alice") and '
+            f'MemoryScope.Product("my-app"), or MemoryScope.parse("product/my-app")'
         ) from None
     return identity
 
@@ -499,13 +510,14 @@ class Place:
 
     Raises:
         UnboundSubjectError: The subject is per entity and names none.
+        TypeError: They are no subject and no scope.
     """
 
     scope: MemoryScope
     subject: MemorySubject
 
     def __post_init__(self) -> None:
-        self.subject.check_bound()
+        identity_of(self.subject, self.scope)
 
     @property
     def identity(self) -> Identity:

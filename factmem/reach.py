@@ -20,6 +20,9 @@ class Reach:
         scopes: The scope that each type of scope means.
         default_scopes: Where to look, where a call does not say; all that have a name by default.
         boundary: What may be touched at all; everything by default.
+
+    Raises:
+        TypeError: The subjects are no list of subjects.
     """
 
     def __init__(
@@ -30,7 +33,7 @@ class Reach:
         default_scopes: Iterable[MemoryScope] | None = None,
         boundary: Boundary = UNBOUNDED,
     ) -> None:
-        self.subjects: tuple[MemorySubject, ...] = tuple(subjects)
+        self.subjects: tuple[MemorySubject, ...] = _subjects(subjects)
         self.scopes = scopes
         self.boundary = boundary
         self._default_scopes = None if default_scopes is None else tuple(default_scopes)
@@ -46,6 +49,7 @@ class Reach:
 
         Raises:
             UnboundSubjectError: A subject is per entity and names none.
+            ValueError: No scope is named, neither here nor at all: that cannot be meant.
         """
         return [
             place for place in self._meant(subjects, scopes) if self.boundary.allows(place.identity)
@@ -62,6 +66,7 @@ class Reach:
             UnboundSubjectError: A subject is per entity and names none.
             MemoryAccessError: A subject or scope that the call names has no place inside, or
                 nothing may be written at all.
+            ValueError: No scope is named, neither here nor at all.
         """
         meant = self._meant(subjects, scopes)
         inside = [place for place in meant if self.boundary.allows(place.identity)]
@@ -104,7 +109,7 @@ class Reach:
         Raises:
             UnboundSubjectError: A subject is per entity and names none.
         """
-        given = None if subjects is None else tuple(subjects)
+        given = None if subjects is None else _subjects(subjects)
         named = None if scopes is None else tuple(self.scopes.scopes(scopes))
         only = None if places is None else tuple(places)
         boundary = self.boundary.narrowed(
@@ -124,12 +129,26 @@ class Reach:
     def _meant(
         self, subjects: Iterable[MemorySubject] | None, scopes: Iterable[ScopeChoice] | None
     ) -> list[Place]:
-        chosen = self.subjects if subjects is None else tuple(subjects)
+        chosen = self.subjects if subjects is None else _subjects(subjects)
         for subject in chosen:
             subject.check_bound()
         found = self.scopes.scopes(self._default_scopes if scopes is None else scopes)
+        if not found and scopes is None and self._default_scopes is None:
+            raise ValueError(
+                "There is no scope to look in or to save to: name one for the memory, as in "
+                "AgentMemory(..., scopes=MemoryScopesProfile(agent='my-agent')), or in the call, "
+                "as in scopes=[MemoryScope.Agent('my-agent')]"
+            )
         places = (Place(scope, subject) for subject in chosen for scope in found)
         return list({place.identity: place for place in places}.values())
+
+
+def _subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
+    """Return what is given as `subjects`; `TypeError` unless they are some."""
+    given = None if isinstance(subjects, MemorySubject) else tuple(subjects)
+    if given is None or not all(isinstance(each, MemorySubject) for each in given):
+        raise TypeError("subjects are a list of MemorySubject, as in subjects=[USER.of('alice')]")
+    return given
 
 
 def _unique(items: Iterable[H]) -> tuple[H, ...]:

@@ -32,14 +32,30 @@ class MemoryScopesProfile:
         """Return the scope that a type means here, or None where it has no name.
 
         A `MemoryScope` is returned as it is.
+
+        Raises:
+            TypeError: It is neither a scope nor a type of scope.
         """
         if isinstance(choice, MemoryScope):
             return choice
-        name: str | None = getattr(self, MemoryScopeType(choice).value)
+        try:
+            kind = MemoryScopeType(choice)
+        except ValueError:
+            raise TypeError(
+                "A scope is a MemoryScope or a MemoryScopeType: MemoryScope.Product('my-app'), or "
+                "MemoryScope.parse('product/my-app')"
+            ) from None
+        name: str | None = getattr(self, kind.value)
         return None if name is None else MemoryScope(choice, name)
 
     def scopes(self, choices: Iterable[ScopeChoice] | None = None) -> list[MemoryScope]:
-        """Return the scopes that are meant, without the types that have no name; None means all."""
+        """Return the scopes that are meant, without the types that have no name; None means all.
+
+        Raises:
+            TypeError: They are no list of scopes and types.
+        """
+        if isinstance(choices, MemoryScope | str):
+            raise TypeError("scopes are a list, as in scopes=[MemoryScope.Product('my-app')]")
         chosen = MemoryScopeType if choices is None else choices
         found = (self.scope(choice) for choice in chosen)
         return [scope for scope in found if scope is not None]

@@ -58,6 +58,12 @@ class TestConcept:
         assert copied(AGE) == AGE
         assert pickle.loads(pickle.dumps(AGE)) == AGE
 
+    @pytest.mark.parametrize("given", ["int", "list[int]", [int], 3, {"a": int}, (int, str), b"x"])
+    def test_a_type_is_no_value(self, given: Any) -> None:
+        """Told when the concept is made, and not when its first fact is."""
+        with pytest.raises(TypeError, match=r"The value_type of 'k' .*value_type=list\[int\]"):
+            Concept("k", "d", value_type=given)
+
     def test_it_shows_what_it_is(self) -> None:
         """As one would write it."""
         shown = "Concept('age', \"The user's age\", SINGLE, value_type=<class 'int'>)"

@@ -10,7 +10,14 @@ from factmem.models import AnyFact, Concept, FactSource, MultipleFacts, SingleFa
 from factmem.names import checked_name
 from factmem.values import canonical
 
-__all__ = ["checked_concept", "condition_of", "stamp_of", "stored_facts"]
+__all__ = [
+    "check_span",
+    "checked_concept",
+    "checked_concepts",
+    "condition_of",
+    "stamp_of",
+    "stored_facts",
+]
 
 
 def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
@@ -20,6 +27,8 @@ def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
         TypeError: One of them is no fact.
         ValueError: A value would not come back equal from its JSON.
     """
+    if isinstance(facts, SingleFact | MultipleFacts):
+        raise TypeError("save_many takes several facts: give a list of them, or call save")
     given = list(facts)
     for fact in given:
         if not isinstance(fact, SingleFact | MultipleFacts):
@@ -42,6 +51,33 @@ def checked_concept(concept: Concept[Any, Any]) -> Concept[Any, Any]:
             f"Concept(keyword, description)"
         )
     return concept
+
+
+def checked_concepts(concepts: Iterable[Concept[Any, Any]]) -> list[Concept[Any, Any]]:
+    """Return `concepts` if they are some.
+
+    Raises:
+        TypeError: They are something else, such as a single one.
+    """
+    if isinstance(concepts, Concept):
+        raise TypeError("concepts are several: give a list of them, as in concepts=[concept]")
+    return [checked_concept(concept) for concept in concepts]
+
+
+def check_span(keep_history: timedelta) -> None:
+    """Make sure that history can be kept for so long.
+
+    Raises:
+        TypeError: It is no timedelta.
+        ValueError: It is negative.
+    """
+    if not isinstance(keep_history, timedelta):
+        raise TypeError(
+            f"keep_history is a timedelta, not {type(keep_history).__name__}: "
+            f"keep_history=timedelta(days=90)"
+        )
+    if keep_history < timedelta(0):
+        raise ValueError("keep_history is how long history is kept: give no negative span")
 
 
 def stamp_of(as_of: datetime | None) -> str | None:
@@ -94,7 +130,12 @@ def condition_of(
 
 
 def _limit(older_than: datetime | timedelta, now: str) -> str:
-    if not isinstance(older_than, timedelta):
+    if not isinstance(older_than, timedelta | datetime):
+        raise TypeError(
+            f"older_than is a timedelta or a datetime, not {type(older_than).__name__}: "
+            f"older_than=timedelta(days=90)"
+        )
+    if isinstance(older_than, datetime):
         return stamp(utc(older_than, "moment older_than"))
     if older_than < timedelta(0):
         raise ValueError("older_than is how long ago: give a timedelta that is not negative")

@@ -23,6 +23,11 @@ class StoreClock:
     """
 
     def __init__(self, clock: TimeProvider = system_clock) -> None:
+        if not callable(clock):
+            raise TypeError(
+                f"A clock is a function that tells the time, not {type(clock).__name__}: "
+                f"clock=lambda: datetime.now(UTC)"
+            )
         self._clock = clock
         self._lock = Lock()
         self._latest = ""

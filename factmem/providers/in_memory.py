@@ -23,7 +23,13 @@ from factmem.models import (
     identity_of,
 )
 from factmem.provider import Amendment, ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
-from factmem.providers._arguments import checked_concept, condition_of, stamp_of, stored_facts
+from factmem.providers._arguments import (
+    checked_concept,
+    checked_concepts,
+    condition_of,
+    stamp_of,
+    stored_facts,
+)
 from factmem.providers._clock import StoreClock, system_clock
 from factmem.providers._description import described, phrase_of
 from factmem.providers._place_info import in_order, place_info
@@ -132,7 +138,7 @@ class InMemoryProvider:
         as_of: datetime | None = None,
     ) -> list[AnyFact]:
         """See `FactStore.load_all`."""
-        named = [checked_concept(concept) for concept in concepts]
+        named = checked_concepts(concepts)
         until = stamp_of(as_of)
         identity = await self._enter(subject, scope)
         with self._open():

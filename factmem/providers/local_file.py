@@ -4,12 +4,10 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from factmem.encryption import Aes256GCMEncryptor, Encryption, Key
 from factmem.entries import Entry, encoded
 from factmem.history import history
 from factmem.ledger import Ledger
@@ -25,13 +23,21 @@ from factmem.models import (
     identity_of,
 )
 from factmem.provider import Amendment, ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
-from factmem.providers._arguments import checked_concept, condition_of, stamp_of, stored_facts
+from factmem.providers._arguments import (
+    check_span,
+    checked_concept,
+    checked_concepts,
+    condition_of,
+    stamp_of,
+    stored_facts,
+)
 from factmem.providers._clock import StoreClock, system_clock
 from factmem.providers._description import described, phrase_of
 from factmem.providers._group_commit import GroupCommit, Workers
+from factmem.providers._local_arguments import folder_of, storage_of
 from factmem.providers._local_places import LocalPlaces, Save
-from factmem.storage.base import KeySlots, SalvagedJournal, Storage
-from factmem.storage.simple import SimpleStorage
+from factmem.providers._store_keys import ProviderKeys
+from factmem.storage.base import SalvagedJournal, Storage
 
 __all__ = ["LocalFileMemoryProvider", "ProviderKeys"]
 
@@ -67,6 +73,8 @@ class LocalFileMemoryProvider:
             then, when more than half of it is older history.
 
     Raises:
+        TypeError: An argument is of the wrong kind, such as a key in the place of a storage.
+        ValueError: `root` is no path, or `keep_history` is negative.
         StorageError: (from every method) The disk refused, or the store is damaged.
         StoreBusyError: (from writing methods) The lock was held past the storage's deadline.
         DecryptionError: (from every method) The key is missing or wrong, or files do not verify.
@@ -81,9 +89,9 @@ class LocalFileMemoryProvider:
         keep_history: timedelta | None = None,
     ) -> None:
         if keep_history is not None:
-            _check_span(keep_history)
-        self._root = Path(root)
-        self._journals = (storage or SimpleStorage()).open(self._root)
+            check_span(keep_history)
+        self._root = folder_of(root)
+        self._journals = storage_of(storage).open(self._root)
         self._clock = StoreClock(clock)
         self._places = LocalPlaces(self._journals, self._clock, keep_history)
         self._is_closed = False
@@ -144,7 +152,7 @@ class LocalFileMemoryProvider:
         as_of: datetime | None = None,
     ) -> list[AnyFact]:
         """See `FactStore.load_all`."""
-        named = [checked_concept(concept) for concept in concepts]
+        named = checked_concepts(concepts)
         until = stamp_of(as_of)
         identity = self._enter(subject, scope)
 
@@ -272,7 +280,7 @@ class LocalFileMemoryProvider:
 
         What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
         """
-        _check_span(keep_history)
+        check_span(keep_history)
         identity = self._enter(subject, scope)
         return await self._work(lambda: self._places.compact(identity, keep_history))
 
@@ -352,53 +360,6 @@ class LocalFileMemoryProvider:
         self._clock.start_in_child()
         self._places.start_afresh()
         self._start_afresh()
-
-
-class ProviderKeys:
-    """The keys that open an encrypted store; a key may be given as its base64 text."""
-
-    def __init__(self, slots: KeySlots, workers: Workers) -> None:
-        self._slots = slots
-        self._workers = workers
-
-    async def ids(self) -> list[str]:
-        """Return the ids of the key slots; an id tells nothing about its key."""
-        return await self._workers.run(self._slots.ids)
-
-    async def add(self, key: Key | str | Encryption) -> None:
-        """Let another key open the store."""
-        await self._workers.run(lambda: self._slots.add(_encryption(key)))
-
-    async def remove(self, key: Key | str | Encryption) -> None:
-        """Close the store to a key.
-
-        Whoever has that key and an old copy of `factmem.json` can still read the files as they
-        are; `rotate` shuts them out.
-
-        Raises:
-            WrongKeyError: It does not open the store.
-            ValueError: It is the only one.
-        """
-        await self._workers.run(lambda: self._slots.remove(_encryption(key)))
-
-    async def rotate(self, key: Key | str | Encryption, *, rewrite: bool = True) -> None:
-        """Give the store a new key and new data keys, and rewrite every journal with them.
-
-        All other keys stop at once; this provider goes on with the new one, others need it too.
-        Keep the new key safe before you call, and the old one until the call returns; after a
-        crash or an error call it again. With `rewrite=False` only the wrapping of the data keys
-        changes, at once: right for a changed passphrase, not for a key that got out.
-        """
-        await self._workers.run(lambda: self._slots.rotate(_encryption(key), rewrite=rewrite))
-
-
-def _check_span(keep_history: timedelta) -> None:
-    if keep_history < timedelta(0):
-        raise ValueError("keep_history is how long history is kept: give no negative span")
-
-
-def _encryption(key: Key | str | Encryption) -> Encryption:
-    return Aes256GCMEncryptor(key) if isinstance(key, Key | str) else key
 
 
 _providers: "weakref.WeakSet[LocalFileMemoryProvider]" = weakref.WeakSet()

@@ -19,7 +19,13 @@ from factmem.models import (
     SingleFact,
 )
 from factmem.provider import Amendment, ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
-from factmem.providers._arguments import checked_concept, condition_of, stamp_of, stored_facts
+from factmem.providers._arguments import (
+    checked_concept,
+    checked_concepts,
+    condition_of,
+    stamp_of,
+    stored_facts,
+)
 from factmem.providers._clock import StoreClock, system_clock
 from factmem.providers._description import phrase_of
 from factmem.providers._replay import amended, unknown_entries
@@ -80,7 +86,7 @@ class NoMemory:
     ) -> list[AnyFact]:
         """Return nothing."""
         stamp_of(as_of)
-        keywords = [checked_concept(concept).keyword for concept in concepts]
+        keywords = [concept.keyword for concept in checked_concepts(concepts)]
         await self._enter("load_all", subject, scope, *keywords)
         return []
 

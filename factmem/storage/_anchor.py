@@ -72,7 +72,10 @@ def verify(folder: "JournalFolder", anchor: Anchor) -> None:
 
 def of_another(folder: "JournalFolder") -> Exception:
     """Return the error for a folder that is not the one the anchor was taken from."""
-    what = f"{folder.files.path('')!r} is not the store that the anchor was taken from"
+    what = (
+        f"{folder.files.path('')!r} is not the store that the anchor was taken from: give an anchor "
+        f"of this store, or put back the one that it is of"
+    )
     return CorruptJournalError(what) if folder.keys is None else TamperedError(what)
 
 
@@ -130,6 +133,6 @@ def parsed(text: str) -> Anchor | None:
             for file, (digest, following, last, tag) in fields["journals"].items()
         }
         store = fields["store"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError("The anchor cannot be read: pass the text that anchor() gave") from None
     return None if store is None else Anchor(str(store), journals)

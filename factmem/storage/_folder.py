@@ -37,6 +37,7 @@ from factmem.storage._journal import (
     name_of,
     read_header,
 )
+from factmem.storage._lock import check_timeout
 from factmem.storage._writer import FolderWriter
 from factmem.storage.base import (
     JournalName,
@@ -99,8 +100,7 @@ class JournalFolder:
     def __init__(
         self, files: Files, mode: Mode, *, busy_timeout: float, allow_network: bool = False
     ) -> None:
-        if not 0 <= busy_timeout <= threading.TIMEOUT_MAX:
-            raise ValueError("busy_timeout is how many seconds to wait for the lock, from 0 on")
+        check_timeout(busy_timeout)
         self.files = files
         self.indexes = IndexFiles(files)
         self.mode = mode
@@ -493,8 +493,9 @@ class JournalFolder:
         except OSError as exc:
             what = os.strerror(exc.errno) if exc.errno else type(exc).__name__
             raise StorageError(
-                f"The operating system refused at {exc.filename or path!r}: {what}. What was "
-                f"being saved is not acknowledged; what was saved before is still there"
+                f"The operating system refused at {exc.filename or path!r}: {what}. Mend that and "
+                f"call again: whatever was to be saved is not acknowledged, what was saved before "
+                f"is still there"
             ) from exc
 
 

@@ -61,7 +61,9 @@ def _slots(manifest: dict[str, Any]) -> list[KeySlot]:
     slots = manifest.get("slots")
     if isinstance(slots, list) and all(map(_is_slot, slots)):
         return slots
-    raise TamperedError("Its key slots are not as factmem writes them: restore it from a backup")
+    raise TamperedError(
+        "The key slots in factmem.json are not as factmem writes them: restore it from a backup"
+    )
 
 
 def _is_slot(slot: object) -> bool:

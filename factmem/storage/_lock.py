@@ -16,9 +16,24 @@ from queue import SimpleQueue
 from factmem.errors import StoreBusyError
 from factmem.storage._ordinary import opened
 
-__all__ = ["held", "network_file_system"]
+__all__ = ["check_timeout", "held", "network_file_system"]
 
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "9p", "ncpfs"})
+
+
+def check_timeout(seconds: float) -> None:
+    """Make sure that one can wait that long for a lock.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is negative, no number after all, or longer than anybody can wait.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(
+            f"busy_timeout is a number of seconds, not {type(seconds).__name__}: busy_timeout=5"
+        )
+    if not 0 <= seconds <= threading.TIMEOUT_MAX:
+        raise ValueError("busy_timeout is how many seconds to wait for the lock, from 0 on")
 
 
 @contextmanager

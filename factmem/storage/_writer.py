@@ -220,7 +220,7 @@ class FolderWriter:
 
     def _existing(self, name: JournalName) -> tuple[Codec, str]:
         if self._codec is None or not self._files.exists(_path(self._codec.file_name(name))):
-            raise ValueError("There is no such journal: append to it first")
+            raise ValueError("There is no such journal: nothing was saved in that place yet")
         return self._codec, self._codec.file_name(name)
 
     def erase(self, name: JournalName) -> ErasedJournal:

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from factmem.encryption import Encryption
+from factmem.encryption import Encryption, checked_encryption
 from factmem.storage._files import LocalFiles
 from factmem.storage._folder import JournalFolder
 from factmem.storage._keys import SealedMode, StoreKeys
+from factmem.storage._lock import check_timeout
 from factmem.storage.base import Journals
 
 __all__ = ["EncryptedStorage"]
@@ -22,11 +23,19 @@ class EncryptedStorage:
             `StoreBusyError`.
         allow_network_folder: Take a folder on a network file system all the same, where locks
             between machines may not hold.
+
+    Raises:
+        TypeError: The encryption is none, such as a key; or the timeout is no number.
+        ValueError: The timeout is negative.
     """
 
     encryption: Encryption
     busy_timeout: float = 30.0
     allow_network_folder: bool = False
+
+    def __post_init__(self) -> None:
+        checked_encryption(self.encryption)
+        check_timeout(self.busy_timeout)
 
     def open(self, folder: Path) -> Journals:
         """Return the journals of a folder, without touching the disk."""

@@ -9,6 +9,7 @@ from factmem.storage._codec import Codec, PlainCodec
 from factmem.storage._files import LocalFiles
 from factmem.storage._folder import JournalFolder
 from factmem.storage._journal import Damage
+from factmem.storage._lock import check_timeout
 from factmem.storage.base import Journals
 
 __all__ = ["SimpleStorage"]
@@ -25,10 +26,17 @@ class SimpleStorage:
             `StoreBusyError`.
         allow_network_folder: Take a folder on a network file system all the same, where locks
             between machines may not hold.
+
+    Raises:
+        TypeError: The timeout is no number.
+        ValueError: The timeout is negative.
     """
 
     busy_timeout: float = 30.0
     allow_network_folder: bool = False
+
+    def __post_init__(self) -> None:
+        check_timeout(self.busy_timeout)
 
     def open(self, folder: Path) -> Journals:
         """Return the journals of a folder, without touching the disk."""

@@ -3,6 +3,7 @@
 import copy
 import random
 import re
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -12,9 +13,8 @@ import pytest
 from factmem.errors import StorageError, StoredFactError, UnboundSubjectError
 from factmem.memory import AgentMemory
 from factmem.messages import MEMORY_MESSAGE
-from factmem.models import Concept, FactType, MemoryScope, MemorySubject
+from factmem.models import Concept, FactType, MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.no_memory import NoMemory
 from factmem.rendering import MEMORY, render
 from factmem.scopes import MemoryScopesProfile
 from factmem.testing.chat import ScriptedChatModel
@@ -201,16 +201,64 @@ async def test_subjects_and_scopes_of_a_call(store: InMemoryProvider) -> None:
     assert len(await memory.current_all(subjects=[ALICE, ALICE, COMPANY])) == 3
 
 
-async def test_a_memory_without_names_reads_nothing() -> None:
-    """A type of scope without a name is passed over on load; on save it is refused."""
-    memory = AgentMemory(NoMemory(), chat_model=ScriptedChatModel())
+async def test_a_memory_without_names_says_what_to_write(store: InMemoryProvider) -> None:
+    """It has nowhere to look: that is a mistake, and no memory of nothing."""
+    memory = AgentMemory(store, chat_model=ScriptedChatModel(), subjects=[ALICE])
     messages = chat()
+    calls: list[Callable[[AgentMemory], Awaitable[object]]] = [
+        lambda each: each.load_all_facts_to_agent(messages),
+        lambda each: each.load_facts_to_agent(messages, THEME),
+        lambda each: each.current(THEME),
+        lambda each: each.current_all(subjects=[ALICE]),
+        lambda each: each.recall("cat"),
+        lambda each: each.remember("A cat."),
+        lambda each: each.auto_detect_facts(messages),
+        lambda each: each.contents.forget(concept=THEME),
+    ]
 
-    report = await memory.load_all_facts_to_agent(messages)
+    for nameless in (memory, memory.view(subjects=[ALICE]), memory.view(read_only=True)):
+        for call in calls:
+            with pytest.raises(ValueError, match=r"scopes=MemoryScopesProfile\(agent='my-agent'\)"):
+                await call(nameless)
+    with pytest.raises(ValueError, match="There is no scope"):
+        memory.tools()
+    assert messages == chat()
 
-    assert (report.facts, messages) == ([], chat())
-    with pytest.raises(ValueError, match="nowhere to save"):
-        await memory.auto_detect_facts(messages)
+
+async def test_scopes_that_are_named_need_no_profile(store: InMemoryProvider) -> None:
+    """In a call or by a view; and a type without a name is passed over on load."""
+    memory = AgentMemory(store, subjects=[ALICE])
+
+    named = await memory.current_all(scopes=[AGENT])
+
+    assert named
+    assert await memory.view(scopes=[AGENT]).current_all() == named
+    assert await memory.view(places=[Place(AGENT, ALICE)]).current_all() == named
+    assert await memory.view(scopes=[]).current_all() == []
+    assert await memory.view(places=[]).current_all() == []
+    assert await memory.current_all(scopes=[MemoryScopeType.AGENT]) == []
+    assert await memory.current_all(scopes=[]) == []
+
+
+async def test_what_is_no_list_of_subjects_or_scopes_is_told(store: InMemoryProvider) -> None:
+    """One of them, or a text, in the place of a list; and texts in the list."""
+    memory = memory_of(store)
+    wrong: list[Any] = [ALICE, "alice", ["alice"], [AGENT]]
+    for subjects in wrong:
+        with pytest.raises(TypeError, match=r"subjects=\[USER.of\('alice'\)\]"):
+            await memory.current_all(subjects=subjects)
+        with pytest.raises(TypeError, match="subjects are a list"):
+            memory.view(subjects=subjects)
+        with pytest.raises(TypeError, match="subjects are a list"):
+            AgentMemory(store, subjects=subjects)
+    wrong = [AGENT, MemoryScopeType.AGENT, "agent/bot"]
+    for scopes in wrong:
+        with pytest.raises(TypeError, match="scopes are a list"):
+            await memory.current_all(scopes=scopes)
+    wrong = [["agent/bot"], [ALICE]]
+    for scopes in wrong:
+        with pytest.raises(TypeError, match=r"MemoryScope.parse\("):
+            await memory.current_all(scopes=scopes)
 
 
 async def test_an_unbound_subject_is_told(store: InMemoryProvider) -> None:

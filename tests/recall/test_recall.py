@@ -18,7 +18,6 @@ from factmem.provider import AgentMemoryProvider, IndexedStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.recall.settings import RecallSettings, RecallWeights
-from factmem.scopes import MemoryScopesProfile
 from factmem.testing.clock import SettableClock
 from tests.recall.world import (
     AGENT,
@@ -340,7 +339,7 @@ async def test_without_a_memory_nothing_is_found() -> None:
 
     assert await memory_of(NoMemory(), embedder=embedder).recall("cat") == []
     assert await memory_of(InMemoryProvider(), embedder=embedder).recall("cat") == []
-    nowhere = memory_of(InMemoryProvider(), embedder=embedder, scopes=MemoryScopesProfile())
+    nowhere = memory_of(InMemoryProvider(), embedder=embedder).view(scopes=[])
     assert await nowhere.recall("cat") == []
     assert embedder.calls == []
 

@@ -1,0 +1,203 @@
+"""What callers write by mistake: told at the call, with what to write instead, and no key shown."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem.encryption import Aes256GCMEncryptor, Key
+from factmem.provider import FactStore
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.no_memory import NoMemory
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.simple import SimpleStorage
+from factmem.testing.facts import AGENT, THEME, USER, theme
+
+KEY = Aes256GCMEncryptor.generate_key()
+ENCRYPTED = r"EncryptedStorage\(Aes256GCMEncryptor\(key\)\)"
+DAYS = r"timedelta\(days=90\)"
+
+STORES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "an encryption": ({"storage": Aes256GCMEncryptor(KEY)}, TypeError, ENCRYPTED),
+    "a key": ({"storage": Key.generate()}, TypeError, ENCRYPTED),
+    "a text": ({"storage": KEY}, TypeError, ENCRYPTED),
+    "an empty text": ({"storage": ""}, TypeError, ENCRYPTED),
+    "a number": ({"storage": 0}, TypeError, ENCRYPTED),
+    "a class": ({"storage": EncryptedStorage}, TypeError, ENCRYPTED),
+    "days": ({"keep_history": 90}, TypeError, DAYS),
+    "a negative span": ({"keep_history": timedelta(days=-1)}, ValueError, "no negative span"),
+    "a moment": ({"clock": datetime.now(UTC)}, TypeError, r"lambda: datetime.now\(UTC\)"),
+    "no root": ({"root": ""}, ValueError, "'.' for the current one"),
+    "None": ({"root": None}, TypeError, r"LocalFileMemoryProvider\('memory'\)"),
+    "bytes": ({"root": b"memory"}, TypeError, r"LocalFileMemoryProvider\('memory'\)"),
+    "a descriptor": ({"root": 3}, TypeError, r"LocalFileMemoryProvider\('memory'\)"),
+    "NUL": ({"root": "memory\0"}, ValueError, "NUL: leave it out"),
+    "a surrogate": ({"root": "memory\ud800"}, ValueError, "no path can have"),
+}
+
+
+@pytest.mark.parametrize("what", STORES)
+def test_a_store_that_cannot_be_meant(tmp_path: Path, what: str) -> None:
+    """When it is made, before anything is saved in the clear; no key is in the message."""
+    options, error, advice = STORES[what]
+
+    with pytest.raises(error, match=advice) as told:
+        LocalFileMemoryProvider(**{"root": tmp_path / "store", **options})
+
+    assert KEY not in str(told.value)
+    assert not (tmp_path / "store").exists()
+
+
+ENCRYPTIONS: list[Any] = [KEY, Key.generate(), KEY.encode(), None, Aes256GCMEncryptor]
+
+
+@pytest.mark.parametrize("given", ENCRYPTIONS, ids=["text", "key", "bytes", "None", "class"])
+def test_a_key_in_the_place_of_an_encryption(given: Any) -> None:
+    with pytest.raises(TypeError, match=ENCRYPTED) as told:
+        EncryptedStorage(given)
+
+    assert KEY not in str(told.value)
+
+
+TIMEOUTS: list[Any] = ["5", timedelta(seconds=5), None, True]
+
+
+@pytest.mark.parametrize("timeout", TIMEOUTS)
+def test_a_timeout_that_is_no_number(timeout: Any) -> None:
+    """When the storage is described, for both ways of keeping files."""
+    with pytest.raises(TypeError, match="busy_timeout=5"):
+        SimpleStorage(busy_timeout=timeout)
+    with pytest.raises(TypeError, match="busy_timeout=5"):
+        EncryptedStorage(Aes256GCMEncryptor(KEY), busy_timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.1, float("nan"), float("inf")])
+def test_a_timeout_that_nobody_can_wait(timeout: float) -> None:
+    with pytest.raises(ValueError, match="from 0 on"):
+        SimpleStorage(busy_timeout=timeout)
+    with pytest.raises(ValueError, match="from 0 on"):
+        EncryptedStorage(Aes256GCMEncryptor(KEY), busy_timeout=timeout)
+
+
+WRONG_KEYS: list[Any] = [3, None, Key, ["a", "b"]]
+
+
+@pytest.mark.parametrize("given", WRONG_KEYS)
+async def test_what_is_no_key(tmp_path: Path, given: Any) -> None:
+    """Neither for an encryptor, nor to add, remove or rotate."""
+    with pytest.raises(TypeError, match="A key is a Key or its base64 text"):
+        Aes256GCMEncryptor(given)
+    with pytest.raises(TypeError, match="A key's base64 is a text"):
+        Key.from_base64(given)
+    with pytest.raises(TypeError, match="A passphrase is a text"):
+        Key.from_passphrase(given)
+    async with LocalFileMemoryProvider(
+        tmp_path / "store", storage=EncryptedStorage(Aes256GCMEncryptor(KEY))
+    ) as store:
+        for change in (store.keys.add, store.keys.remove, store.keys.rotate):
+            with pytest.raises(TypeError, match=r"Aes256GCMEncryptor\(key\)"):
+                await change(given)
+
+
+def test_a_text_that_is_no_key_may_be_a_passphrase() -> None:
+    """It is not shown, and the message says how to go on."""
+    with pytest.raises(ValueError, match=r"a passphrase by Key\.from_passphrase") as told:
+        Aes256GCMEncryptor("correct horse battery staple")
+
+    assert "horse" not in str(told.value)
+
+
+PLACE = r"in this order, not {} and {}: .*MemoryScope.parse\("
+CALLS: dict[str, tuple[Callable[[Any], Awaitable[object]], type[Exception], str]] = {
+    "a text as subject": (
+        lambda store: store.save(theme("dark"), "user", AGENT),
+        TypeError,
+        PLACE.format("str", "MemoryScope"),
+    ),
+    "a text as scope": (
+        lambda store: store.save(theme("dark"), USER, "agent/painter"),
+        TypeError,
+        PLACE.format("MemorySubject", "str"),
+    ),
+    "subject and scope in each other's place": (
+        lambda store: store.load(THEME, AGENT, USER),
+        TypeError,
+        PLACE.format("MemoryScope", "MemorySubject"),
+    ),
+    "a place of texts": (
+        lambda store: store.erase("user", "agent"),
+        TypeError,
+        PLACE.format("str", "str"),
+    ),
+    "no fact": (
+        lambda store: store.save("dark", USER, AGENT),
+        TypeError,
+        r"SingleFact\(concept, value\)",
+    ),
+    "one fact": (
+        lambda store: store.save_many(theme("dark"), USER, AGENT),
+        TypeError,
+        "give a list of them, or call save",
+    ),
+    "a keyword": (
+        lambda store: store.load("ide-theme", USER, AGENT),
+        TypeError,
+        r"Concept\(keyword, description\)",
+    ),
+    "one concept": (
+        lambda store: store.load_all(USER, AGENT, concepts=THEME),
+        TypeError,
+        r"concepts=\[concept\]",
+    ),
+    "a history by keyword": (
+        lambda store: store.history("ide-theme", USER, AGENT),
+        TypeError,
+        r"Concept\(keyword, description\)",
+    ),
+    "a number of days": (
+        lambda store: store.forget(USER, AGENT, older_than=90),
+        TypeError,
+        DAYS,
+    ),
+    "a date as text": (
+        lambda store: store.load(THEME, USER, AGENT, as_of="2026-01-01"),
+        TypeError,
+        "is a datetime, not str",
+    ),
+}
+
+
+@pytest.fixture(params=["local", "memory", "none"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> FactStore:
+    stores: dict[str, Callable[[], FactStore]] = {
+        "local": lambda: LocalFileMemoryProvider(tmp_path / "store"),
+        "memory": InMemoryProvider,
+        "none": NoMemory,
+    }
+    return stores[request.param]()
+
+
+@pytest.mark.parametrize("what", CALLS)
+async def test_a_call_that_cannot_be_meant(store: FactStore, what: str) -> None:
+    """Every store tells the same."""
+    call, error, advice = CALLS[what]
+
+    with pytest.raises(error, match=advice):
+        await call(store)
+
+
+async def test_files_tell_it_of_their_own_calls(tmp_path: Path) -> None:
+    store: Any = LocalFileMemoryProvider(tmp_path / "store")
+
+    with pytest.raises(TypeError, match=DAYS):
+        await store.compact(USER, AGENT, keep_history=90)
+    with pytest.raises(ValueError, match=r"the text that anchor\(\) gave"):
+        await store.verify(3)
+    with pytest.raises(ValueError, match="nothing was saved in that folder yet"):
+        await store.salvage(USER, AGENT)
+    await store.save(theme("dark"), USER, AGENT)
+    with pytest.raises(ValueError, match="nothing was saved in that place yet"):
+        await store.salvage(USER.__class__("other", "", 1), AGENT)

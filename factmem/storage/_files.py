@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from factmem.storage import _lock
+from factmem.storage import _lock, _network
 from factmem.storage._ordinary import SAFELY, opened
 
 __all__ = ["Files", "LocalFiles"]
@@ -146,7 +146,7 @@ class LocalFiles:
         return ValueError(f"{self._folder!r} is a file: give the path of a folder to keep facts in")
 
     def network_file_system(self) -> str | None:
-        return _lock.network_file_system(self._folder)
+        return _network.network_file_system(self._folder)
 
     def lock(self, timeout: float) -> AbstractContextManager[None]:
         return _lock.held(self.path("lock"), timeout)

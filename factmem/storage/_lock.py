@@ -16,9 +16,7 @@ from queue import SimpleQueue
 from factmem.errors import StoreBusyError
 from factmem.storage._ordinary import opened
 
-__all__ = ["check_timeout", "held", "network_file_system"]
-
-_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "9p", "ncpfs"})
+__all__ = ["check_timeout", "held"]
 
 
 def check_timeout(seconds: float) -> None:
@@ -192,24 +190,3 @@ def _start_in_child() -> None:
 os.register_at_fork(
     before=_before_fork, after_in_parent=_after_fork, after_in_child=_start_in_child
 )
-
-
-def network_file_system(path: str) -> str | None:
-    """Return the name of the network file system that holds `path`, where Linux tells.
-
-    Advisory locks and appends are not to be trusted there.
-    """
-    real = os.path.realpath(path)
-    best, kind = "", ""
-    try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
-            for line in mounts:
-                _, point, name, *_ = line.split(" ")
-                point = point.replace("\\040", " ")
-                inside = real == point or real.startswith(point.rstrip("/") + "/")
-                if inside and len(point) >= len(best):
-                    best, kind = point, name
-    except OSError:
-        return None
-    is_network = kind in _NETWORK or kind in {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs"}
-    return kind if is_network else None

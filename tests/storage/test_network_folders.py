@@ -1,0 +1,88 @@
+"""Network file systems, by what Linux says is mounted where."""
+
+from pathlib import Path
+
+import pytest
+
+from factmem.errors import StorageError
+from factmem.storage import _network
+from factmem.storage._files import LocalFiles
+from factmem.storage._network import network_mount
+from factmem.storage.simple import SimpleStorage
+
+MOUNTS = r"""/dev/sda1 / ext4 rw,relatime 0 0
+tmpfs /tmp tmpfs rw 0 0
+systemd-1 /srv autofs rw 0 0
+server:/export /srv nfs4 rw,vers=4.2 0 0
+//server/share /mnt/my\040share cifs rw 0 0
+//server/tab /mnt/a\011b\134c smb3 rw 0 0
+/dev/sdb1 /srv/disk xfs rw 0 0
+me@host: /home/me/far fuse.sshfs rw 0 0
+overlay /home/me/far-away overlay rw 0 0
+portal /run/user/1000/doc fuse.portal rw 0 0
+""".splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", None),
+        ("/var/store", None),
+        ("/tmp/store", None),
+        ("/srv", "nfs4"),
+        ("/srv/store", "nfs4"),
+        ("/srv/disk/store", None),
+        ("/srvother/store", None),
+        ("/mnt/my share/store", "cifs"),
+        ("/mnt/a\tb\\c/store", "smb3"),
+        ("/home/me/far/store", "fuse.sshfs"),
+        ("/home/me/far-away/store", None),
+        ("/run/user/1000/doc/store", None),
+    ],
+)
+def test_the_innermost_mount_counts(path: str, kind: str | None) -> None:
+    """The later of two at one point, whatever is escaped in its name."""
+    assert network_mount(path, MOUNTS) == kind
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["nfs", "cifs", "9p", "ceph", "lustre", "beegfs", "afs", "fuse.glusterfs", "fuse.s3fs"],
+)
+def test_each_kind_is_known(kind: str) -> None:
+    assert network_mount("/far/store", [f"what /far {kind} rw 0 0\n"]) == kind
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuseblk"])
+def test_local_ones_are_taken(kind: str) -> None:
+    assert network_mount("/near/store", [f"what /near {kind} rw 0 0\n"]) is None
+
+
+def test_a_network_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is made there; with what to do, and unless it is wanted all the same."""
+    monkeypatch.setattr(LocalFiles, "network_file_system", lambda _: "nfs4")
+    root = tmp_path / "store"
+
+    with (
+        pytest.raises(StorageError, match=r"\(nfs4\).*allow_network_folder=True"),
+        SimpleStorage().open(root).exclusive(),
+    ):
+        pytest.fail("the lock was taken")
+
+    assert not root.exists()
+    with SimpleStorage(allow_network_folder=True).open(root).exclusive() as writer:
+        writer.append(("a",), [b'{"v":1}'])
+
+
+def test_where_nothing_is_told_folders_are_local(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS, which has no table of mounts in a file."""
+
+    def missing(*_: object, **__: object) -> None:
+        raise FileNotFoundError
+
+    assert _network.network_file_system(str(tmp_path)) is None
+    monkeypatch.setattr(_network, "open", missing, raising=False)
+
+    assert _network.network_file_system(str(tmp_path)) is None

@@ -14,7 +14,7 @@ from factmem.ledger import Condition, Item, presented, values_of
 from factmem.models import Concept, FactType, stored_concept
 from factmem.provider import HistoryAction, HistoryEntry
 
-__all__ = ["compacted", "history", "history_share", "purged"]
+__all__ = ["compacted", "history", "purged"]
 
 
 def history(entries: Iterable[Entry], concept: Concept[Any, Any]) -> list[HistoryEntry]:
@@ -92,18 +92,6 @@ def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None
     trace = Trace(entries)
     gone = {life for life in trace.lives if life.is_dead(cutoff)}
     return _Rest(trace, gone, cutoff=cutoff).of(entries)
-
-
-def history_share(entries: Iterable[Entry], cutoff: str) -> float:
-    """Return which part of a ledger's saved values `compacted` would take out, from 0 to 1."""
-    trace = Trace(entries)
-    dead = [
-        value.life.is_dead(cutoff)
-        for saves in trace.saved
-        for saved in saves
-        for value in saved.values
-    ]
-    return sum(dead) / len(dead) if dead else 0.0
 
 
 def purged(entries: Sequence[Entry], condition: Condition, now: str) -> list[Entry | None]:

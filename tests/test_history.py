@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem._trace import Trace
 from factmem.entries import Entry, encoded_entry
-from factmem.history import compacted, history, history_share, purged
+from factmem.history import compacted, history, purged
 from factmem.ledger import Condition, Ledger
 from factmem.models import Concept, FactType
 from factmem.provider import HistoryAction
@@ -66,7 +65,6 @@ def test_compaction_leaves_no_history_before(steps: list[Step], second: int) -> 
 
     assert not [life for life in trace.lives if life.is_dead(cutoff)]
     assert len(list(trace.lives)) == len([x for x in Trace(entries).lives if not x.is_dead(cutoff)])
-    assert history_share(left(compacted(entries, cutoff)), cutoff) == 0
 
 
 @searched
@@ -270,22 +268,6 @@ def test_forgettings_are_understood_where_an_id_is_in_several_concepts() -> None
     told = history(entries, Concept("k", "Anything", FactType.MULTIPLE))
 
     assert [one.action for one in told] == ["saved", "forgotten", "saved"]
-
-
-@pytest.mark.parametrize(
-    ("second", "share"), [(0, 0.0), (2, 0.25), (3, 0.5), (5, 0.5), (6, 0.75), (99, 0.75)]
-)
-def test_the_share_of_history(second: int, share: float) -> None:
-    """Of all values that were ever saved, those that are over at the cutoff."""
-    entries: list[Entry] = [
-        entry(1, saved("a", kind="SINGLE")),
-        entry(2, saved("b", kind="SINGLE", expires_at=stamp(3))),
-        entry(4, saved("c", "d")),
-        {"at": stamp(6), "forget": [("k", "one", 1)]},
-    ]
-
-    assert history_share(entries, stamp(second)) == share
-    assert history_share([], stamp(second)) == 0
 
 
 @searched

@@ -31,6 +31,7 @@ bench: $(VENV)/.installed-bench
 	$(python) -m benchmarks
 
 # Kills and crashes for as long as you like: make storm KILLS=5000 STATES=5000000
+# Both count in all: half of the kills and of the states are of encrypted stores.
 storm: $(VENV)/.installed-test
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
 	$(python) -m tests.storage.crash_sweep --states $(STATES)

@@ -148,8 +148,16 @@ def sweep(
 def main() -> int:
     """Run the long form."""
     parser = argparse.ArgumentParser(description="Crash states and I/O errors, in great number")
-    parser.add_argument("--states", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=-1)
+    parser.add_argument(
+        "--states",
+        type=int,
+        default=1_000_000,
+        help="how many in all: a quarter of them after "
+        "kills and power cuts and a quarter after I/O errors, in the clear and encrypted",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=-1, help="the first script; -1 is the one that does everything"
+    )
     options = parser.parse_args()
     has_failed = False
     for kind in (PLAIN, SEALED):

@@ -31,8 +31,14 @@ def kill_storm(
 def main() -> int:
     """Run the long form; 0 if nothing was found wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.storms.kill_storm")
-    parser.add_argument("--kills", type=int, default=1000, help="half of them each way of keeping")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument(
+        "--kills",
+        type=int,
+        default=1000,
+        help="how many in all: half of them on a store in the "
+        "clear, half on an encrypted one; a few more may fall before it ends",
+    )
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="what is drawn")
     options = parser.parse_args()
     print(f"kill storm, seed {options.seed}", flush=True)
     kills, faults = 0, 0

@@ -126,8 +126,8 @@ def rotation_storm(
 def main() -> int:
     """Run the long form; 0 if nothing was found wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.storms.rotation_storm")
-    parser.add_argument("--rotations", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--rotations", type=int, default=200, help="how many are to come to an end")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="what is drawn")
     options = parser.parse_args()
     print(f"rotation storm, seed {options.seed}", flush=True)
     with TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 KILLS = 1000
 STATES = 1000000
+ROTATIONS = 200
 
 python = $(VENV)/bin/python
 on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
@@ -34,6 +35,7 @@ bench: $(VENV)/.installed-bench
 # Both count in all: half of the kills and of the states are of encrypted stores.
 storm: $(VENV)/.installed-test
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
+	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storage.crash_sweep --states $(STATES)
 	$(python) -m tests.storms.many_processes
 

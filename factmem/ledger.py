@@ -21,10 +21,12 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, pairwise
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
+from factmem._change_log import ChangeLog, Touched
 from factmem.entries import (
     Entry,
     ForgottenItem,
@@ -53,6 +55,7 @@ _NO_SOURCE: list[SourceEntry | None] = [None]
 """What items without a source share; one that gains a source gets a list of its own."""
 
 _serials = count(1)
+_moment = itemgetter(0)
 
 
 class Item:
@@ -216,7 +219,9 @@ class Ledger:
         self._texts: dict[str, str] = {}
         self._serial = next(_serials)
         self._applied = 0
-        self._expiries: list[str] = []
+        self._expiries: list[tuple[str, str]] = []
+        """When values expire, in order, each with its keyword."""
+        self._log = ChangeLog()
         for entry in entries:
             if until is not None and max(entry["at"], self.recorded_at) > until:
                 break
@@ -233,14 +238,16 @@ class Ledger:
             self._forget(forgotten, self.recorded_at)
 
     def _save(self, fact: StoredFact, at: str) -> None:
-        topic = self._topics.get(fact["keyword"])
+        keyword, description = fact["keyword"], fact["description"]
+        topic = self._topics.get(keyword)
         if topic is None:
-            topic = self._topics[fact["keyword"]] = _Topic()
-        description = fact["description"]
+            topic = self._topics[keyword] = _Topic()
+        elif topic.description != description or topic.fact_type != fact["type"]:
+            self._log.note(self._applied, keyword, None)
         topic.description = self._texts.setdefault(description, description)
         if "expires_at" in fact:
             self.may_expire = True
-            insort(self._expiries, fact["expires_at"])
+            insort(self._expiries, (fact["expires_at"], keyword))
         topic.fact_type = fact["type"]
         if fact["type"] == "SINGLE":
             self._replace(topic, fact, at)
@@ -250,6 +257,7 @@ class Ledger:
     def _replace(self, topic: _Topic, fact: StoredFact, at: str) -> None:
         replaced = topic.items
         topic.hold_only({})
+        self._log.note(self._applied, fact["keyword"], None)
         if "value" in fact:
             value = fact["value"]
             key = canonical(value)
@@ -281,10 +289,12 @@ class Ledger:
                 item.confirm(fact, at)
             else:
                 if item is not None:
+                    self._log.note(self._applied, fact["keyword"], item.fact_id, value)
                     self._dropped(topic.let_go(key), at)
                 self._number += 1
                 item = Item(self._number, value, fact, position, at)
                 topic.hold(key, item)
+            self._log.note(self._applied, fact["keyword"], item.fact_id, value)
             self._touched(item, fact, position)
         self._free[fact_id] = position + 1
 
@@ -293,7 +303,9 @@ class Ledger:
             topic = self._topics.get(keyword)
             key = None if topic is None else topic.named(fact_id, position)
             if topic is not None and key is not None:
-                self._dropped(topic.let_go(key), at)
+                item = topic.let_go(key)
+                self._log.note(self._applied, keyword, fact_id, item.value)
+                self._dropped(item, at)
 
     def _touched(self, item: Item, fact: StoredFact, position: int) -> None:
         """Notice that a saved value became or confirmed an item; for those who trace.
@@ -374,7 +386,36 @@ class Ledger:
 
         Within this process: no two ledgers ever share one.
         """
-        return f"{self._serial}.{self._applied}.{bisect_right(self._expiries, now)}"
+        return f"{self._serial}.{self._applied}.{self._expired(now)}"
+
+    def _expired(self, now: str) -> int:
+        return bisect_right(self._expiries, now, key=_moment)
+
+    def changes(
+        self, since: str, concepts: Iterable[Concept[Any, Any]], now: str
+    ) -> dict[str, list[AnyFact | str]] | None:
+        """Return what `load_all` gives now under each keyword that was touched since a version.
+
+        A fact that is as it was is given by its id alone, all in the order of `load_all`. None
+        where the version is another ledger's, or too old.
+
+        Raises:
+            StoredFactError: A value does not fit the type of its concept.
+        """
+        serial, _, rest = since.partition(".")
+        if serial != str(self._serial):
+            return None
+        applied, expired = map(int, rest.split("."))
+        touched, gone = self._log.since(applied), self._expiries[expired : self._expired(now)]
+        if touched is None or expired > self._expired(now):
+            return None
+        for _, keyword in gone:
+            touched.setdefault(keyword, Touched())
+        named = {concept.keyword: concept for concept in concepts}
+        return {
+            keyword: _changed(keyword, self._topics[keyword], each, named.get(keyword), now)
+            for keyword, each in touched.items()
+        }
 
     def confirmations(self, now: str) -> list[str]:
         """Return when each current value was last confirmed, as stamps in no order."""
@@ -399,6 +440,26 @@ def _stored_concept(keyword: str, topic: _Topic, items: list[Item]) -> Concept[A
             break
     fact_type = FactType.SINGLE if topic.fact_type == "SINGLE" else FactType.MULTIPLE
     return stored_concept(keyword, topic.description, fact_type, str if is_all_text else JsonValue)
+
+
+def _changed(
+    keyword: str, topic: _Topic, touched: Touched, named: Concept[Any, Any] | None, now: str
+) -> list[AnyFact | str]:
+    """Return the facts of a keyword, those that nothing has touched by their ids alone."""
+    items: list[Item] = []
+    for item in topic.items.values():
+        if item.expires_at is None or item.expires_at > now:
+            items.append(item)
+        else:
+            touched.ids.add(item.fact_id)
+            touched.is_text &= type(item.value) is str
+    concept = named or _stored_concept(keyword, topic, items)
+    is_whole = touched.is_whole or not (named or touched.is_text)
+    if is_whole or concept.fact_type is FactType.SINGLE:
+        return [*presented(concept, items)]
+    ids = touched.ids
+    new = {fact.id: fact for fact in presented(concept, [i for i in items if i.fact_id in ids])}
+    return [new.get(each, each) for each in dict.fromkeys([item.fact_id for item in items])]
 
 
 def presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:

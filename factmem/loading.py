@@ -7,7 +7,7 @@ import anyio
 
 from factmem.errors import StoredFactError
 from factmem.models import AnyFact, Concept, MultipleFacts, Place, SingleFact
-from factmem.provider import AgentMemoryProvider, FactStore
+from factmem.provider import AgentMemoryProvider, FactStore, FollowedStore, PlaceChanges
 from factmem.resolution import PlacedFact, Resolution, UnreadableConcept, resolve
 
 __all__ = ["FactReader"]
@@ -31,6 +31,7 @@ class FactReader:
     ) -> None:
         self._provider = provider
         self._store = provider if isinstance(provider, FactStore) else None
+        self._followed = provider if isinstance(provider, FollowedStore) else None
         self._concepts = {concept.keyword: concept for concept in concepts}
 
     async def concept(self, concept: Concept[Any, L], places: Sequence[Place]) -> Resolution[L]:
@@ -59,6 +60,20 @@ class FactReader:
             return await self._load_all(place, known)
 
         return _together(await _each(read, places))
+
+    async def changes(self, place: Place, since: str) -> PlaceChanges | None:
+        """Return what has changed in a place since a version; None where that cannot be told.
+
+        Nor can it where a changed value does not fit its type: `found` says which.
+        """
+        if self._followed is None:
+            return None
+        try:
+            return await self._followed.changes(
+                place.subject, place.scope, since=since, concepts=self._concepts.values()
+            )
+        except StoredFactError:
+            return None
 
     async def _load(self, concept: Concept[Any, L], place: Place) -> "_Found[L]":
         try:

@@ -21,7 +21,9 @@ from factmem.provider import (
     Amendment,
     ErasureReceipt,
     FactStore,
+    FollowedStore,
     HistoryEntry,
+    PlaceChanges,
     PlaceInfo,
 )
 
@@ -102,6 +104,7 @@ class ObservedStore(ObservedProvider):
     def __init__(self, store: FactStore, events: MemoryEvents) -> None:
         super().__init__(store, events)
         self._store = store
+        self._followed = store if isinstance(store, FollowedStore) else None
 
     async def save_many(
         self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
@@ -141,6 +144,27 @@ class ObservedStore(ObservedProvider):
             facts = await self._store.load_all(subject, scope, concepts=concepts, as_of=as_of)
             seen.found(facts)
             return facts
+
+    async def changes(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        since: str,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> PlaceChanges | None:
+        """See `FollowedStore.changes`: a load of what has changed; no event where none can tell."""
+        if self._followed is None:
+            return None
+        place = Place(scope, subject)
+        async with self._events.operation(MemoryOperation.LOAD, [place]) as seen:
+            changes = await self._followed.changes(subject, scope, since=since, concepts=concepts)
+            if changes is None:
+                seen.is_handed_over = True  # to the reading of the whole place
+                return None
+            facts = (fact for found in changes.facts.values() for fact in found)
+            seen.found(fact for fact in facts if not isinstance(fact, str))
+            return changes
 
     async def history(
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope

@@ -6,7 +6,7 @@ nothing, then run the suites in `factmem.testing` against the class. What they a
 contract; the texts here introduce it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -29,9 +29,11 @@ __all__ = [
     "Amendment",
     "ErasureReceipt",
     "FactStore",
+    "FollowedStore",
     "HistoryAction",
     "HistoryEntry",
     "IndexedStore",
+    "PlaceChanges",
     "PlaceInfo",
     "TimeProvider",
 ]
@@ -300,6 +302,48 @@ class FactStore(AgentMemoryProvider, Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc_info: object) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceChanges:
+    """What is current in a place of the keywords that something has changed since a version."""
+
+    version: str
+    """The place's version now: what to ask from next time."""
+    facts: Mapping[str, Sequence[AnyFact | str]]
+    """By keyword, in the order of `load_all`. A fact that is as it was, in every field, may be given
+    by its id alone. Nothing where nothing is current any more; other keywords are as they were."""
+
+
+@runtime_checkable
+class FollowedStore(Protocol):
+    """What an `IndexedStore` may offer besides, so that a recall after a save reads no whole place."""
+
+    async def changes(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        since: str,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> PlaceChanges | None:
+        """Return what has changed since a version; None where that cannot be told.
+
+        Putting it in the place of what `load_all` gave at that version must give what `load_all`
+        gives now, with the same concepts: forgotten, expired and confirmed facts are changes too.
+        Then the place need not be read; after None it is.
+
+        Args:
+            subject: Whom or what the place is about.
+            scope: Where its facts are visible.
+            since: What `version` gave before the place was read, or the last changes.
+            concepts: The concepts whose value types are known; the same at each call.
+
+        Raises:
+            StoredFactError: A changed value does not fit the type of a concept in `concepts`.
+            StorageError: The store refused.
+        """
+        ...
 
 
 @runtime_checkable

@@ -24,8 +24,10 @@ from factmem.provider import (
     Amendment,
     ErasureReceipt,
     FactStore,
+    FollowedStore,
     HistoryEntry,
     IndexedStore,
+    PlaceChanges,
     PlaceInfo,
 )
 
@@ -119,6 +121,7 @@ class ViewedStore(ViewedProvider):
         super().__init__(store, boundary)
         self._store = store
         self._indexed = store if isinstance(store, IndexedStore) else None
+        self._followed = store if isinstance(store, FollowedStore) else None
         self._is_closed = False
 
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
@@ -220,6 +223,19 @@ class ViewedStore(ViewedProvider):
         if await self._is_outside(subject, scope):
             return ""
         return None if self._indexed is None else await self._indexed.version(subject, scope)
+
+    async def changes(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        since: str,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> PlaceChanges | None:
+        """See `FollowedStore.changes`; None where the store behind cannot tell."""
+        if self._followed is None or await self._is_outside(subject, scope):
+            return None
+        return await self._followed.changes(subject, scope, since=since, concepts=concepts)
 
     async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
         """See `IndexedStore.read_index`."""

@@ -22,7 +22,14 @@ from factmem.models import (
     SingleFact,
     identity_of,
 )
-from factmem.provider import Amendment, ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
+from factmem.provider import (
+    Amendment,
+    ErasureReceipt,
+    HistoryEntry,
+    PlaceChanges,
+    PlaceInfo,
+    TimeProvider,
+)
 from factmem.providers._arguments import (
     checked_concept,
     checked_concepts,
@@ -32,7 +39,7 @@ from factmem.providers._arguments import (
 )
 from factmem.providers._clock import StoreClock, system_clock
 from factmem.providers._description import described, phrase_of
-from factmem.providers._place_info import in_order, place_info
+from factmem.providers._place_info import changes_of, in_order, place_info
 from factmem.providers._replay import amended, unknown_entries
 
 __all__ = ["InMemoryProvider"]
@@ -260,6 +267,23 @@ class InMemoryProvider:
         with self._open():
             shelf = self._shelves.get(identity)
             return "" if shelf is None else shelf.ledger.version(self._now(shelf))
+
+    async def changes(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        since: str,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> PlaceChanges | None:
+        """See `FollowedStore.changes`."""
+        named = checked_concepts(concepts)
+        identity = await self._enter(subject, scope)
+        with self._open():
+            shelf = self._shelves.get(identity)
+            if shelf is None:
+                return None
+            return changes_of(shelf.ledger, since, named, self._now(shelf))
 
     async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
         """See `IndexedStore.read_index`."""

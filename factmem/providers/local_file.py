@@ -22,7 +22,14 @@ from factmem.models import (
     SingleFact,
     identity_of,
 )
-from factmem.provider import Amendment, ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
+from factmem.provider import (
+    Amendment,
+    ErasureReceipt,
+    HistoryEntry,
+    PlaceChanges,
+    PlaceInfo,
+    TimeProvider,
+)
 from factmem.providers._arguments import (
     check_span,
     checked_concept,
@@ -36,6 +43,7 @@ from factmem.providers._description import described, phrase_of
 from factmem.providers._group_commit import GroupCommit, Workers
 from factmem.providers._local_arguments import folder_of, storage_of
 from factmem.providers._local_places import LocalPlaces, Save
+from factmem.providers._place_info import changes_of
 from factmem.providers._store_keys import ProviderKeys
 from factmem.storage.base import SalvagedJournal, Storage
 
@@ -256,6 +264,33 @@ class LocalFileMemoryProvider:
                 lambda: self._places.present(identity, Ledger.version)
             )
         return version
+
+    async def changes(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        since: str,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> PlaceChanges | None:
+        """See `FollowedStore.changes`.
+
+        None also after a compaction or a purge, and when more than 1,024 facts were touched.
+        """
+        named = checked_concepts(concepts)
+        identity = self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> PlaceChanges | None:
+            return changes_of(ledger, since, named, now)
+
+        def present_few(ledger: Ledger, now: str) -> PlaceChanges | None:
+            return present(ledger, now) if len(ledger) <= _FEW else None
+
+        await checkpoint_if_cancelled()
+        found = self._places.warm(identity, present_few)
+        if found is None:
+            found = await self._workers.run(lambda: self._places.present(identity, present))
+        return found
 
     async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
         """See `IndexedStore.read_index`."""

@@ -5,13 +5,13 @@ compete. So what holds is what holds as seen from each entity: in its own places
 it shares with the others.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from factmem.models import AnyFact, Identity, Place
 from factmem.resolution import PlacedFact, UnreadableConcept, resolve
 
-__all__ = ["holding"]
+__all__ = ["holding", "seen_together"]
 
 _Entity: TypeAlias = tuple[str, str | None]
 _Placed: TypeAlias = PlacedFact[AnyFact]
@@ -38,6 +38,22 @@ def holding(
         hidden = [each for each in unreadable if each.keyword == keyword]
         kept += _of_concept(facts, hidden, apart)
     return kept
+
+
+def seen_together(places: Iterable[Place]) -> Mapping[Identity, Sequence[Identity]]:
+    """Return for each place the others on which it depends what holds of its facts."""
+    places = list(places)
+    apart = _entities_apart(places)
+    return {
+        place.identity: [
+            other.identity
+            for other in places
+            if other.identity != place.identity
+            and (None in (ours, theirs := _among(apart, other)) or ours == theirs)
+        ]
+        for place in places
+        for ours in [_among(apart, place)]
+    }
 
 
 def _entities_apart(places: Iterable[Place]) -> set[_Entity]:

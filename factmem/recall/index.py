@@ -1,8 +1,9 @@
 """The facts that hold in some places, ready to be searched by words and by meaning: pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from factmem.models import AnyFact, Identity
 from factmem.recall.documents import words_of
@@ -10,86 +11,100 @@ from factmem.recall.fields import FIELD_WEIGHTS
 from factmem.recall.lexical import LexicalIndex
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
-from factmem.recall.ranking import Candidate, Ranking
+from factmem.recall.ranking import Candidates, Ranking
 from factmem.resolution import PlacedFact
 
-__all__ = ["Digests", "FactIndex", "FactKey", "Similarities", "fact_key"]
-
-FactKey: TypeAlias = tuple[str, str]
-"""What names a fact in its place: its keyword and its id."""
-
-Digests: TypeAlias = Mapping[Identity, Mapping[FactKey, bytes]]
-"""Which text stands for each fact when meanings are compared, by place: see `text_digest`."""
+__all__ = ["FactIndex", "Similarities"]
 
 Similarities: TypeAlias = Mapping[Identity, Mapping[bytes, float]]
-"""The cosine between a question and each of those texts, by place."""
+"""The cosine between a question and each text that stands for facts, by place and `text_digest`."""
 
-_NO_DIGESTS: Mapping[FactKey, bytes] = {}
 _NO_COSINES: Mapping[bytes, float] = {}
 
 
-def fact_key(fact: AnyFact) -> FactKey:
-    """Return what names a fact in its place."""
-    return fact.concept.keyword, fact.id
+class _Shelf:
+    """What the index holds of one place."""
 
+    __slots__ = ("numbers", "texts")
 
-class _Name(NamedTuple):
-    """What a fact is known by."""
-
-    identity: Identity
-    key: FactKey
-    digest: bytes
+    def __init__(self) -> None:
+        self.numbers: dict[str, dict[str, int]] = {}
+        """The numbers of the facts, by keyword and id."""
+        self.texts: dict[int, bytes] = {}
+        """The digests of their texts, by number."""
 
 
 class FactIndex:
-    """Facts, each under its place and key. Not safe for a change during another call."""
+    """Facts, each under its place, keyword and id. Not safe for a change during another call."""
 
     def __init__(self) -> None:
         self._lexical: LexicalIndex[int] = LexicalIndex(weights=FIELD_WEIGHTS)
-        self._facts: dict[int, Candidate] = {}
-        self._names: dict[int, _Name] = {}
-        self._numbers: dict[tuple[Identity, FactKey], int] = {}
-        self._texts: dict[Identity, tuple[list[int], list[bytes]]] = {}
-        """The numbers of the facts of each place, and the digests of their texts."""
-        self._following = 0
+        self._placed: list[PlacedFact[AnyFact] | None] = []
+        """By number; None where a fact was dropped, whose number the next one gets."""
+        self._heard_at: array[float] = array("d")
+        self._free: list[int] = []
+        self._shelves: dict[Identity, _Shelf] = {}
 
     def __len__(self) -> int:
-        return len(self._facts)
+        return len(self._placed) - len(self._free)
 
-    def update(self, facts: Iterable[PlacedFact[AnyFact]], digests: Digests) -> None:
-        """Hold these facts and no others. Only the words of those that are new are analysed.
+    def put(self, identity: Identity, placed: PlacedFact[AnyFact], digest: bytes = b"") -> None:
+        """Hold a fact, instead of what is held of it. Its words are analysed if they are new.
 
         Args:
-            facts: What holds.
-            digests: Their texts; without one a fact is near to no question.
+            identity: The fact's place.
+            placed: The fact.
+            digest: That of its text; without one it is near to no question.
         """
-        gone = set(self._facts)
-        for placed in facts:
-            identity, key = placed.place.identity, fact_key(placed.fact)
-            number = self._numbers.get((identity, key))
-            if number is None:
-                number = self._numbers[identity, key] = self._following
-                self._following += 1
-                before = None
-            else:
-                before = self._facts[number].placed.fact
-                gone.discard(number)
-            if before is None or before != placed.fact:
-                self._lexical.add(number, words_of(placed.fact, placed.place.subject.entity))
-            heard_at = placed.heard_at.timestamp()
-            digest = digests.get(identity, _NO_DIGESTS).get(key, b"")
-            self._facts[number] = Candidate(placed, heard_at)
-            self._names[number] = _Name(identity, key, digest)
-        for number in gone:
-            self._lexical.remove(number)
-            del self._facts[number]
-            name = self._names.pop(number)
-            del self._numbers[name.identity, name.key]
-        self._texts = {}
-        for number, name in self._names.items():
-            numbers, texts = self._texts.setdefault(name.identity, ([], []))
-            numbers.append(number)
-            texts.append(name.digest)
+        fact = placed.fact
+        shelf = self._shelves.get(identity)
+        if shelf is None:
+            shelf = self._shelves[identity] = _Shelf()
+        numbers = shelf.numbers.setdefault(fact.concept.keyword, {})
+        number = numbers.get(fact.id)
+        before = None if number is None else self._placed[number]
+        if number is None:
+            number = numbers[fact.id] = self._number()
+        elif before is not None and before.fact is fact:
+            return
+        if before is None or before.fact != fact:
+            self._lexical.add(number, words_of(fact, placed.place.subject.entity))
+        self._placed[number] = placed
+        self._heard_at[number] = placed.heard_at.timestamp()
+        shelf.texts[number] = digest
+
+    def _number(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self._placed.append(None)
+        self._heard_at.append(0.0)
+        return len(self._placed) - 1
+
+    def drop(self, identity: Identity, keyword: str, ids: Iterable[str]) -> None:
+        """Let go of facts, if they are held."""
+        shelf = self._shelves.get(identity)
+        numbers = None if shelf is None else shelf.numbers.get(keyword)
+        if shelf is None or numbers is None:
+            return
+        for each in ids:
+            number = numbers.pop(each, None)
+            if number is not None:
+                self._lexical.remove(number)
+                self._placed[number] = None
+                self._free.append(number)
+                del shelf.texts[number]
+        if not numbers:
+            del shelf.numbers[keyword]
+
+    def ids(self, identity: Identity, keyword: str) -> Collection[str]:
+        """Return the ids of the facts that are held of a place's keyword."""
+        shelf = self._shelves.get(identity)
+        return () if shelf is None else shelf.numbers.get(keyword, {}).keys()
+
+    def keywords(self, identity: Identity) -> Collection[str]:
+        """Return the keywords of which facts of a place are held."""
+        shelf = self._shelves.get(identity)
+        return () if shelf is None else shelf.numbers.keys()
 
     def search(
         self, query: RecallQuery, now: datetime, similar: Similarities | None = None
@@ -103,24 +118,24 @@ class FactIndex:
         """
         among: Sequence[int] | None = None
         if query.is_narrowed:
-            among = [n for n, each in self._facts.items() if query.concerns(each.placed)]
+            among = [
+                number
+                for number, placed in enumerate(self._placed)
+                if placed is not None and query.concerns(placed)
+            ]
         words = self._lexical.scan(query.text, candidates=among)
         cosines = {} if similar is None else self._cosines(similar, among)
         ranking = Ranking(query, now, has_meaning=similar is not None)
-        return ranking.best(self._facts, words, cosines)
+        return ranking.best(Candidates(self._placed, self._heard_at), words, cosines)
 
     def _cosines(self, similar: Similarities, among: Sequence[int] | None) -> dict[int, float]:
         """Return the cosine of each candidate; 0 where its place has changed since."""
         cosines: dict[int, float] = {}
-        if among is not None:
-            for number in among:
-                identity, _, text = self._names[number]
-                cosines[number] = similar.get(identity, _NO_COSINES).get(text, 0.0)
-            return cosines
-        for identity, (numbers, texts) in self._texts.items():
+        for identity, shelf in self._shelves.items():
             known = similar.get(identity, _NO_COSINES)
+            texts = shelf.texts
             try:
-                cosines |= zip(numbers, map(known.__getitem__, texts), strict=True)
+                cosines |= zip(texts, map(known.__getitem__, texts.values()), strict=True)
             except KeyError:
-                cosines |= zip(numbers, [known.get(text, 0.0) for text in texts], strict=True)
-        return cosines
+                cosines |= {number: known.get(text, 0.0) for number, text in texts.items()}
+        return cosines if among is None else {number: cosines[number] for number in among}

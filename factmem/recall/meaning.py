@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from logging import getLogger
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from anyio import to_thread
 
@@ -17,8 +17,9 @@ from factmem.models import Identity, Place
 from factmem.provider import AgentMemoryProvider, IndexedStore
 from factmem.recall.documents import LONGEST_TEXT
 from factmem.recall.index import Similarities
-from factmem.recall.mirror import PlaceMirror, PlaceState
-from factmem.recall.warm import PlacesIndex, WarmIndexes
+from factmem.recall.mirror import PlaceMirror, PlaceState, PlaceTexts
+from factmem.recall.places_index import PlacesIndex
+from factmem.recall.warm import WarmIndexes
 
 __all__ = ["EmbeddingCost", "Meanings", "similarities"]
 
@@ -75,7 +76,7 @@ class Meanings:
             EmbeddingError: The embedder failed; the vectors that it gave before are kept.
         """
         try:
-            vectors = await self._of_questions(texts, index.places, cost)
+            vectors = await self._of_questions(texts, [*index.places.values()], cost)
             await self._of_facts(index, states, len(vectors[0]), cost)
         except Exception:
             self._warm.questions.clear()  # perhaps they are of a model that is there no more
@@ -113,7 +114,7 @@ class Meanings:
         model = self._embedder.model
         stale = [
             (place, index.mirrors[place.identity])
-            for place in sorted(index.places, key=_order)
+            for place in sorted(index.places.values(), key=_order)
             if not index.mirrors[place.identity].vectors.are_whole(
                 states[place.identity].number, model, dimensions
             )
@@ -125,7 +126,7 @@ class Meanings:
                 await held.enter_async_context(mirror.embedding.get())
             # The latest states there are: somebody may have done it all while this one waited.
             wanting = [
-                _Wanting(place, mirror, mirror.state)
+                await self._work(partial(_Wanting, place, mirror))
                 for place, mirror in stale
                 if not mirror.vectors.are_whole(mirror.state.number, model, dimensions)
             ]
@@ -134,8 +135,7 @@ class Meanings:
                 await self._look_up(each, dimensions)
             await self._embed(wanting, dimensions, cost)
             for each in wanting:
-                await self._work(partial(each.mirror.vectors.keep, each.state))
-                await self._write(each)
+                await self._write(each, await self._work(each.done))
 
     async def _look_up(self, wanting: "_Wanting", dimensions: int) -> None:
         """Take what an earlier process has left in the store."""
@@ -174,15 +174,14 @@ class Meanings:
             seen.count, seen.embedding_calls = texts, 1
             yield
 
-    async def _write(self, wanting: "_Wanting") -> None:
+    async def _write(
+        self, wanting: "_Wanting", worth: tuple[bytes, frozenset[bytes]] | None
+    ) -> None:
         """Leave the vectors in the store, unless the place has changed meanwhile."""
-        vectors, place, version = wanting.mirror.vectors, wanting.place, wanting.state.version
-        if self._store is None or version is None:
+        vectors, place, version = wanting.mirror.vectors, wanting.place, wanting.texts.version
+        if self._store is None or version is None or worth is None:
             return
-        worth = await self._work(vectors.worth_writing)
-        if worth is None:
-            return
-        index, held = worth
+        index, new = worth
         try:
             is_written = await self._store.write_index(
                 place.subject, place.scope, index, version=version
@@ -191,34 +190,44 @@ class Meanings:
             _logger.warning("An index could not be written: %s", type(exc).__name__)
         else:
             if is_written:
-                vectors.written(held)
+                vectors.written(new)
 
     async def _work(self, work: Callable[[], R]) -> R:
         """Do what takes processor time in a worker thread."""
         return await to_thread.run_sync(work, limiter=self._warm.workers.get())
 
 
-class _Wanting(NamedTuple):
+class _Wanting:
     """A place of which some texts may have no vector."""
 
-    place: Place
-    mirror: PlaceMirror
-    state: PlaceState
+    def __init__(self, place: Place, mirror: PlaceMirror) -> None:
+        self.place = place
+        self.mirror = mirror
+        self.texts: PlaceTexts = mirror.texts()
+        self._missing: frozenset[bytes] = frozenset()
 
-    def texts(self) -> dict[bytes, str]:
-        missing = set(self.mirror.vectors.missing(self.state.digests.values()))
-        return self.state.texts(missing, self.place.subject.entity)
+    def missing(self) -> dict[bytes, str]:
+        """Return the texts that have no vector, by their digests."""
+        missing = self.mirror.vectors.missing(self.texts.facts)
+        self._missing = frozenset(missing)
+        return self.texts.of(missing, self.place.subject.entity)
 
     def take(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
-        missing = self.mirror.vectors.missing(self.state.digests.values())
-        self.mirror.vectors.add({each: vectors[each] for each in missing if each in vectors})
+        """Take in those vectors that are of its texts."""
+        ours = {digest: vector for digest, vector in vectors.items() if digest in self._missing}
+        self.mirror.vectors.add(ours)
+
+    def done(self) -> tuple[bytes, frozenset[bytes]] | None:
+        """Let go of what is not wanted any more; return what is to be written, as vectors do."""
+        self.mirror.vectors.keep(self.texts.facts.keys(), self.texts.number)
+        return self.mirror.vectors.worth_writing()
 
 
 def _texts(wanting: Iterable[_Wanting]) -> dict[bytes, str]:
     """Return the texts without vectors of all places, each once."""
     texts: dict[bytes, str] = {}
     for each in wanting:
-        texts |= each.texts()
+        texts |= each.missing()
     return texts
 
 

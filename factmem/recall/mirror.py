@@ -1,208 +1,218 @@
-"""What this process has seen of one place: its facts, and the vectors of their texts."""
+"""What this process has seen of one place: its facts, and which of them changed when."""
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import anyio
 
 from factmem._per_loop import PerLoop
 from factmem.errors import StoredFactError
 from factmem.models import AnyFact, Identity
+from factmem.provider import PlaceChanges
 from factmem.recall.documents import meaning_of, text_digest
-from factmem.recall.index import FactKey, fact_key
-from factmem.recall.vectors import VectorTable
+from factmem.recall.place_vectors import PlaceVectors
 
-__all__ = ["PlaceMirror", "PlaceState", "PlaceVectors"]
+__all__ = ["PlaceDelta", "PlaceMirror", "PlaceState", "PlaceTexts"]
 
-_SMALL_INDEX = 8 << 20
-"""Bytes of vectors that are written as soon as one is new: 5,000 of 384 numbers."""
-_WORTHWHILE = 64
-"""A larger index is written when a 64th of it is new: so writing costs no more than embedding."""
+Facts: TypeAlias = Mapping[str, AnyFact]
+"""The facts of one keyword by their ids, in their order in the place."""
+Unreadable: TypeAlias = Mapping[str, StoredFactError]
+"""Keywords whose values do not fit their type, and how."""
+
+_MOST_READINGS = 256
+"""Of how many readings it is known what they changed."""
+_NO_FACTS: Facts = {}
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceState:
-    """What was current in a place at one time."""
+    """What was known of a place at one time."""
 
     number: int
-    """Grows with time, over all places: a greater one was read later."""
+    """Grows with time, over all places: what has a greater one was read later."""
     version: str | None
     """What the store said before it was read."""
-    facts: Sequence[AnyFact]
-    unreadable: Sequence[tuple[str, StoredFactError]]
-    """Keywords whose values do not fit their type, and how."""
-    digests: Mapping[FactKey, bytes]
-    """The texts that stand for the facts where meanings are compared; empty where none are."""
+    has_facts: bool
+    unreadable: Unreadable
 
-    def followed_by(
-        self, other: "PlaceState", entity: str | None, *, has_meaning: bool
-    ) -> "PlaceState":
-        """Return the other state with digests, or this one where it says the same.
 
-        Digests of facts that are in both are not computed anew.
-        """
-        if self._says_the_same(other) and self.version == other.version:
-            return self
-        if not has_meaning:
-            return other
-        ours = {fact_key(fact): fact for fact in self.facts}
-        digests: dict[FactKey, bytes] = {}
-        for fact in other.facts:
-            key = fact_key(fact)
-            known = self.digests.get(key)
-            if known is None or ours[key] != fact:
-                known = text_digest(meaning_of(fact, entity))
-            digests[key] = known
-        return PlaceState(other.number, other.version, other.facts, other.unreadable, digests)
+@dataclass(frozen=True, slots=True)
+class PlaceDelta:
+    """What a place's readings have changed since one of them."""
 
-    def _says_the_same(self, other: "PlaceState") -> bool:
-        return (
-            list(self.facts) == list(other.facts)
-            and all(
-                a.confirmed_at == b.confirmed_at
-                for a, b in zip(self.facts, other.facts, strict=True)
-            )
-            and [keyword for keyword, _ in self.unreadable]
-            == [keyword for keyword, _ in other.unreadable]
-        )
+    number: int
+    """The latest of them."""
+    changed: Mapping[str, Collection[str] | None]
+    """By keyword the ids of the facts that came, went or changed; None where all may have."""
+    is_whole: bool
+    """Whether it is not known any more what changed: then `changed` has all keywords there are."""
 
-    def texts(self, digests: Collection[bytes], entity: str | None) -> dict[bytes, str]:
+
+@dataclass(frozen=True, slots=True)
+class PlaceTexts:
+    """The texts that stand for the facts of a place where meanings are compared."""
+
+    number: int
+    version: str | None
+    facts: Mapping[bytes, AnyFact]
+    """By the digest of its text a fact that has it."""
+
+    def of(self, digests: Collection[bytes], entity: str | None) -> dict[bytes, str]:
         """Return the texts of which these are the digests."""
-        wanted = ((self.digests.get(fact_key(fact)), fact) for fact in self.facts)
-        return {
-            digest: meaning_of(fact, entity)
-            for digest, fact in wanted
-            if digest and digest in digests
-        }
-
-
-EMPTY = PlaceState(0, None, (), (), {})
-
-
-class PlaceVectors:
-    """The vectors of one place's texts, by one model at a time. Safe for threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._model = ""
-        self._table: VectorTable | None = None
-        self._saved: frozenset[bytes] | None = None
-        """What the store's index holds as far as is known; None before it was looked at."""
-        self._whole_for = 0
-        """The number of the latest state of which every text has a vector."""
-
-    def use(self, model: str, dimensions: int) -> None:
-        """Let go of vectors of another model, or of other dimensions."""
-        with self._lock:
-            table = self._table
-            is_same = table is not None and table.dimensions == dimensions
-            if model != self._model or (table is not None and not is_same):
-                self._table, self._saved, self._whole_for = None, None, 0
-            self._model = model
-
-    def are_whole(self, number: int, model: str, dimensions: int) -> bool:
-        """Whether every text of a state, or of a later one, has a vector of this model."""
-        with self._lock:
-            table = self._table
-            return (
-                model == self._model
-                and number <= self._whole_for
-                and (table is None or table.dimensions == dimensions)
-            )
-
-    @property
-    def is_looked_up(self) -> bool:
-        """Whether the store's index was looked at for this model."""
-        return self._saved is not None
-
-    def take_index(self, index: bytes | None, dimensions: int) -> None:
-        """Take in what the store's index has; one of another model, or damaged, has nothing."""
-        with self._lock:
-            self._saved = frozenset()
-            if index is None:
-                return
-            try:
-                table = VectorTable.load(index, self._model)
-            except ValueError:
-                return
-            if table.dimensions != dimensions:
-                return
-            self._saved = frozenset(table)
-            if self._table is None:
-                self._table = table
-
-    def missing(self, digests: Collection[bytes]) -> list[bytes]:
-        """Return the digests that have no vector, each once, in their order."""
-        with self._lock:
-            table = self._table
-            return list(
-                dict.fromkeys(each for each in digests if table is None or each not in table)
-            )
-
-    def add(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
-        """Take in vectors of the model and the dimensions in use."""
-        with self._lock:
-            for digest, vector in vectors.items():
-                if self._table is None:
-                    self._table = VectorTable(len(vector))
-                self._table.add(digest, vector)
-
-    def keep(self, state: PlaceState) -> None:
-        """Let go of the vectors of all texts but a state's, which all have theirs."""
-        with self._lock:
-            if self._table is not None:
-                self._table.keep(frozenset(state.digests.values()))
-            self._whole_for = state.number
-
-    def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
-        """Return the cosine between each text and a vector; nothing where dimensions differ."""
-        with self._lock:
-            if self._table is None or self._table.dimensions != len(vector):
-                return {}
-            return self._table.similarities(vector)
-
-    def worth_writing(self) -> tuple[bytes, frozenset[bytes]] | None:
-        """Return an index for the store, and what it holds; None where it need not be written."""
-        with self._lock:
-            table, saved = self._table, self._saved or frozenset()
-            held = frozenset[bytes]() if table is None else frozenset(table)
-            changed = len(held ^ saved)
-            if table is None or not changed:
-                return None
-            if table.size > _SMALL_INDEX and changed * _WORTHWHILE < len(table):
-                return None
-            return table.dump(self._model), held
-
-    def written(self, held: frozenset[bytes]) -> None:
-        """Note what the store's index holds now."""
-        with self._lock:
-            self._saved = held
+        return {digest: meaning_of(self.facts[digest], entity) for digest in digests}
 
 
 class PlaceMirror:
-    """One place as this process knows it; shared by all recalls that concern it."""
+    """One place as this process knows it; shared by all recalls that concern it. Safe for threads.
 
-    def __init__(self, identity: Identity) -> None:
+    Facts that did not change stay the same objects from one reading to the next.
+    """
+
+    def __init__(self, identity: Identity, *, has_meaning: bool = False) -> None:
         self.identity = identity
         self.vectors: PlaceVectors = PlaceVectors()
         self.loading: PerLoop[anyio.Lock] = PerLoop(anyio.Lock)
         """Held in each event loop by the one task that reads the place."""
         self.embedding: PerLoop[anyio.Lock] = PerLoop(anyio.Lock)
         """Held in each event loop by the one task that has its texts embedded."""
+        self._has_meaning = has_meaning
         self._lock = threading.Lock()
-        self._state = EMPTY
+        self._state = PlaceState(0, None, False, {})
+        self._topics: dict[str, Facts] = {}
+        """By keyword. The inner mappings are never changed: others take their place."""
+        self._digests: dict[str, Mapping[str, bytes]] = {}
+        """Of the facts' texts, by keyword and id; nothing where no meanings are compared."""
+        self._readings: deque[tuple[int, Mapping[str, Collection[str] | None]]] = deque()
+        self._known_since = 0
 
     @property
     def state(self) -> PlaceState:
         """What was read last."""
         return self._state
 
-    def follow(self, read: PlaceState, *, has_meaning: bool) -> PlaceState:
-        """Take in what was read, unless somebody began to read later; return what holds."""
+    def take(
+        self, number: int, version: str | None, facts: Iterable[AnyFact], unreadable: Unreadable
+    ) -> PlaceState:
+        """Take in all of a place, unless somebody began to read later; return what holds."""
         with self._lock:
-            if read.number > self._state.number:
-                self._state = self._state.followed_by(
-                    read, self.identity[3], has_meaning=has_meaning
-                )
+            state = self._state
+            if number <= state.number:
+                return state
+            read: dict[str, dict[str, AnyFact]] = {}
+            for fact in facts:
+                read.setdefault(fact.concept.keyword, {})[fact.id] = fact
+            topics: dict[str, Facts] = {
+                keyword: {} for keyword in self._topics if keyword not in read
+            }
+            for keyword, new in read.items():
+                known = self._topics.get(keyword, _NO_FACTS)
+                kept = {each: _same(known.get(each), fact) for each, fact in new.items()}
+                if list(known) != list(kept) or any(known[each] is not kept[each] for each in kept):
+                    topics[keyword] = kept
+            changed = topics.keys() | (state.unreadable.keys() ^ unreadable.keys())
+            if changed or version is None or version != state.version:
+                self._hold(number, version, topics, unreadable, dict.fromkeys(changed))
             return self._state
+
+    def follow(self, number: int, since: str, changes: PlaceChanges) -> PlaceState | None:
+        """Take in what has changed since a version; None where it does not fit what is known.
+
+        Then all of the place is to be read.
+        """
+        with self._lock:
+            state = self._state
+            if number <= state.number:
+                return state
+            if since != state.version or not state.unreadable.keys().isdisjoint(changes.facts):
+                return None
+            topics: dict[str, Facts] = {}
+            changed: dict[str, Collection[str]] = {}
+            for keyword, found in changes.facts.items():
+                known = self._topics.get(keyword, _NO_FACTS)
+                new = {fact.id: fact for fact in found if not isinstance(fact, str)}
+                ids = [each if isinstance(each, str) else each.id for each in found]
+                if not all(each in new or each in known for each in ids):
+                    return None
+                topics[keyword] = {each: new[each] if each in new else known[each] for each in ids}
+                changed[keyword] = new.keys() | (known.keys() - topics[keyword].keys())
+            self._hold(number, changes.version, topics, state.unreadable, changed)
+            return self._state
+
+    def _hold(
+        self,
+        number: int,
+        version: str | None,
+        topics: Mapping[str, Facts],
+        unreadable: Unreadable,
+        changed: Mapping[str, Collection[str] | None],
+    ) -> None:
+        """Put these facts in the place of those that were under their keywords."""
+        for keyword, facts in topics.items():
+            if self._has_meaning:
+                self._digests[keyword] = self._digested(keyword, facts)
+            self._topics[keyword] = facts
+            if not facts:
+                del self._topics[keyword]
+                self._digests.pop(keyword, None)
+        self._state = PlaceState(number, version, bool(self._topics), unreadable)
+        self._readings.append((number, changed))
+        if len(self._readings) > _MOST_READINGS:
+            self._known_since, _ = self._readings.popleft()
+
+    def _digested(self, keyword: str, facts: Facts) -> Mapping[str, bytes]:
+        """Return the digests of facts; those of facts that are known are not computed anew."""
+        known, digests = self._topics.get(keyword, _NO_FACTS), self._digests.get(keyword, {})
+        entity = self.identity[3]
+        return {
+            each: digests[each]
+            if known.get(each) is fact
+            else text_digest(meaning_of(fact, entity))
+            for each, fact in facts.items()
+        }
+
+    def since(self, number: int) -> PlaceDelta:
+        """Return what the readings after one of them have changed; after 0, all there is."""
+        with self._lock:
+            latest = self._state.number
+            if number < self._known_since or not number:
+                return PlaceDelta(latest, dict.fromkeys(self._topics), is_whole=True)
+            changed: dict[str, Collection[str] | None] = {}
+            for reading, touched in reversed(self._readings):
+                if reading <= number:
+                    break
+                for keyword, ids in touched.items():
+                    others = changed.get(keyword, ())
+                    changed[keyword] = None if ids is None or others is None else {*ids, *others}
+            return PlaceDelta(latest, changed, is_whole=False)
+
+    def facts(self, keyword: str) -> Facts:
+        """Return what is known under a keyword."""
+        return self._topics.get(keyword, _NO_FACTS)
+
+    def digests(self, keyword: str) -> Mapping[str, bytes]:
+        """Return the digests of the texts of a keyword's facts, by their ids."""
+        return self._digests.get(keyword, {})
+
+    def knows(self, keyword: str) -> bool:
+        """Whether the place has anything under a keyword, readable or not."""
+        return keyword in self._topics or keyword in self._state.unreadable
+
+    def texts(self) -> PlaceTexts:
+        """Return all texts that meanings are compared with."""
+        with self._lock:
+            facts = {
+                digest: self._topics[keyword][each]
+                for keyword, digests in self._digests.items()
+                for each, digest in digests.items()
+            }
+            return PlaceTexts(self._state.number, self._state.version, facts)
+
+
+def _same(known: AnyFact | None, fact: AnyFact) -> AnyFact:
+    """Return what is known, where it says the same as what was read."""
+    if known is not None and known == fact and known.confirmed_at == fact.confirmed_at:
+        return known
+    return fact

@@ -6,9 +6,10 @@ fusion: Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retri
 Transactions on Information Systems 42(1), 2023, found it to be better than reciprocal ranks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from heapq import nlargest
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from factmem.models import AnyFact
@@ -16,20 +17,23 @@ from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 from factmem.resolution import PlacedFact
 
-__all__ = ["Candidate", "Ranking"]
+__all__ = ["Candidates", "Ranking"]
 
 _NO_WORDS = (0.0, 0.0)
 
 _Scored: TypeAlias = tuple[float, float, int, float, float, float, float]
-"""Score, when it was last confirmed, the number negated, relevance, lexical, semantic, recency."""
+"""Score, when it was last confirmed, the number, relevance, lexical, semantic, recency."""
+
+_Rank: TypeAlias = tuple[float, float, tuple[str, ...]]
 
 
-class Candidate(NamedTuple):
-    """A fact that may be a match."""
+class Candidates(NamedTuple):
+    """The facts that may be matches, by their numbers."""
 
-    placed: PlacedFact[AnyFact]
-    heard_at: float
-    """When it was last confirmed, in seconds."""
+    placed: Sequence[PlacedFact[AnyFact] | None]
+    """None where no fact has the number: then nothing else has it either."""
+    heard_at: Sequence[float]
+    """When they were last confirmed, in seconds."""
 
 
 class Ranking:
@@ -50,11 +54,14 @@ class Ranking:
 
     def best(
         self,
-        candidates: Mapping[int, Candidate],
+        candidates: Candidates,
         words: Mapping[int, tuple[float, float]],
         cosines: Mapping[int, float],
     ) -> list[Match]:
         """Return the matches, best first; of equal ones the last confirmed goes first.
+
+        What is equal in that too comes by its keyword, id and place: never by its number, which
+        tells in which order facts were met.
 
         Args:
             candidates: The facts by their numbers.
@@ -62,11 +69,22 @@ class Ranking:
             cosines: The cosine of every candidate; empty where only words are compared.
         """
         scored = self._scored(candidates, words, cosines)
-        return [_match(candidates[-each[2]], each) for each in nlargest(self._query.limit, scored)]
+        limit = self._query.limit
+        best = nlargest(limit, scored)
+        if best and len(best) < len(scored):
+            least = best[-1][0]
+            best = [each for each in scored if each[0] >= least]
+        ordered: list[tuple[_Rank, Match]] = []
+        for each in best:
+            placed = candidates.placed[each[2]]
+            if placed is not None:
+                ordered.append((_rank(placed, each), _match(placed, each)))
+        ordered.sort(key=itemgetter(0))
+        return [match for _, match in ordered[:limit]]
 
     def _scored(
         self,
-        candidates: Mapping[int, Candidate],
+        candidates: Candidates,
         words: Mapping[int, tuple[float, float]],
         cosines: Mapping[int, float],
     ) -> list[_Scored]:
@@ -81,6 +99,7 @@ class Ranking:
         most = max((score for score, _ in words.values()), default=1.0)
         least = min(cosines.values(), default=0.0)
         span = max(cosines.values(), default=0.0) - least
+        facts, times = candidates
         scored: list[_Scored] = []
         for number in self._possible(words, cosines):
             bm25, coverage = words.get(number, _NO_WORDS)
@@ -88,14 +107,16 @@ class Ranking:
             relevance = lexical_weight * coverage + semantic_weight * max(cosine, 0.0)
             if relevance < self._query.min_score or relevance <= 0:
                 continue
-            placed, heard_at = candidates[number]
+            placed, heard_at = facts[number], times[number]
+            if placed is None:
+                continue
             lexical = bm25 / most
             semantic = (cosine - least) / span if span else float(bool(cosines))
             recency = 0.5 ** (max(self._now - heard_at, 0.0) / half_life)
             prior = weights.recency * recency + weights.importance * placed.fact.importance
             fused = lexical_weight * lexical + semantic_weight * semantic
             score = fused * (weights.relevance + prior) / whole
-            scored.append((score, heard_at, -number, relevance, lexical, semantic, recency))
+            scored.append((score, heard_at, number, relevance, lexical, semantic, recency))
         return scored
 
     def _possible(
@@ -108,9 +129,16 @@ class Ranking:
         return words.keys() | [number for number, cosine in cosines.items() if cosine >= bar]
 
 
-def _match(candidate: Candidate, scored: _Scored) -> Match:
+def _rank(placed: PlacedFact[AnyFact], scored: _Scored) -> _Rank:
+    """Return what facts are ordered by, the least first; ties end here."""
+    kind, scope, subject, entity = placed.place.identity
+    fact = placed.fact
+    names = (fact.concept.keyword, fact.id, kind, scope, subject, entity or "")
+    return -scored[0], -scored[1], names
+
+
+def _match(placed: PlacedFact[AnyFact], scored: _Scored) -> Match:
     score, _, _, relevance, lexical, semantic, recency = scored
-    placed = candidate.placed
     return Match(
         fact=placed.fact,
         place=placed.place,

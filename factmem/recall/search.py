@@ -1,10 +1,10 @@
 """Finding the facts that a question is about."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from logging import getLogger
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from anyio import to_thread
 
@@ -15,20 +15,22 @@ from factmem.llm.base import ChatModel, Usage
 from factmem.loading import FactReader
 from factmem.models import Identity, Place
 from factmem.provider import AgentMemoryProvider, IndexedStore, TimeProvider
-from factmem.recall.index import fact_key
 from factmem.recall.match import Match, RecallResult
 from factmem.recall.meaning import EmbeddingCost, Meanings, similarities
 from factmem.recall.mirror import PlaceMirror, PlaceState
+from factmem.recall.places_index import PlacesIndex
 from factmem.recall.planning import RecallPlan, planned
 from factmem.recall.query import Depth, RecallQuery
 from factmem.recall.settings import RecallSettings
-from factmem.recall.warm import PlacesIndex, WarmIndexes
+from factmem.recall.warm import WarmIndexes
 from factmem.resolution import UnreadableConcept
 from factmem.tokens import estimate_tokens
 
 __all__ = ["FactSearch"]
 
 _logger = getLogger(__name__)
+
+R = TypeVar("R")
 
 _States: TypeAlias = Mapping[Identity, PlaceState]
 _numbers = count(1)
@@ -97,10 +99,10 @@ class FactSearch:
         is_deep = self._is_deep(query, depth)
         if not places:
             return RecallResult()
-        index = self._warm.of(places)
+        index = self._warm.of(places, has_meaning=self._meanings is not None)
         course = _Course()
         states = await self._states(index)
-        if not any(state.facts for state in states.values()):
+        if not any(state.has_facts for state in states.values()):
             return RecallResult(unreadable=_unreadable(index, states))
         if is_deep and self._chat_model is not None:
             await self._take_apart(query, self._chat_model, index, course)
@@ -118,8 +120,8 @@ class FactSearch:
     async def _states(self, index: PlacesIndex) -> _States:
         """Return what is current in each place, read anew where it changed."""
         return {
-            place.identity: await self._state(place, index.mirrors[place.identity])
-            for place in index.places
+            identity: await self._state(place, index.mirrors[identity])
+            for identity, place in index.places.items()
         }
 
     async def _state(self, place: Place, mirror: PlaceMirror) -> PlaceState:
@@ -131,18 +133,30 @@ class FactSearch:
             state, version = mirror.state, await self._version(place)
             if version is not None and version == state.version:
                 return state
-            found, unreadable = await self._reader.found([place])
-            read = PlaceState(
-                number,
-                version,
-                [placed.fact for placed in found],
-                [(each.keyword, each.error) for each in unreadable],
-                {},
-            )
-            return await to_thread.run_sync(
-                lambda: mirror.follow(read, has_meaning=self._meanings is not None),
-                limiter=self._warm.workers.get(),
-            )
+            followed = await self._followed(place, mirror, number, state)
+            return followed or await self._read(place, mirror, number, version)
+
+    async def _followed(
+        self, place: Place, mirror: PlaceMirror, number: int, state: PlaceState
+    ) -> PlaceState | None:
+        """Have a mirror follow what has changed; None where all of the place is to be read."""
+        since = state.version
+        changes = None if since is None else await self._reader.changes(place, since)
+        if since is None or changes is None:
+            return None
+        return await self._work(lambda: mirror.follow(number, since, changes))
+
+    async def _read(
+        self, place: Place, mirror: PlaceMirror, number: int, version: str | None
+    ) -> PlaceState:
+        found, unreadable = await self._reader.found([place])
+        facts = [placed.fact for placed in found]
+        errors = {each.keyword: each.error for each in unreadable}
+        return await self._work(lambda: mirror.take(number, version, facts, errors))
+
+    async def _work(self, work: Callable[[], R]) -> R:
+        """Do what takes processor time in a worker thread."""
+        return await to_thread.run_sync(work, limiter=self._warm.workers.get())
 
     async def _version(self, place: Place) -> str | None:
         if self._store is None:
@@ -152,7 +166,7 @@ class FactSearch:
     async def _take_apart(
         self, query: RecallQuery, chat_model: ChatModel, index: PlacesIndex, course: _Course
     ) -> None:
-        subjects = [place.subject for place in index.places]
+        subjects = [place.subject for place in index.places.values()]
         try:
             course.plan = await planned(
                 query,
@@ -197,7 +211,7 @@ class FactSearch:
             return _merged(found, queries[0].limit), unreadable
 
         async with index.turn.get():
-            matches, unreadable = await to_thread.run_sync(search, limiter=self._warm.workers.get())
+            matches, unreadable = await self._work(search)
         return RecallResult(
             matches,
             depth="shallow" if course.plan is None else "deep",
@@ -213,9 +227,9 @@ class FactSearch:
 
 def _unreadable(index: PlacesIndex, states: _States) -> Iterable[UnreadableConcept]:
     return [
-        UnreadableConcept(place, *each)
-        for place in index.places
-        for each in states[place.identity].unreadable
+        UnreadableConcept(place, keyword, error)
+        for identity, place in index.places.items()
+        for keyword, error in states[identity].unreadable.items()
     ]
 
 
@@ -225,7 +239,7 @@ def _merged(found: Sequence[list[Match]], limit: int) -> list[Match]:
         return found[0]
     best: dict[object, Match] = {}
     for match in (match for matches in found for match in matches):
-        key = match.place.identity, fact_key(match.fact)
+        key = match.place.identity, match.fact.concept.keyword, match.fact.id
         if key not in best or best[key].score < match.score:
             best[key] = match
     return sorted(best.values(), key=lambda match: match.score, reverse=True)[:limit]

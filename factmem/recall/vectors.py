@@ -7,7 +7,8 @@ millisecond with numpy. Without it everything works the same, about a hundred ti
 import json
 import sys
 from array import array
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache
 from importlib.util import find_spec
 from math import sqrt
@@ -57,22 +58,24 @@ class VectorTable:
     def __init__(self, dimensions: int, *, products: Products | None = None) -> None:
         self.dimensions = dimensions
         self._products = products or default_products()
-        self._keys: dict[bytes, None] = {}
+        self._keys: list[bytes] = []
+        """In the order of their rows."""
+        self._places: dict[bytes, int] = {}
+        """Which row each key has."""
         self._rows: Floats = array("f")
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._keys
+        return key in self._places
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._keys)
 
-    @property
-    def size(self) -> int:
-        """How many bytes its vectors take."""
-        return len(self._rows) * _FLOAT_BYTES
+    def keys(self) -> AbstractSet[bytes]:
+        """Return its keys, as a view that goes with it."""
+        return self._places.keys()
 
     def add(self, key: bytes, vector: Sequence[float]) -> None:
         """Take in a vector; a key that is there keeps the one it has.
@@ -82,21 +85,22 @@ class VectorTable:
         """
         if len(vector) != self.dimensions:
             raise ValueError(f"A vector has {len(vector)} dimensions, and not {self.dimensions}")
-        if key not in self._keys:
-            self._keys[key] = None
+        if key not in self._places:
+            self._places[key] = len(self._keys)
+            self._keys.append(key)
             self._rows.extend(_unit(vector))
 
-    def keep(self, keys: Collection[bytes]) -> None:
-        """Let go of all vectors whose keys are not among these."""
-        if all(key in keys for key in self._keys):
+    def discard(self, key: bytes) -> None:
+        """Let go of a vector, if it is there; the last one takes its row."""
+        at = self._places.pop(key, None)
+        if at is None:
             return
-        rows: Floats = array("f")
-        width = self.dimensions
-        for at, key in enumerate(self._keys):
-            if key in keys:
-                rows.extend(self._rows[at * width : (at + 1) * width])
-        self._keys = {key: None for key in self._keys if key in keys}
-        self._rows = rows
+        last, width = self._keys.pop(), self.dimensions
+        if last != key:
+            self._rows[at * width : (at + 1) * width] = self._rows[-width:]
+            self._keys[at] = last
+            self._places[last] = at
+        del self._rows[-width:]
 
     def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
         """Return the cosine between each vector and this one, from -1 to 1."""
@@ -133,11 +137,12 @@ class VectorTable:
         if not (is_ours and is_whole and dimensions > 0):
             raise ValueError("no table of vectors of this model")
         table = cls(dimensions, products=products)
-        table._keys = {rest[at : at + _KEY_BYTES]: None for at in range(0, keys_end, _KEY_BYTES)}
+        table._keys = [rest[at : at + _KEY_BYTES] for at in range(0, keys_end, _KEY_BYTES)]
+        table._places = {key: at for at, key in enumerate(table._keys)}
         table._rows.frombytes(rest[keys_end:])
         if sys.byteorder == "big":
             table._rows.byteswap()
-        if len(table) != count:
+        if len(table._places) != count:
             raise ValueError("a table of vectors that has a key twice")
         return table
 

@@ -5,20 +5,15 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 
-from anyio import CapacityLimiter, Lock
+from anyio import CapacityLimiter
 
 from factmem._per_loop import PerLoop
-from factmem.models import AnyFact, Identity, Place
-from factmem.recall.holding import holding
-from factmem.recall.index import FactIndex, Similarities
-from factmem.recall.match import Match
-from factmem.recall.mirror import PlaceMirror, PlaceState
-from factmem.recall.query import RecallQuery
-from factmem.resolution import PlacedFact, UnreadableConcept
+from factmem.models import Identity, Place
+from factmem.recall.mirror import PlaceMirror
+from factmem.recall.places_index import PlacesIndex
 
-__all__ = ["PlacesIndex", "QuestionVectors", "WarmIndexes"]
+__all__ = ["QuestionVectors", "WarmIndexes"]
 
 _MOST_FACTS = 200_000
 """How many facts the indexes hold in all, some 700 bytes each; the one that was not used for longest
@@ -26,65 +21,6 @@ goes first, when another set of places is asked about."""
 _MOST_INDEXES = 1_024
 _MOST_QUESTIONS = 256
 _THREADS = 4
-
-
-class PlacesIndex:
-    """The facts that hold in one set of places, followed as the places change."""
-
-    def __init__(self, places: Iterable[Place], mirrors: Mapping[Identity, PlaceMirror]) -> None:
-        self.places: tuple[Place, ...] = tuple(places)
-        self.mirrors = mirrors
-        self.turn: PerLoop[Lock] = PerLoop(Lock)
-        """Held in each event loop by the one task that searches: the others wait without a thread."""
-        self._lock = threading.Lock()
-        self._index = FactIndex()
-        self._numbers: tuple[int, ...] = ()
-        self._unreadable: list[UnreadableConcept] = []
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def search(
-        self,
-        states: Mapping[Identity, PlaceState],
-        queries: Sequence[RecallQuery],
-        now: datetime,
-        similar: Sequence[Similarities] | None,
-    ) -> tuple[list[list[Match]], list[UnreadableConcept]]:
-        """Return the matches of each query, and what could not be read.
-
-        Takes processor time, so it is for worker threads; any number may call at once.
-
-        Args:
-            states: What was current in the places when the recall began, or later.
-            queries: What to look for.
-            now: The time that recency is reckoned from.
-            similar: For each query the cosines with it, where meanings are compared.
-        """
-        with self._lock:
-            self._follow(states)
-            found = [
-                self._index.search(query, now, None if similar is None else similar[at])
-                for at, query in enumerate(queries)
-            ]
-            return found, self._unreadable
-
-    def _follow(self, states: Mapping[Identity, PlaceState]) -> None:
-        """Bring the index up to date, unless another recall, which began later, has done so."""
-        ordered = [states[place.identity] for place in self.places]
-        numbers = tuple(state.number for state in ordered)
-        if self._numbers and all(ours >= n for ours, n in zip(self._numbers, numbers, strict=True)):
-            return
-        found: list[PlacedFact[AnyFact]] = []
-        unreadable: list[UnreadableConcept] = []
-        for place, state in zip(self.places, ordered, strict=True):
-            found += [PlacedFact(place, fact) for fact in state.facts]
-            unreadable += [UnreadableConcept(place, *each) for each in state.unreadable]
-        digests = {
-            place.identity: state.digests for place, state in zip(self.places, ordered, strict=True)
-        }
-        self._index.update(holding(found, unreadable, self.places), digests)
-        self._numbers, self._unreadable = numbers, unreadable
 
 
 class QuestionVectors:
@@ -130,22 +66,29 @@ class WarmIndexes:
             weakref.WeakValueDictionary()
         )
 
-    def of(self, places: Sequence[Place]) -> PlacesIndex:
-        """Return the index of a set of places, an empty one if need be."""
+    def of(self, places: Sequence[Place], *, has_meaning: bool) -> PlacesIndex:
+        """Return the index of a set of places, an empty one if need be.
+
+        Args:
+            places: The places, in any order.
+            has_meaning: Whether meanings are compared; the same at each call.
+        """
         key = frozenset(places)
         with self._lock:
             index = self._indexes.get(key)
             if index is None:
-                mirrors = {place.identity: self._mirror(place.identity) for place in places}
+                mirrors = {
+                    place.identity: self._mirror(place.identity, has_meaning) for place in places
+                }
                 self._let_go()
                 index = self._indexes[key] = PlacesIndex(places, mirrors)
             self._indexes.move_to_end(key)
             return index
 
-    def _mirror(self, identity: Identity) -> PlaceMirror:
+    def _mirror(self, identity: Identity, has_meaning: bool) -> PlaceMirror:
         mirror = self._mirrors.get(identity)
         if mirror is None:
-            mirror = self._mirrors[identity] = PlaceMirror(identity)
+            mirror = self._mirrors[identity] = PlaceMirror(identity, has_meaning=has_meaning)
         return mirror
 
     def _let_go(self) -> None:

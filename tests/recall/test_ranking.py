@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from factmem.models import Place
 from factmem.recall.documents import LONGEST_TEXT, meaning_of, text_digest, words_of
-from factmem.recall.index import FactIndex, fact_key
+from factmem.recall.index import FactIndex
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 from factmem.recall.settings import RecallSettings, RecallWeights
@@ -37,8 +37,8 @@ def asked(text: str, **options: Any) -> RecallQuery:
 
 def index_of(*facts: Any) -> FactIndex:
     index = FactIndex()
-    digests = {fact_key(fact): text_digest(fact.id) for fact in facts}
-    index.update([PlacedFact(HERE, fact) for fact in facts], {HERE.identity: digests})
+    for fact in facts:
+        index.put(HERE.identity, PlacedFact(HERE, fact), text_digest(fact.id))
     return index
 
 
@@ -225,19 +225,34 @@ def test_a_fact_without_a_vector_is_near_to_nothing() -> None:
 
 def test_an_index_follows_its_facts() -> None:
     """What is new is found, what is gone is not, and what changed counts as it is now."""
-    index = FactIndex()
-    first = [PlacedFact(HERE, fact) for fact in FACTS]
-    index.update(first, {})
+    index, here = FactIndex(), HERE.identity
+    for fact in FACTS:
+        index.put(here, PlacedFact(HERE, fact))
     assert ids(index.search(asked("cat"), NOW)) == ["trip", "cat"]
 
     confirmed = replace(FACTS[0], importance=1.0, confirmed_at=NOW)
-    index.update([PlacedFact(HERE, confirmed), first[2]], {})
+    index.put(here, PlacedFact(HERE, confirmed))
+    index.drop(here, "trip", ["trip", "unheard of"])
+    index.drop(here, "unheard of", ["trip"])
 
     (match,) = index.search(asked("cat"), NOW)
     assert (match.fact, match.importance, match.recency) == (confirmed, 1.0, 1.0)
     assert len(index) == 2
-    index.update([], {})
+    assert (set(index.keywords(here)), set(index.ids(here, "pet"))) == ({"pet", "allergy"}, {"cat"})
+    index.drop(here, "pet", ["cat"])
     assert index.search(asked("cat"), NOW) == []
+    index.put(here, PlacedFact(HERE, FACTS[1]))
+    assert ids(index.search(asked("cat"), NOW)) == ["trip"]
+
+
+def test_the_order_of_equal_matches_is_not_that_of_arrival() -> None:
+    """Whoever begins anew gets the same ones, in the same order, also where a limit cuts."""
+    equal = [note(f"k{n}", "cat", id=f"id{n}") for n in range(9)]
+
+    for facts in (equal, equal[::-1], equal[4:] + equal[:4]):
+        index = index_of(*facts)
+        assert ids(index.search(asked("cat"), NOW)) == [fact.id for fact in equal]
+        assert ids(index.search(asked("cat", limit=3), NOW)) == ["id0", "id1", "id2"]
 
 
 def test_narrowing_leaves_others_out_of_the_statistics() -> None:

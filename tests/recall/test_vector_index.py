@@ -12,7 +12,7 @@ from factmem.memory import AgentMemory
 from factmem.models import Concept
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.recall.mirror import PlaceVectors
+from factmem.recall.place_vectors import PlaceVectors
 from factmem.recall.vectors import VectorTable
 from factmem.storage.base import Storage
 from factmem.storage.encrypted import EncryptedStorage
@@ -298,28 +298,76 @@ async def test_two_memories_of_one_store_share_the_index(store: Store) -> None:
     assert [len(embedder.texts) for embedder in embedders] == [4, 1]
 
 
-def test_a_large_index_is_not_written_for_each_new_fact() -> None:
-    """A small one is; a large one when a 64th of it is new."""
-    width = 1024
-    vectors = PlaceVectors()
-    vectors.use("m", width)
-    vectors.take_index(None, width)
+class Seconds:
+    """A clock that stands until it is moved."""
 
-    def add(first: int, last: int) -> None:
-        rows = {n.to_bytes(16, "big"): [1.0] * width for n in range(first, last)}
-        vectors.add(rows)
+    def __init__(self) -> None:
+        self.now = 0.0
 
-    add(0, 10)
-    small = vectors.worth_writing()
-    assert small is not None
-    vectors.written(small[1])
+    def __call__(self) -> float:
+        return self.now
+
+
+def rows(first: int, last: int) -> dict[bytes, list[float]]:
+    return {n.to_bytes(16, "big"): [1.0, float(n)] for n in range(first, last)}
+
+
+def looked_up(clock: Seconds) -> PlaceVectors:
+    vectors = PlaceVectors(clock)
+    vectors.use("m", 2)
+    vectors.take_index(None, 2)
+    return vectors
+
+
+def test_an_index_is_not_written_for_each_new_fact() -> None:
+    """But when a 64th of it is new, or a minute has passed: what came meanwhile is in it."""
+    clock = Seconds()
+    vectors = looked_up(clock)
+    vectors.add(rows(0, 640))
+    first = vectors.worth_writing()
+    assert first is not None
+    vectors.written(first[1])
     assert vectors.worth_writing() is None
-    add(10, 2100)
-    large = vectors.worth_writing()
-    assert large is not None
-    vectors.written(large[1])
-    add(2100, 2130)
+
+    vectors.add(rows(640, 649))
     assert vectors.worth_writing() is None
-    add(2130, 2140)
-    assert vectors.worth_writing() is not None
-    assert len(VectorTable.load(large[0], "m")) == 2100
+    vectors.add(rows(649, 651))
+    second = vectors.worth_writing()
+    assert second is not None
+    vectors.written(second[1])
+    vectors.add(rows(651, 652))
+    assert vectors.worth_writing() is None
+    clock.now += 60
+    third = vectors.worth_writing()
+
+    assert third is not None
+    assert [len(VectorTable.load(each[0], "m")) for each in (first, second, third)] == [
+        640,
+        651,
+        652,
+    ]
+    vectors.written(third[1])
+    clock.now += 60
+    assert vectors.worth_writing() is None
+
+
+def test_what_is_not_written_stays_to_be_written() -> None:
+    """When the store refused, and when more came while it wrote."""
+    clock = Seconds()
+    vectors = looked_up(clock)
+    vectors.add(rows(0, 2))
+    refused = vectors.worth_writing()
+    assert refused is not None
+    assert vectors.worth_writing() == refused
+
+    vectors.add(rows(2, 3))
+    vectors.keep({(1).to_bytes(16, "big"), (2).to_bytes(16, "big")}, 1)
+    vectors.written(refused[1])
+
+    rest = vectors.worth_writing()
+    assert rest is not None
+    assert rest[1] == {(0).to_bytes(16, "big"), (2).to_bytes(16, "big")}
+    vectors.written(rest[1])
+    vectors.add(rows(5, 6))
+    vectors.keep({(1).to_bytes(16, "big"), (2).to_bytes(16, "big")}, 2)
+    assert vectors.worth_writing() is None, "what came and went in between"

@@ -3,7 +3,7 @@
 import sys
 from array import array
 from collections.abc import Callable
-from math import isclose, sqrt
+from math import hypot, isclose, sqrt
 
 import pytest
 from hypothesis import given, settings
@@ -96,17 +96,39 @@ def test_vectors_of_another_length_are_refused() -> None:
         table([1.0, 0.0]).add(key(7), [1.0, 2.0, 3.0])
 
 
-def test_what_is_not_kept_is_gone() -> None:
+def test_what_is_discarded_is_gone() -> None:
     """The others keep their vectors, and more can be added."""
     made = table([1.0, 0.0], [0.0, 1.0], [-1.0, 0.0])
 
-    made.keep({key(0), key(2), key(9)})
+    for gone in (key(1), key(9)):
+        made.discard(gone)
     made.add(key(5), [0.0, -1.0])
 
     assert made.similarities([1.0, 0.0]) == {key(0): 1.0, key(2): -1.0, key(5): 0.0}
-    assert made.size == 3 * 2 * 4
-    made.keep(set())
+    for gone in (key(5), key(0), key(2), key(2)):
+        made.discard(gone)
     assert made.similarities([1.0, 0.0]) == {}
+    assert not made.keys()
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=30))
+def test_keys_and_rows_stay_together(steps: list[tuple[bool, int]]) -> None:
+    """Whatever is added and discarded, in any order; and after a while on the disk too."""
+    made, expected = VectorTable(2), dict[bytes, list[float]]()
+    for is_added, number in steps:
+        if is_added:
+            made.add(key(number), [1.0, float(number)])
+            expected[key(number)] = [1.0, float(number)]
+        else:
+            made.discard(key(number))
+            expected.pop(key(number), None)
+
+    for each in (made, VectorTable.load(made.dump("m"), "m")):
+        cosines = each.similarities([1.0, 0.0])
+        assert cosines.keys() == set(each) == expected.keys()
+        assert all(
+            isclose(cosines[k], 1 / hypot(*vector), rel_tol=1e-5) for k, vector in expected.items()
+        )
 
 
 def test_a_table_comes_back_from_its_bytes() -> None:

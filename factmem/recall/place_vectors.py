@@ -1,0 +1,128 @@
+"""The vectors of one place's texts, and what the store's index has of them."""
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from time import monotonic
+
+from factmem.recall.vectors import VectorTable
+
+__all__ = ["PlaceVectors"]
+
+_WORTHWHILE = 64
+"""An index is written when a 64th of it is new or gone: so writing costs no more than embedding."""
+_SECONDS = 60.0
+"""Less than that is written when the last writing was a minute ago."""
+
+
+class PlaceVectors:
+    """The vectors of one place's texts, by one model at a time. Safe for threads.
+
+    Args:
+        clock: Tells seconds that never go back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._model = ""
+        self._table: VectorTable | None = None
+        self._is_looked_up = False
+        self._unsaved: set[bytes] = set()
+        """What the store's index lacks, or has too much, as far as is known."""
+        self._written_at = float("-inf")
+        self._whole_for = 0
+        """The number of the latest reading of which every text has a vector."""
+
+    def use(self, model: str, dimensions: int) -> None:
+        """Let go of vectors of another model, or of other dimensions."""
+        with self._lock:
+            table = self._table
+            is_same = table is not None and table.dimensions == dimensions
+            if model != self._model or (table is not None and not is_same):
+                self._table, self._is_looked_up, self._whole_for = None, False, 0
+                self._unsaved = set()
+            self._model = model
+
+    def are_whole(self, number: int, model: str, dimensions: int) -> bool:
+        """Whether every text of a reading, or of a later one, has a vector of this model."""
+        with self._lock:
+            table = self._table
+            return (
+                model == self._model
+                and number <= self._whole_for
+                and (table is None or table.dimensions == dimensions)
+            )
+
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether the store's index was looked at for this model."""
+        return self._is_looked_up
+
+    def take_index(self, index: bytes | None, dimensions: int) -> None:
+        """Take in what the store's index has; one of another model, or damaged, has nothing."""
+        table: VectorTable | None = None
+        if index is not None:
+            try:
+                table = VectorTable.load(index, self._model)
+            except ValueError:
+                table = None
+        with self._lock:
+            if self._is_looked_up:
+                return
+            self._is_looked_up = True
+            if table is not None and table.dimensions == dimensions:
+                self._table = table
+
+    def missing(self, digests: Collection[bytes]) -> list[bytes]:
+        """Return the digests that have no vector, in their order."""
+        with self._lock:
+            known = frozenset[bytes]() if self._table is None else self._table.keys()
+            return [each for each in digests if each not in known]
+
+    def add(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
+        """Take in vectors of the model and the dimensions in use."""
+        with self._lock:
+            for digest, vector in vectors.items():
+                if self._table is None:
+                    self._table = VectorTable(len(vector))
+                if digest not in self._table:
+                    self._table.add(digest, vector)
+                    self._unsaved ^= {digest}
+
+    def keep(self, digests: AbstractSet[bytes], number: int) -> None:
+        """Let go of the vectors of all texts but those of a reading, which all have theirs."""
+        with self._lock:
+            if self._table is not None:
+                for digest in self._table.keys() - digests:
+                    self._table.discard(digest)
+                    self._unsaved ^= {digest}
+            self._whole_for = number
+
+    def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
+        """Return the cosine between each text and a vector; nothing where dimensions differ."""
+        with self._lock:
+            if self._table is None or self._table.dimensions != len(vector):
+                return {}
+            return self._table.similarities(vector)
+
+    def worth_writing(self) -> tuple[bytes, frozenset[bytes]] | None:
+        """Return an index for the store, and what is new in it; None where it can wait.
+
+        What a process has not written when it ends is embedded again by the next one: less than a
+        64th of a place's texts, and only if they came within a minute.
+        """
+        with self._lock:
+            table, unsaved = self._table, self._unsaved
+            if table is None or not unsaved:
+                return None
+            is_recent = self._clock() - self._written_at < _SECONDS
+            if is_recent and len(unsaved) * _WORTHWHILE < len(table):
+                return None
+            return table.dump(self._model), frozenset(unsaved)
+
+    def written(self, new: frozenset[bytes]) -> None:
+        """Note that the store's index has what was new in it, or gone from it."""
+        with self._lock:
+            self._unsaved ^= new
+            self._written_at = self._clock()

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from factmem.errors import MemoryAccessError
-from factmem.models import Identity, MemoryScope, MemorySubject, Place
+from factmem.models import (
+    LOWEST_PRIORITY,
+    Identity,
+    MemoryScope,
+    MemoryScopeType,
+    MemorySubject,
+    Place,
+)
 
 __all__ = ["UNBOUNDED", "Boundary", "check_writable"]
 
@@ -37,6 +44,39 @@ class Boundary:
             and (self.subjects is None or (subject, entity) in self.subjects)
             and (self.places is None or identity in self.places)
         )
+
+    def identities(self, most: int) -> list[Identity] | None:
+        """Return all places that are inside, or None if they are more than `most` or any number."""
+        if self.places is not None:
+            inside = [identity for identity in self.places if self.allows(identity)]
+            return inside if len(inside) <= most else None
+        if self.scopes is None or self.subjects is None:
+            return None
+        if len(self.scopes) * len(self.subjects) > most:
+            return None
+        return [(*scope, *subject) for scope in self.scopes for subject in self.subjects]
+
+    def listings(self) -> list[tuple[list[MemorySubject] | None, list[MemoryScope] | None]]:
+        """Return pairs of subjects and scopes, the combinations of which are all that is inside.
+
+        No place is in two of them. None leaves subjects or scopes open; nothing is inside if there
+        is no pair.
+        """
+        if self.places is None:
+            subjects = None if self.subjects is None else list(map(_subject_of, self.subjects))
+            scopes = None if self.scopes is None else list(map(_scope_of, self.scopes))
+            return [(subjects, scopes)]
+        by_scope: dict[_Scope, set[_Subject]] = {}
+        for identity in self.places:
+            if self.allows(identity):
+                by_scope.setdefault(identity[:2], set()).add(identity[2:])
+        by_subjects: dict[frozenset[_Subject], list[_Scope]] = {}
+        for scope, those in by_scope.items():
+            by_subjects.setdefault(frozenset(those), []).append(scope)
+        return [
+            (list(map(_subject_of, subjects)), list(map(_scope_of, scopes)))
+            for subjects, scopes in by_subjects.items()
+        ]
 
     def narrowed(
         self,
@@ -85,6 +125,16 @@ def _both(inside: frozenset[K] | None, also: Iterable[K] | None) -> frozenset[K]
     if also is None:
         return inside
     return frozenset(also) if inside is None else inside & frozenset(also)
+
+
+def _scope_of(key: _Scope) -> MemoryScope:
+    kind, name = key
+    return MemoryScope(MemoryScopeType(kind), name)
+
+
+def _subject_of(key: _Subject) -> MemorySubject:
+    name, entity = key
+    return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=entity is not None, entity=entity)
 
 
 def _scope_key(scope: MemoryScope) -> _Scope:

@@ -84,8 +84,8 @@ class MemoryContents:
     Of a view, that is what the view shows. Of a memory that is none, it is the whole store: all
     subjects and scopes, whatever the memory's own are.
 
-    It keeps nothing: each call reads the store anew, every place of it, so that what another
-    instance or process has written is there. No call to a model.
+    It keeps nothing: each call reads the store anew, every place of it that is in the view and no
+    other, so that what another instance or process has written is there. No call to a model.
 
     Args:
         provider: Where facts are, held to the boundary of `reach` already.
@@ -119,8 +119,8 @@ class MemoryContents:
 
     async def info(self, place: Place) -> PlaceInfo | None:
         """Return how much a place holds, or None where it holds nothing."""
-        found = await self.places()
-        return next((info for info in found if info.place.identity == place.identity), None)
+        found = await self._store().places(subjects=[place.subject], scopes=[place.scope])
+        return found[0] if found else None
 
     async def concepts(self) -> list[ConceptInfo]:
         """Return the concepts that something is known about, ordered by keyword."""

@@ -211,10 +211,15 @@ class ObservedStore(ObservedProvider):
             seen.count = receipt.count or 0
             return receipt
 
-    async def places(self) -> list[PlaceInfo]:
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
         """See `FactStore.places`."""
         async with self._events.operation(MemoryOperation.LIST) as seen:
-            found = await self._store.places()
+            found = await self._store.places(subjects=subjects, scopes=scopes)
             seen.count = len(found)
             return found
 

@@ -257,8 +257,25 @@ class FactStore(AgentMemoryProvider, Protocol):
         """Remove a place with its whole history, physically, and say what was removed."""
         ...
 
-    async def places(self) -> list[PlaceInfo]:
-        """Return all places that hold anything, ordered by identity; reads every one of them."""
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
+        """Return the places that hold anything, ordered by identity; reads every one of them.
+
+        No other place is read than those that are asked for, so that a store of ten thousand
+        customers can tell what it holds about one. Names are compared as everywhere: a subject or a
+        scope whose name only looks alike is another one, and an empty list asks for nothing.
+
+        Args:
+            subjects: Only what concerns one of these; all by default.
+            scopes: Only what is visible in one of these; all by default.
+
+        Raises:
+            UnboundSubjectError: One of `subjects` is per entity and names none.
+        """
         ...
 
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:

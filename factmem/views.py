@@ -196,11 +196,23 @@ class ViewedStore(ViewedProvider):
         """See `FactStore.erase`; raises `MemoryAccessError` as `save` does."""
         return await self._writing(subject, scope).erase(subject, scope)
 
-    async def places(self) -> list[PlaceInfo]:
-        """See `FactStore.places`; only those inside."""
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
+        """See `FactStore.places`; only those inside, and no others are read."""
         self._check_open()
-        found = await self._store.places()
-        return [info for info in found if self._boundary.allows(info.place.identity)]
+        wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)
+        listings = wanted.listings()
+        if not listings:
+            await checkpoint()
+        found: list[PlaceInfo] = []
+        for those, where in listings:
+            found += await self._store.places(subjects=those, scopes=where)
+        inside = [info for info in found if wanted.allows(info.place.identity)]
+        return inside if len(listings) == 1 else sorted(inside, key=_by_identity)
 
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
         """See `FactStore.entries`."""
@@ -276,3 +288,8 @@ class ViewedStore(ViewedProvider):
     def _check_open(self) -> None:
         if self._is_closed:
             raise ValueError("This view of a store is closed: make a new one")
+
+
+def _by_identity(info: PlaceInfo) -> tuple[str, str, str, str]:
+    kind, scope, subject, entity = info.place.identity
+    return kind, scope, subject, entity or ""

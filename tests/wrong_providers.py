@@ -312,6 +312,27 @@ class AmendsWhatItRead(InMemoryProvider):
         return await super().amend(lambda entries, now: new, subject, scope)
 
 
+class ListsNamesakes(InMemoryProvider):
+    """Compares the names of subjects and scopes, and not whose and of which kind they are."""
+
+    async def places(self, *, subjects: Any = None, scopes: Any = None) -> list[Any]:
+        for subject in subjects or ():
+            subject.check_bound()
+        return [
+            info
+            for info in await super().places()
+            if (subjects is None or info.subject.name in {each.name for each in subjects})
+            and (scopes is None or info.scope.name in {each.name for each in scopes})
+        ]
+
+
+class TakesAnEmptyListForNone(InMemoryProvider):
+    """Lists everything for whoever may see nothing."""
+
+    async def places(self, *, subjects: Any = None, scopes: Any = None) -> list[Any]:
+        return await super().places(subjects=subjects or None, scopes=scopes or None)
+
+
 class AnswersWhenClosed(InMemoryProvider):
     """Goes on as if nothing had happened."""
 
@@ -364,6 +385,8 @@ WRONG: dict[type[InMemoryProvider], set[str]] = {
     SharesItsObjects: {"test_what_is_loaded_is_not_what_is_stored"},
     RepeatsReplays: {"test_a_replay_can_be_repeated", "test_nonsense_is_refused"},
     AmendsWhatItRead: {"test_amendments_at_once_all_see_each_other"},
+    ListsNamesakes: {"test_places_of_some_subjects_and_scopes_are_listed"},
+    TakesAnEmptyListForNone: {"test_places_that_are_asked_for_may_not_be_there"},
     AnswersWhenClosed: {"test_a_closed_store_refuses"},
 }
 """Each wrong store, and tests that it fails."""

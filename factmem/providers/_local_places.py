@@ -5,6 +5,7 @@ from datetime import timedelta
 from logging import getLogger
 from typing import NamedTuple, TypeVar
 
+from factmem.boundary import Boundary
 from factmem.entries import Entry, decoded, encoded, encoded_entry, moment, stamp, stamped
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
 from factmem.history import compacted, purged
@@ -37,6 +38,10 @@ _CHECK_EVERY = 256
 
 _MOST_CHECKED = 4096
 """Of how many places it is known when they were looked at last."""
+
+
+_MOST_PROBED = 1024
+"""How many places are looked for by their names, rather than among those that there are."""
 
 
 class Save(NamedTuple):
@@ -111,9 +116,12 @@ class LocalPlaces:
             return self._journals.read_index(identity)
         return None
 
-    def places(self) -> list[PlaceInfo]:
-        """Return all places that hold anything."""
-        found = [self._info(_identity(name)) for name in self._journals.names()]
+    def places(self, wanted: Boundary) -> list[PlaceInfo]:
+        """Return all places inside a boundary that hold anything."""
+        named = wanted.identities(_MOST_PROBED)
+        if named is None:
+            named = [_identity(name) for name in self._journals.names()]
+        found = [self._info(identity) for identity in named if wanted.allows(identity)]
         return in_order(info for info in found if info is not None)
 
     def _info(self, identity: Identity) -> PlaceInfo | None:

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
 
+from factmem.boundary import UNBOUNDED
 from factmem.entries import Entry, decoded, encoded, encoded_entry, moment, stamped
 from factmem.history import history, purged
 from factmem.ledger import Condition, Ledger
@@ -216,14 +217,24 @@ class InMemoryProvider:
                 key_destroyed=False,
             )
 
-    async def places(self) -> list[PlaceInfo]:
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
         """See `FactStore.places`. The bytes are those of the entries."""
+        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
         self._check_open()
         await checkpoint()
         with self._open():
+            named = wanted.identities(most=len(self._shelves))
+            if named is None:
+                named = [identity for identity in self._shelves if wanted.allows(identity)]
             found = [
                 place_info(identity, shelf.ledger, shelf.size, self._now(shelf))
-                for identity, shelf in self._shelves.items()
+                for identity in named
+                if (shelf := self._shelves.get(identity)) is not None
             ]
         return in_order(found)
 

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
+from factmem.boundary import UNBOUNDED
 from factmem.entries import Entry, encoded
 from factmem.history import history
 from factmem.ledger import Ledger
@@ -232,10 +233,20 @@ class LocalFileMemoryProvider:
         identity = self._enter(subject, scope)
         return await self._work(lambda: self._places.erase(identity, scope, subject))
 
-    async def places(self) -> list[PlaceInfo]:
-        """See `FactStore.places`."""
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
+        """See `FactStore.places`.
+
+        Where both are given and their combinations are few, only the files of these are opened;
+        else the folder is listed, and each file that is new to this instance asked for its name.
+        """
+        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
         self._check_open()
-        return await self._work(self._places.places)
+        return await self._work(lambda: self._places.places(wanted))
 
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
         """See `FactStore.entries`."""

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
 
+from factmem.boundary import UNBOUNDED
 from factmem.entries import Entry, moment
 from factmem.models import (
     AnyFact,
@@ -142,8 +143,14 @@ class NoMemory:
             key_destroyed=False,
         )
 
-    async def places(self) -> list[PlaceInfo]:
-        """Return nothing."""
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
+        """Return nothing. Raises as `FactStore.places` does."""
+        UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
         self._check_open()
         await checkpoint()
         return []

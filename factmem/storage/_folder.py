@@ -56,6 +56,9 @@ _MODES = ("plain", "aes-256-gcm")
 _NO_STORE = "The store does not exist yet: save a fact first"
 _PATIENCE = 1.0
 """Seconds that an index waits for the lock: what can be made again has no claim to more."""
+_MOST_NAMES = 100_000
+"""Of how many files it is remembered whose journal they are, which never changes; each was opened
+once, and some 300 bytes are kept of it."""
 _MOST_PLACES = 4096
 """How many journals' places are remembered; a forgotten one is read again from its start."""
 
@@ -115,6 +118,7 @@ class JournalFolder:
         self._mutex = threading.Lock()
         self._opening = threading.Lock()
         self._opened: _Opened | None = None
+        self._names: dict[str, JournalName] = {}
         self._places: dict[str, Place] = {}
         self._places_mutex = threading.Lock()
         self.synced: dict[str, bytes] = {}
@@ -380,8 +384,13 @@ class JournalFolder:
         codec = self.codec()
         if codec is None:
             return []
-        found = [self.name_in(codec, file) for file in self.journal_files(codec)]
-        return sorted((name for name in found if name is not None), key=compact)
+        known, found = self._names, dict[str, JournalName]()
+        for file in self.journal_files(codec):
+            name = known.get(file) or self.name_in(codec, file)
+            if name is not None:
+                found[file] = name
+        self._names = found if len(found) <= _MOST_NAMES else {}
+        return sorted(found.values(), key=compact)
 
     def journal_files(self, codec: Codec) -> list[str]:
         """Return the files of all journals, without leftovers and copies."""

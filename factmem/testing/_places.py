@@ -44,6 +44,50 @@ class Places:
             (fact,) = await provider.load_all(info.subject, info.scope)
             assert fact.values == (f"{info.scope} {info.subject.name} {info.subject.entity}",)
 
+    async def test_places_of_some_subjects_and_scopes_are_listed(self, provider: FactStore) -> None:
+        """Each as it is told among all places, and nothing of names that only look alike."""
+        kinds = [MemoryScope.Agent, MemoryScope.Product]
+        scopes = [kind(name) for kind in kinds for name in ("a", "A", "a/b", "café")]
+        subjects = [USER, *(PERSON.of(name) for name in ("a", "A", "a/b", "a%", "caf\u00e9"))]
+        subjects.append(MemorySubject("person", "", 1))
+        for scope in scopes:
+            for subject in subjects:
+                await provider.save(theme("dark"), subject, scope)
+        everything = await provider.places()
+
+        async def check(
+            subjects: list[MemorySubject] | None = None, scopes: list[MemoryScope] | None = None
+        ) -> None:
+            whom = None if subjects is None else {(each.name, each.entity) for each in subjects}
+            assert await provider.places(subjects=subjects, scopes=scopes) == [
+                info
+                for info in everything
+                if (scopes is None or info.scope in scopes)
+                and (whom is None or (info.subject.name, info.subject.entity) in whom)
+            ]
+
+        assert len(everything) == len(scopes) * len(subjects)
+        for subject in subjects:
+            await check(subjects=[subject])
+            await check(subjects=[subject], scopes=[scopes[0], scopes[-1]])
+        for scope in scopes:
+            await check(scopes=[scope])
+            await check(scopes=[scope], subjects=[USER, PERSON.of("a"), PERSON.of("nobody")])
+        await check(scopes=[MemoryScope.Agent("cafe\u0301")])
+        await check(subjects=[PERSON.of("cafe\u0301")])
+
+    async def test_places_that_are_asked_for_may_not_be_there(self, provider: FactStore) -> None:
+        """Nothing is listed for them, nor for an empty list, and nothing is made."""
+        assert await provider.places(subjects=[USER], scopes=[AGENT]) == []
+        await provider.save(theme("dark"), USER, AGENT)
+
+        assert await provider.places(subjects=[PERSON.of("alice")], scopes=[AGENT]) == []
+        assert await provider.places(subjects=[], scopes=[AGENT]) == []
+        assert await provider.places(subjects=[USER], scopes=[]) == []
+        assert await provider.places(subjects=[]) == await provider.places(scopes=[]) == []
+        assert len(await provider.places(subjects=[USER, USER], scopes=[AGENT, AGENT])) == 1
+        assert len(await provider.places()) == 1
+
     async def test_a_place_tells_how_much_it_holds(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
@@ -122,6 +166,8 @@ class Places:
             await provider.replay([], PERSON, AGENT)
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
             await provider.amend(lambda entries, now: [], PERSON, AGENT)
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.places(subjects=[PERSON])
 
         assert [info.count for info in await provider.places()] == [1]
 

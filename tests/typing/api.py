@@ -207,7 +207,12 @@ class OwnStore(OwnProvider):
     async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
         raise NotImplementedError
 
-    async def places(self) -> list[PlaceInfo]:
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
         return []
 
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:

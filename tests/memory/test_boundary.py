@@ -1,0 +1,136 @@
+"""What a boundary says of itself, by which stores read no more than lies inside."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.boundary import UNBOUNDED
+from factmem.errors import CorruptJournalError, UnboundSubjectError
+from factmem.models import MemoryScope, MemoryScopeType, MemorySubject, Place
+from factmem.provider import FactStore
+from factmem.providers.local_file import LocalFileMemoryProvider
+from tests.memory.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme
+
+NAMES = st.sampled_from(["a", "b", "A", "a/b", "café", "cafe\u0301"])
+SCOPES = st.builds(MemoryScope, st.sampled_from(MemoryScopeType), NAMES)
+SUBJECTS = st.builds(
+    lambda name, entity: (
+        MemorySubject(name, "", 1)
+        if entity is None
+        else MemorySubject(name, "", 1, per_entity=True, entity=entity)
+    ),
+    NAMES,
+    st.none() | NAMES,
+)
+PLACES = st.builds(Place, SCOPES, SUBJECTS)
+
+
+@given(
+    scopes=st.none() | st.lists(SCOPES, max_size=3),
+    subjects=st.none() | st.lists(SUBJECTS, max_size=3),
+    places=st.none() | st.lists(PLACES, max_size=4),
+    asked=st.lists(PLACES, max_size=8),
+)
+def test_what_it_names_is_exactly_what_is_inside(
+    scopes: list[MemoryScope] | None,
+    subjects: list[MemorySubject] | None,
+    places: list[Place] | None,
+    asked: list[Place],
+) -> None:
+    """A store that is asked for what it names is asked for nothing else, and for nothing twice."""
+    boundary = UNBOUNDED.narrowed(scopes=scopes, subjects=subjects, places=places)
+    named = [
+        UNBOUNDED.narrowed(subjects=those, scopes=where) for those, where in boundary.listings()
+    ]
+    all_inside = boundary.identities(most=9)
+
+    for place in [*asked, *(places or [])]:
+        is_inside = boundary.allows(place.identity)
+        assert sum(each.allows(place.identity) for each in named) == is_inside
+        assert all_inside is None or (place.identity in all_inside) is is_inside
+    if places is not None or None not in (scopes, subjects):
+        assert all_inside is not None
+        assert len(all_inside) == len(set(all_inside))
+        assert all(map(boundary.allows, all_inside))
+
+
+def test_too_many_are_not_counted_out() -> None:
+    """Nor are those that have no end."""
+    scopes = [MemoryScope.Agent(str(n)) for n in range(10)]
+    subjects = [USER.of(str(n)) for n in range(10)]
+    places = [Place(AGENT, subject) for subject in subjects]
+
+    assert UNBOUNDED.identities(most=1000) is None
+    assert UNBOUNDED.narrowed(scopes=scopes).identities(most=1000) is None
+    assert UNBOUNDED.narrowed(scopes=scopes, subjects=subjects).identities(most=99) is None
+    assert (
+        len(UNBOUNDED.narrowed(scopes=scopes, subjects=subjects).identities(most=100) or ()) == 100
+    )
+    assert UNBOUNDED.narrowed(places=places).identities(most=9) is None
+
+
+def _damage(root: Path) -> None:
+    (file,) = root.glob("journals/agent*bob*")
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:-2], b"x" + lines[-2][1:], lines[-1]]))
+
+
+@pytest.fixture
+async def damaged(tmp_path: Path) -> AsyncIterator[LocalFileMemoryProvider]:
+    """A store in which Alice's facts are well, and a file of Bob's is not."""
+    async with LocalFileMemoryProvider(tmp_path) as store:
+        for subject in (ALICE, USER.of("bob")):
+            for scope in (AGENT, PRODUCT):
+                await store.save(theme("dark"), subject, scope)
+                await store.save(theme("light"), subject, scope)
+    _damage(tmp_path)
+    async with LocalFileMemoryProvider(tmp_path) as store:
+        yield store
+
+
+async def test_a_view_does_not_read_what_it_does_not_show(damaged: LocalFileMemoryProvider) -> None:
+    """So another customer's damaged file is no trouble of hers, and is told where it is asked for."""
+    memory = memory_of(damaged)
+
+    for view in (
+        memory.view(subjects=[ALICE]),
+        memory.view(subjects=[ALICE], scopes=[AGENT, PRODUCT]),
+        memory.view(places=[Place(AGENT, ALICE), Place(PRODUCT, USER.of("bob"))]),
+    ):
+        assert (await view.contents.tree()).count == 2
+        assert [(each.keyword, each.count) for each in await view.contents.concepts()] == [
+            (THEME.keyword, 2)
+        ]
+        assert len(await view.contents.records()) == 2
+        assert (await view.contents.reset()).count == 2
+    assert await memory.contents.info(Place(AGENT, ALICE)) is not None
+    assert await memory.contents.info(Place(AGENT, USER.of("carol"))) is None
+
+    for asked in (memory, memory.view(scopes=[AGENT]), memory.view(subjects=[USER.of("bob")])):
+        with pytest.raises(CorruptJournalError):
+            await asked.contents.tree()
+    with pytest.raises(CorruptJournalError):
+        await memory.contents.info(Place(AGENT, USER.of("bob")))
+
+
+async def test_a_view_cannot_be_asked_for_more(damaged: LocalFileMemoryProvider) -> None:
+    """What a caller of its store names is cut down to what it shows."""
+    view = memory_of(damaged).view(subjects=[ALICE], scopes=[AGENT])
+    store = view.provider
+    assert isinstance(store, FactStore)
+
+    async def listed(**narrow: Any) -> list[str]:
+        return [str(info.place) for info in await store.places(**narrow)]
+
+    alice = "agent/support-bot user(alice)"
+    assert await listed() == [alice]
+    assert await listed(subjects=[USER.of("bob"), ALICE]) == [alice]
+    assert await listed(subjects=[USER.of("bob")]) == []
+    assert await listed(scopes=[PRODUCT]) == []
+    assert await listed(scopes=[PRODUCT, AGENT]) == [alice]
+    with pytest.raises(UnboundSubjectError):
+        await listed(subjects=[USER])

@@ -61,6 +61,7 @@ from factmem.providers.no_memory import NoMemory
 from factmem.storage.base import SalvagedJournal, Storage
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.simple import SimpleStorage
+from factmem.usage import Usage
 
 if TYPE_CHECKING:
     from factmem.agent import Agent
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
     from factmem.events import EventListener, MemoryEvent, MemoryOperation, correlated
     from factmem.features import AgentFeature
     from factmem.koog import KoogReport, import_koog
-    from factmem.llm.base import ChatModel, ChatResponse, Extraction, Usage
+    from factmem.llm.base import ChatModel, ChatResponse, Extraction
     from factmem.llm.openai import OpenAIChatModel
     from factmem.memory import AgentMemory
     from factmem.memory_message import LoadReport
@@ -243,7 +244,7 @@ _LATER = {
     ),
     "factmem.features": ("AgentFeature",),
     "factmem.koog": ("KoogReport", "import_koog"),
-    "factmem.llm.base": ("ChatModel", "ChatResponse", "Extraction", "Usage"),
+    "factmem.llm.base": ("ChatModel", "ChatResponse", "Extraction"),
     "factmem.llm.openai": ("OpenAIChatModel",),
     "factmem.memory": ("AgentMemory",),
     "factmem.memory_message": ("LoadReport",),

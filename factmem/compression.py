@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from factmem._candidates import RejectedItem, Rules
 from factmem.detection import CurrentValues, answer_type, judged
-from factmem.llm.base import ChatModel, Usage
+from factmem.llm.base import ChatModel
 from factmem.messages import (
     HISTORY_MESSAGE,
     OWN_MESSAGES,
@@ -31,6 +31,7 @@ from factmem.rendering import HISTORY, Rendering, check_budget, render
 from factmem.resolution import PlacedFact
 from factmem.tokens import TokenCounter, estimate_tokens
 from factmem.transcript import Transcript
+from factmem.usage import Usage
 
 __all__ = ["CompressionReport", "RetrieveFactsFromHistory"]
 

@@ -18,13 +18,14 @@ from factmem.consolidation import (
 )
 from factmem.detection import RejectedItem
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
-from factmem.llm.base import ChatModel, Usage
+from factmem.llm.base import ChatModel
 from factmem.models import Concept, FactType, Identity, MemorySubject, Place
 from factmem.prompts import consolidation_messages
 from factmem.provider import AgentMemoryProvider, FactStore
 from factmem.reach import Reach
 from factmem.scopes import ScopeChoice
 from factmem.transcript import folded
+from factmem.usage import Usage
 from factmem.values import canonical
 
 __all__ = ["MAX_VALUES", "ConsolidatesFacts"]
@@ -174,8 +175,7 @@ class ConsolidatesFacts(ABC):
                 merges += found
                 rejected += refused
                 usage += extraction.usage
-                seen.llm_calls = usage.calls
-                seen.input_tokens, seen.output_tokens = usage.input_tokens, usage.output_tokens
+                seen.spent(extraction.usage)
         return ConsolidationReport(
             merges, [], rejected, not_shown=not_shown, usage=usage, is_dry_run=True
         )

@@ -17,8 +17,8 @@ from pydantic_core import CoreSchema
 from factmem._candidates import RejectedItem, RejectionReason
 from factmem.entries import Entry, ForgottenItem, SourceEntry, StoredFact
 from factmem.ledger import Item, Ledger
-from factmem.llm.base import Usage
 from factmem.models import Place
+from factmem.usage import Usage
 from factmem.values import Canonical, canonical
 
 __all__ = ["ConsolidationReport", "Merge", "MergeAnswer", "merging", "proposed", "restoring"]

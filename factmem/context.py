@@ -8,9 +8,10 @@ from typing_extensions import TypeVar
 
 from factmem.background import BackgroundWork
 from factmem.errors import FactmemError
-from factmem.llm.base import ChatModel, Message, ToolDefinition, Usage
+from factmem.llm.base import ChatModel, Message, ToolDefinition
 from factmem.memory import AgentMemory
 from factmem.models import MemorySubject
+from factmem.usage import Usage
 
 __all__ = ["MAX_STEPS", "AgentContext", "AgentResult", "AgentTool", "FeatureError"]
 

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, JsonValue, field_validator
 from pydantic.annotated_handlers import GetJsonSchemaHandler
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, from_json, to_json
 
 from factmem._candidates import Candidate, RejectedItem, RejectionReason, Rules
-from factmem.llm.base import Usage
 from factmem.models import (
     AnyFact,
     Concept,
@@ -28,6 +28,7 @@ from factmem.models import (
 )
 from factmem.resolution import PlacedFact
 from factmem.transcript import folded
+from factmem.usage import Usage
 from factmem.values import Canonical, canonical
 
 __all__ = [
@@ -93,13 +94,20 @@ class Answer(BaseModel):
 
 def answer_type(schema: Mapping[str, JsonValue]) -> type[Answer]:
     """Return the type to ask a model for: `Answer`, with a schema that says what items are."""
+    return _answer_type(to_json(schema))
+
+
+@lru_cache(maxsize=64)
+def _answer_type(text: bytes) -> type[Answer]:
+    """Return the type for a schema's JSON: one for each, as pydantic takes long to build one."""
+    schema: dict[str, JsonValue] = from_json(text)
 
     class DetectedFacts(Answer):
         @classmethod
         def __get_pydantic_json_schema__(
             cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
         ) -> dict[str, JsonValue]:
-            return dict(schema)
+            return schema
 
     return DetectedFacts
 

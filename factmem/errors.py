@@ -20,6 +20,8 @@ A caller's mistake is a `ValueError` or a `TypeError`. No message holds a fact's
 prompt.
 """
 
+from factmem.usage import ONE_CALL, Usage
+
 __all__ = [
     "ChatModelError",
     "CorruptJournalError",
@@ -101,9 +103,11 @@ class ExtractionError(FactmemError):
     Nothing was stored. `raw` is the model's last answer; the message does not quote it.
     """
 
-    def __init__(self, message: str, *, raw: str = "") -> None:
+    def __init__(self, message: str, *, raw: str = "", usage: Usage = ONE_CALL) -> None:
         super().__init__(message)
         self.raw = raw
+        self.usage: Usage = usage
+        """What the calls to the model cost; one call, where nobody says more."""
 
 
 class ChatModelError(FactmemError):
@@ -112,10 +116,14 @@ class ChatModelError(FactmemError):
     Nothing was stored, and the message history is as it was.
     """
 
-    def __init__(self, message: str, *, status: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int | None = None, usage: Usage = ONE_CALL
+    ) -> None:
         super().__init__(message)
         self.status = status
         """The HTTP status, where there was an answer."""
+        self.usage: Usage = usage
+        """What the calls to the model cost, the one that failed included."""
 
 
 class EmbeddingError(FactmemError):

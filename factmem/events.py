@@ -14,7 +14,9 @@ from uuid import uuid4
 
 from anyio import move_on_after
 
+from factmem.errors import ChatModelError, ExtractionError
 from factmem.models import AnyFact, Place
+from factmem.usage import Usage
 
 __all__ = [
     "LISTENER_SECONDS",
@@ -110,6 +112,12 @@ class OperationInProgress:
     is_handed_over: bool = False
     """Whether it goes on elsewhere, and ends there: then its end here is no event."""
 
+    def spent(self, usage: Usage) -> None:
+        """Note what calls to a chat model cost, besides what is noted already."""
+        self.llm_calls += usage.calls
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+
     def found(self, facts: Iterable[AnyFact]) -> None:
         """Note facts that were read or are to be written; each of their values counts."""
         self.facts = list(facts)
@@ -157,6 +165,8 @@ class MemoryEvents:
         except BaseException as exc:
             error = type(exc).__name__
             seen.is_handed_over = False
+            if isinstance(exc, ChatModelError | ExtractionError):
+                seen.spent(exc.usage)
             raise
         finally:
             _CORRELATION.reset(token)

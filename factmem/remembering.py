@@ -349,7 +349,5 @@ def noted(report: DetectionReport, seen: OperationInProgress) -> DetectionReport
     told = [*report.saved, *report.confirmed]
     seen.found(placed.fact for placed in told)
     seen.count += len(report.retracted)
-    seen.llm_calls += report.usage.calls
-    seen.input_tokens += report.usage.input_tokens
-    seen.output_tokens += report.usage.output_tokens
+    seen.spent(report.usage)
     return report

@@ -15,7 +15,7 @@ from factmem.detection import (
     answer_type,
     judged,
 )
-from factmem.llm.base import ChatModel, Extraction, Usage
+from factmem.llm.base import ChatModel, Extraction
 from factmem.loading import FactReader
 from factmem.models import (
     AnyFact,
@@ -30,6 +30,7 @@ from factmem.prompts import KnownValue, OfferedConcept, answer_schema, detection
 from factmem.provider import AgentMemoryProvider, TimeProvider
 from factmem.resolution import PlacedFact
 from factmem.transcript import Transcript
+from factmem.usage import Usage
 
 __all__ = ["FactDetector"]
 

@@ -20,6 +20,7 @@ import factmem
 PACKAGE = Path(factmem.__file__).parent
 
 LEVELS: list[list[str]] = [
+    ["usage"],
     ["errors"],
     ["names", "values", "schemas", "models", "entries", "encryption", "tokens", "messages"],
     [
@@ -38,8 +39,8 @@ LEVELS: list[list[str]] = [
         *("providers.*", "providers", "bundle", "koog"),
         *("saving", "memory_message", "compression", "contents", "remembering"),
         "consolidating",
-        *("recall.*", "recall"),
     ],
+    ["recall.*", "recall"],
     ["memory_tools"],
     ["memory"],
     ["context"],

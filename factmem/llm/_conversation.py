@@ -5,9 +5,10 @@ from typing import Protocol
 
 from typing_extensions import TypeVar
 
-from factmem.errors import ExtractionError
+from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm._answer import AnswerType, Problem, Reading
 from factmem.llm.base import ChatResponse, Extraction, Message
+from factmem.usage import Usage
 
 __all__ = ["Ask", "converse", "with_words"]
 
@@ -26,14 +27,18 @@ async def converse(ask: Ask, messages: Sequence[Message], wanted: AnswerType[T])
     """Ask, read, and ask once more with what was wrong."""
     response = await ask(messages, None)
     usage = response.usage
-    reading = _read(response, wanted)
+    reading = _read(response, wanted, usage)
     if isinstance(reading, Problem):
-        response = await ask(_asked_again(messages, response, reading), reading)
+        try:
+            response = await ask(_asked_again(messages, response, reading), reading)
+        except ChatModelError as exc:
+            exc.usage += usage
+            raise
         usage += response.usage
-        reading = _read(response, wanted)
+        reading = _read(response, wanted, usage)
     if isinstance(reading, Problem):
         message = f"Asked twice, and {reading.summary}. Nothing was kept; `raw` is the answer."
-        raise ExtractionError(message, raw=response.text)
+        raise ExtractionError(message, raw=response.text, usage=usage)
     return Extraction(reading.value, response.text, usage)
 
 
@@ -53,20 +58,23 @@ def with_words(messages: Sequence[Message], words: str) -> list[Message]:
     return [*before, {**last, "content": [*parts, {"type": "text", "text": words}]}]
 
 
-def _read(response: ChatResponse, wanted: AnswerType[T]) -> Reading[T] | Problem:
-    """Read an answer that is whole; asking again would bring no more than this one."""
+def _read(response: ChatResponse, wanted: AnswerType[T], usage: Usage) -> Reading[T] | Problem:
+    """Read an answer that is whole; asking again would bring no more than this one.
+
+    `usage` is what was spent until then.
+    """
     if response.refusal:
         message = "The model refused to answer; `raw` is what it said. Nothing was kept."
-        raise ExtractionError(message, raw=response.text or response.refusal)
+        raise ExtractionError(message, raw=response.text or response.refusal, usage=usage)
     if response.finish_reason == "length":
         message = (
             "The answer was cut off at the model's output limit. Nothing was kept. Ask about "
             "fewer messages, or allow more output tokens."
         )
-        raise ExtractionError(message, raw=response.text)
+        raise ExtractionError(message, raw=response.text, usage=usage)
     if response.finish_reason == "content_filter":
         message = "The endpoint's content filter held the answer back. Nothing was kept."
-        raise ExtractionError(message, raw=response.text)
+        raise ExtractionError(message, raw=response.text, usage=usage)
     return wanted.read(response.text)
 
 

@@ -10,7 +10,8 @@ from factmem.errors import ChatModelError
 from factmem.llm._answer import AnswerType, Problem
 from factmem.llm._conversation import with_words
 from factmem.llm._refusal import Concern
-from factmem.llm.base import ChatResponse, Message, Usage
+from factmem.llm.base import ChatResponse, Message
+from factmem.usage import Usage
 
 __all__ = ["Asking", "Complete", "Failure", "Format", "Ladder"]
 
@@ -99,6 +100,7 @@ class Asking(Generic[T]):
             if isinstance(outcome, ChatResponse):
                 break
             if not self._step_down(outcome.concern):
+                outcome.error.usage += refused
                 raise outcome.error from outcome.cause
             refused += Usage(calls=1)
             # A schema that one endpoint cannot take says nothing about the next schema.

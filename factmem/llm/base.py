@@ -9,6 +9,8 @@ from typing import Generic, Protocol, TypeAlias
 
 from typing_extensions import TypeForm, TypeVar
 
+from factmem.usage import ONE_CALL, Usage
+
 __all__ = [
     "ChatModel",
     "ChatResponse",
@@ -16,7 +18,6 @@ __all__ = [
     "Message",
     "ToolCall",
     "ToolDefinition",
-    "Usage",
 ]
 
 T = TypeVar("T")
@@ -27,25 +28,6 @@ Message: TypeAlias = Mapping[str, object]
 
 ToolDefinition: TypeAlias = Mapping[str, object]
 """One tool as OpenAI's chat completions take it: `{"type": "function", "function": {...}}`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What calls to a model cost. Add two to sum them."""
-
-    input_tokens: int = 0
-    """Tokens of the prompts, as the endpoint counted them; 0 where it does not say."""
-    output_tokens: int = 0
-    """Tokens of the answers, those of hidden reasoning included where the endpoint counts them."""
-    calls: int = 0
-    """Requests that factmem made. What an HTTP client repeats on its own is not counted."""
-
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.calls + other.calls,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +54,7 @@ class ChatResponse:
     """Why the model stopped: `stop`, `tool_calls`, `length` (cut off), `content_filter`."""
     refusal: str | None = None
     """The model's words when it declined to answer, where the endpoint tells them apart."""
-    usage: Usage = Usage(calls=1)
+    usage: Usage = ONE_CALL
 
     def __post_init__(self) -> None:
         if not self.message:

@@ -19,6 +19,7 @@ from factmem.llm._ladder import Asking, Failure, Ladder
 from factmem.llm._per_loop import PerLoop
 from factmem.llm._refusal import complaint, concern_of, repeats, texts_of
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
+from factmem.usage import Usage
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -152,7 +153,7 @@ class OpenAIChatModel:
                 "there are no credentials for the endpoint: give api_key, or set OPENAI_API_KEY; "
                 "a local server takes any text"
             )
-            raise ChatModelError(message) from exc
+            raise ChatModelError(message, usage=Usage()) from exc
         # The package puts off more imports, which take long too, to the first use of this.
         _ = client.chat.completions
         return client

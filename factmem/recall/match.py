@@ -1,14 +1,15 @@
 """What a recall gives back."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from factmem.llm.base import Usage
+from factmem.memory_message import LoadReport
 from factmem.models import AnyFact, Place
 from factmem.resolution import UnreadableConcept
+from factmem.usage import Usage
 
-__all__ = ["Match", "RecallResult"]
+__all__ = ["Match", "RecallReport", "RecallResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,6 @@ class Match:
     """One half to the power of the half-lives since the fact was last confirmed."""
     importance: float
     """The fact's own."""
-
-
-@dataclass(slots=True)
-class _Cost:
-    usage: Usage = field(default_factory=Usage)
-    embedding_calls: int = 0
-    embedded_texts: int = 0
 
 
 class RecallResult(list[Match]):
@@ -76,3 +70,11 @@ class RecallResult(list[Match]):
         """How often the embedder was called."""
         self.embedded_texts = embedded_texts
         """How many texts it was given: the question, and facts that it had not seen yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecallReport(LoadReport):
+    """What a recall put into a chat: its `facts` are those of `matches`, the best first."""
+
+    matches: RecallResult
+    """Why each fact was chosen, what that cost, and what kept it from being searched for better."""

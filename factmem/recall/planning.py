@@ -11,9 +11,10 @@ from pydantic import BaseModel
 from factmem._escaping import value_text
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm._answer import AnswerType, Reading
-from factmem.llm.base import ChatModel, Usage
+from factmem.llm.base import ChatModel
 from factmem.models import MemorySubject
 from factmem.recall.query import RecallQuery
+from factmem.usage import Usage
 
 __all__ = ["RecallPlan", "planned"]
 
@@ -102,7 +103,9 @@ async def planned(
     reading = answer_type.read(response.text)
     if not isinstance(reading, Reading):
         raise ExtractionError(
-            f"the question was not taken apart: {reading.summary}", raw=response.text
+            f"the question was not taken apart: {reading.summary}",
+            raw=response.text,
+            usage=response.usage,
         )
     return _plan(query, reading.value, names.keys(), response.usage)
 

@@ -6,11 +6,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from factmem.events import MemoryEvents, MemoryOperation
+from factmem.memory_message import MemoryMessage
+from factmem.messages import History, last_said
 from factmem.models import Concept, MemorySubject, Place
-from factmem.recall.match import RecallResult
+from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallQuery, check_depth
 from factmem.recall.search import FactSearch
 from factmem.recall.settings import RecallSettings, RecallWeights
+from factmem.resolution import PlacedFact, Resolution
 from factmem.scopes import ScopeChoice
 
 __all__ = ["RecallsFacts"]
@@ -20,6 +23,7 @@ class RecallsFacts(ABC):
     """Finds the facts that a question is about, by words and, with an embedder, by meaning."""
 
     _events: MemoryEvents
+    _message: MemoryMessage
     _search: FactSearch
     _recall_settings: RecallSettings
 
@@ -105,8 +109,72 @@ class RecallsFacts(ABC):
             await self._caught_up()
             result = await self._search.recall(places, asked, depth)
             seen.found(match.fact for match in result)
-            seen.llm_calls = result.usage.calls
-            seen.input_tokens = result.usage.input_tokens
-            seen.output_tokens = result.usage.output_tokens
+            seen.spent(result.usage)
             seen.embedding_calls = result.embedding_calls
             return result
+
+    async def recall_facts_to_agent(
+        self,
+        messages: list[History],
+        query: str | None = None,
+        *,
+        limit: int = 20,
+        min_score: float | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+        concepts: Iterable[Concept[Any, Any] | str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        depth: Depth = "shallow",
+    ) -> RecallReport:
+        """Put the facts that a question is about into a chat, in place of all that is known.
+
+        It is for agents that know more than a prompt should hold. What `recall` finds is put where
+        `load_all_facts_to_agent` puts everything, in the same form, and the whole memory message
+        is replaced: what an earlier question was about goes. Concepts that are to be there whatever
+        is asked are loaded after it, by `load_facts_to_agent`. When nothing is found nothing is
+        said. Within the memory's `max_tokens` the best matches are kept; those that are kept stand
+        in the order of their concepts, so that the same facts give the same bytes.
+
+        What it costs is what `recall` costs. On an error or a cancellation `messages` is as it was.
+
+        Args:
+            messages: The chat; changed in place.
+            query: What to look for; the words of the user's last message by default. Without a
+                word nothing is looked for, and nothing is found.
+            limit: How many facts to put there at most.
+            min_score: See `recall`, as for the rest.
+            subjects: Whom to look for; those of the memory by default.
+            scopes: Where to look; all scopes of the profile by default.
+            concepts: The concepts to look at, or their keywords; all by default.
+            since: Only what was said from then on.
+            until: Only what was said before.
+            depth: Whether a chat model takes the question apart.
+
+        Raises:
+            ValueError: An option is out of its range, as `recall` says.
+            UnboundSubjectError: A subject is per entity and names none.
+            MissingExtraError: The embedder needs a package that is not installed.
+            StorageError: A place could not be read.
+        """
+        whom = None if subjects is None else tuple(subjects)
+        where = None if scopes is None else tuple(scopes)
+        places = self._places(whom, where)
+        asked = last_said(messages) if query is None else query
+        found = RecallResult()
+        if asked.strip():
+            found = await self.recall(
+                asked,
+                limit=limit,
+                min_score=min_score,
+                subjects=whom,
+                scopes=where,
+                concepts=concepts,
+                since=since,
+                until=until,
+                depth=depth,
+            )
+        placed = [PlacedFact(match.place, match.fact) for match in found]
+        resolution = Resolution(placed, found.unreadable)
+        report = self._message.put(messages, resolution, places, None, best_first=True)
+        return RecallReport(report.facts, report.left_out, report.unreadable, found)

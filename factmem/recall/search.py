@@ -9,9 +9,9 @@ from typing import TypeAlias, TypeVar
 from anyio import to_thread
 
 from factmem.embedding.base import Embedder
-from factmem.errors import MissingExtraError
+from factmem.errors import ChatModelError, ExtractionError, MissingExtraError
 from factmem.events import MemoryEvents
-from factmem.llm.base import ChatModel, Usage
+from factmem.llm.base import ChatModel
 from factmem.loading import FactReader
 from factmem.models import Identity, Place
 from factmem.provider import AgentMemoryProvider, IndexedStore, TimeProvider
@@ -25,6 +25,7 @@ from factmem.recall.settings import RecallSettings
 from factmem.recall.warm import WarmIndexes
 from factmem.resolution import UnreadableConcept
 from factmem.tokens import estimate_tokens
+from factmem.usage import ONE_CALL, Usage
 
 __all__ = ["FactSearch"]
 
@@ -43,6 +44,7 @@ class _Course:
     failures: list[Exception] = field(default_factory=list[Exception])
     cost: EmbeddingCost = field(default_factory=EmbeddingCost)
     plan: RecallPlan | None = None
+    usage: Usage = field(default_factory=Usage)
 
     def fell_back(self, failure: Exception, what: str) -> None:
         """Note that something went wrong that is not needed for an answer."""
@@ -175,7 +177,10 @@ class FactSearch:
                 self._clock().date(),
                 seconds=self._settings.planning_seconds,
             )
+            course.usage += course.plan.usage
         except Exception as exc:  # noqa: BLE001 - whatever it is, the question itself is answered
+            is_counted = isinstance(exc, ChatModelError | ExtractionError)
+            course.usage += exc.usage if is_counted else ONE_CALL
             course.fell_back(exc, "Taking a question apart")
 
     async def _vectors(
@@ -219,7 +224,7 @@ class FactSearch:
             queries=[query.text for query in queries],
             failures=course.failures,
             unreadable=unreadable,
-            usage=Usage() if course.plan is None else course.plan.usage,
+            usage=course.usage,
             embedding_calls=course.cost.calls,
             embedded_texts=course.cost.texts,
         )

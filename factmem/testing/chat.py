@@ -9,7 +9,8 @@ from typing_extensions import TypeForm, TypeIs, TypeVar
 
 from factmem.llm._answer import AnswerType, Problem
 from factmem.llm._conversation import converse
-from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition, Usage
+from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
+from factmem.usage import Usage
 
 __all__ = ["ScriptedChatModel"]
 

@@ -14,9 +14,9 @@ from factmem.llm.base import (
     Message,
     ToolCall,
     ToolDefinition,
-    Usage,
 )
 from factmem.llm.extraction import extract_by_asking
+from factmem.usage import Usage
 
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
 
@@ -77,10 +77,12 @@ async def test_twice_wrong_is_an_error() -> None:
     """And a model's own error is passed on."""
     with pytest.raises(ExtractionError, match=r"Asked twice.*holds no JSON") as caught:
         await Talker("Darcula", "Monokai").extract(HELLO, Theme)
-    with pytest.raises(ChatModelError, match="gone"):
+    with pytest.raises(ChatModelError, match="gone") as gone:
         await Talker("Darcula").extract(HELLO, Theme)
 
     assert caught.value.raw == "Monokai"
+    assert caught.value.usage == Usage(6, 4, calls=2)
+    assert gone.value.usage == Usage(3, 2, calls=2)
 
 
 async def test_a_type_without_a_schema_is_told_before_anything_is_asked() -> None:

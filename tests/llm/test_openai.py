@@ -10,8 +10,9 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from factmem.errors import ChatModelError, ExtractionError
-from factmem.llm.base import ChatModel, ToolCall, Usage
+from factmem.llm.base import ChatModel, ToolCall
 from factmem.llm.openai import OpenAIChatModel, StructuredOutput
+from factmem.usage import Usage
 from tests.chat_server import ChatServer, calls_tools, fails, says, sends
 from tests.llm.conftest import KEY
 

@@ -8,9 +8,10 @@ import pytest
 from pydantic import BaseModel
 
 from factmem.errors import ChatModelError, ExtractionError
-from factmem.llm.base import ChatModel, ChatResponse, ToolCall, Usage
+from factmem.llm.base import ChatModel, ChatResponse, ToolCall
 from factmem.llm.openai import OpenAIChatModel
 from factmem.testing.chat import ScriptedChatModel
+from factmem.usage import Usage
 
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello there"}]
 TOOL: dict[str, Any] = {"type": "function", "function": {"name": "weather"}}

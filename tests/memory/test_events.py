@@ -1,14 +1,14 @@
 """Every operation ends in one event, and no listener can spoil it."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
 import pytest
 
 from factmem import events as events_module
-from factmem.errors import ChatModelError, MemoryAccessError, StorageError
+from factmem.errors import ChatModelError, ExtractionError, MemoryAccessError, StorageError
 from factmem.events import MemoryEvent, MemoryEvents, MemoryOperation, correlated
 from factmem.memory import AgentMemory
 from factmem.observing import ObservedProvider, ObservedStore
@@ -109,6 +109,24 @@ async def test_a_detection_is_told_with_its_cost(
     last = told[-1]
     assert (last.llm_calls, last.input_tokens) == (1, report.usage.input_tokens)
     assert len(last.places) == 2
+
+
+@pytest.mark.parametrize(
+    ("answers", "calls"), [(("nonsense", "nonsense"), 2), ((ChatModelError("down"),), 1)]
+)
+async def test_what_failed_has_cost_something(
+    make: Callable[..., AgentMemory],
+    told: list[MemoryEvent],
+    answers: Sequence[object],
+    calls: int,
+) -> None:
+    """Whoever adds up model calls from events misses none."""
+    with pytest.raises((ChatModelError, ExtractionError)):
+        await make(ScriptedChatModel(*answers)).auto_detect_facts([said(TEXT)])
+
+    last = told[-1]
+    assert (last.operation, last.is_failed, last.llm_calls) == (OP.DETECT, True, calls)
+    assert (last.input_tokens > 0) is (calls == 2)
 
 
 @pytest.mark.parametrize("is_waited_for", [True, False])

@@ -175,7 +175,7 @@ async def test_a_failure_falls_back_to_the_question_itself(
     assert values(result) == ["a cat called Miso"]
     assert (result.depth, result.queries) == ("shallow", ["Miso the cat"])
     assert [type(each) for each in result.failures] == [kind]
-    assert len(model.calls) == 1
+    assert len(model.calls) == result.usage.calls == 1
     assert "Miso" not in caplog.text
     assert "4711" not in caplog.text
 

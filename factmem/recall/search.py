@@ -178,9 +178,11 @@ class FactSearch:
                 seconds=self._settings.planning_seconds,
             )
             course.usage += course.plan.usage
+        except (ChatModelError, ExtractionError) as exc:
+            course.usage += exc.usage
+            course.fell_back(exc, "Taking a question apart")
         except Exception as exc:  # noqa: BLE001 - whatever it is, the question itself is answered
-            is_counted = isinstance(exc, ChatModelError | ExtractionError)
-            course.usage += exc.usage if is_counted else ONE_CALL
+            course.usage += ONE_CALL
             course.fell_back(exc, "Taking a question apart")
 
     async def _vectors(

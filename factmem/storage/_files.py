@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from factmem.storage import _lock, _network
-from factmem.storage._ordinary import SAFELY, opened
+from factmem.storage._ordinary import SAFELY, open_ordinary
 
 __all__ = ["Files", "LocalFiles"]
 
@@ -152,18 +152,18 @@ class LocalFiles:
         return _lock.held(self.path("lock"), timeout)
 
     def open(self, name: str, *, write: bool = False) -> int:
-        return opened(self.path(name), _WRITE if write else _READ)
+        return open_ordinary(self.path(name), _WRITE if write else _READ)
 
     def create(self, name: str) -> int:
         path = self.path(name)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         try:
-            return opened(path, _NEW)
+            return open_ordinary(path, _NEW)
         except FileNotFoundError:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(os.path.dirname(path), 0o700)
-            return opened(path, _NEW)
+            return open_ordinary(path, _NEW)
 
     def close(self, fd: int) -> None:
         os.close(fd)
@@ -180,7 +180,7 @@ class LocalFiles:
             rest = rest[os.write(fd, rest) :]
 
     def destroy(self, name: str, count: int) -> None:
-        fd = opened(self.path(name), os.O_WRONLY)
+        fd = open_ordinary(self.path(name), os.O_WRONLY)
         try:
             os.pwrite(fd, bytes(count), 0)
             self.sync(fd)
@@ -227,7 +227,7 @@ class LocalFiles:
 
     def content(self, name: str) -> bytes | None:
         try:
-            fd = opened(self.path(name), _READ)
+            fd = open_ordinary(self.path(name), _READ)
         except FileNotFoundError:
             return None
         except NotADirectoryError:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from factmem.errors import StoreBusyError
-from factmem.storage._ordinary import opened
+from factmem.storage._ordinary import open_ordinary
 
 __all__ = ["check_timeout", "held"]
 
@@ -151,7 +151,7 @@ _idle: "list[SimpleQueue[_Wait]]" = []
 
 def _open(path: str) -> int:
     with _registry:
-        fd = opened(path, os.O_RDWR | os.O_CREAT)
+        fd = open_ordinary(path, os.O_RDWR | os.O_CREAT)
         _descriptors.add(fd)
     return fd
 

@@ -10,7 +10,7 @@ import stat
 
 from factmem.errors import CorruptJournalError
 
-__all__ = ["SAFELY", "opened"]
+__all__ = ["SAFELY", "open_ordinary"]
 
 SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 """Not to block makes no difference to ordinary files: it is for pipes that nobody writes to."""
@@ -28,7 +28,7 @@ _OF_OTHER_KINDS = frozenset(
 """How systems refuse to open a link, a folder, or a pipe or socket that has no other end."""
 
 
-def opened(path: str, flags: int) -> int:
+def open_ordinary(path: str, flags: int) -> int:
     """Open an ordinary file; one that `flags` let be made is for its owner only.
 
     Raises:

@@ -188,9 +188,9 @@ async def test_a_symlinked_journal_is_refused(root: Path, storage: Storage, tmp_
     store = LocalFileMemoryProvider(root, storage=storage)
 
     for call in ("load", "load_all", "history", "forget", "purge", "erase", "places", "anchor"):
-        with pytest.raises(StorageError, match="symbolic links"):
+        with pytest.raises(StorageError, match="is a symbolic link"):
             await QUIET[call](store)
-    with pytest.raises(StorageError, match="symbolic links"):
+    with pytest.raises(StorageError, match="is a symbolic link"):
         await store.save(theme("light"), ALICE, AGENT)
 
     assert journal.is_symlink()
@@ -207,7 +207,7 @@ async def test_a_symlinked_lock_or_manifest_is_refused(
     root.mkdir(parents=True)
     (root / name).symlink_to(tmp_path / "elsewhere")
 
-    with pytest.raises(StorageError, match="symbolic links"):
+    with pytest.raises(StorageError, match="is a symbolic link"):
         await LocalFileMemoryProvider(root).save(theme("dark"), ALICE, AGENT)
 
     assert not (tmp_path / "elsewhere").exists()

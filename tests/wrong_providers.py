@@ -211,6 +211,9 @@ class _Naive(StoreClock):
         self._latest = ""
         return super().now("")
 
+    def told(self, recorded_at: str = "") -> str:
+        return super().told("")
+
 
 class LetsTheClockGoBack(InMemoryProvider):
     """Judges expiry by whatever the clock says at the moment."""
@@ -218,6 +221,20 @@ class LetsTheClockGoBack(InMemoryProvider):
     def __init__(self, *, clock: TimeProvider) -> None:
         super().__init__(clock=clock)
         self._clock = _Naive(clock)
+
+
+class _Stubborn(StoreClock):
+    def told(self, recorded_at: str = "") -> str:
+        self._latest = max(super().told(recorded_at), self._latest)
+        return self._latest
+
+
+class RecordsWhatItRead(InMemoryProvider):
+    """Takes the latest time that it was ever told for the time."""
+
+    def __init__(self, *, clock: TimeProvider) -> None:
+        super().__init__(clock=clock)
+        self._clock = _Stubborn(clock)
 
 
 class ExpiresTooLate(InMemoryProvider):
@@ -377,6 +394,7 @@ WRONG: dict[type[InMemoryProvider], set[str]] = {
         "test_a_recorded_time_is_not_undone_by_the_clock",
         "test_a_clock_set_back_changes_nothing",
     },
+    RecordsWhatItRead: {"test_a_clock_that_was_put_right_spoils_no_later_save"},
     ExpiresTooLate: {"test_a_fact_expires_at_its_time"},
     KnowsNoPast: {"test_each_moment_has_its_facts", "test_expiry_is_judged_then"},
     TakesAnything: {"test_what_would_come_back_changed_is_refused"},

@@ -16,10 +16,11 @@ def system_clock() -> datetime:
 
 
 class StoreClock:
-    """A clock that does not go back, over one that may.
+    """A clock that does not go back, over one that may. Safe for threads.
 
     What has expired once stays expired: a reading is at least the one before it, and at least the
-    time of the last entry of the place that it is for. Safe for threads.
+    time of the last entry of the place that it is for. What is recorded carries the time told at
+    that moment, so that a clock which was wrong while it was only read spoils nothing for good.
     """
 
     def __init__(self, clock: TimeProvider = system_clock) -> None:
@@ -33,15 +34,23 @@ class StoreClock:
         self._latest = ""
 
     def now(self, recorded_at: str = "") -> str:
-        """Return the time as a stamp, in a place whose last entry was recorded at `recorded_at`.
+        """Return the time to read a place by, whose last entry was recorded at `recorded_at`.
 
         Raises:
             ValueError: The clock gave a naive datetime.
         """
-        told = stamp(utc(self._clock(), "time told by the clock"))
+        told = self.told()
         with self._lock:
             self._latest = max(told, self._latest)
             return max(self._latest, recorded_at)
+
+    def told(self, recorded_at: str = "") -> str:
+        """Return the time to record something at, no earlier than `recorded_at`.
+
+        Raises:
+            ValueError: The clock gave a naive datetime.
+        """
+        return max(stamp(utc(self._clock(), "time told by the clock")), recorded_at)
 
     def start_in_child(self) -> None:
         """Take a new lock in a forked child, as the parent's may be held by no thread here."""

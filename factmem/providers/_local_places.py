@@ -107,8 +107,11 @@ class LocalPlaces:
         return view
 
     def entries(self, identity: Identity) -> list[Entry]:
-        """Return a place's whole ledger."""
-        return [decoded(record.data) for record in _records(identity, self._journals)]
+        """Return a place's whole ledger, with the times that its entries count as recorded at."""
+        entries, at = [decoded(record.data) for record in _records(identity, self._journals)], ""
+        for entry in entries:
+            at = entry["at"] = max(entry["at"], at)
+        return entries
 
     def index(self, identity: Identity) -> bytes | None:
         """Return the index that is kept of a place, if there is one that is whole."""
@@ -143,7 +146,7 @@ class LocalPlaces:
             by_place.setdefault(pending.work.identity, []).append(pending)
         appended: list[tuple[Identity, Appended, list[bytes]]] = []
         with self._journals.exclusive() as writer:
-            now = self._clock.now()
+            now = self._clock.told()
             for identity, waiting in by_place.items():
                 records = [stamped(pending.work.body, now) for pending in waiting]
                 try:
@@ -169,7 +172,7 @@ class LocalPlaces:
 
         def add(known: Sequence[Entry]) -> list[Entry]:
             recorded_at = max((entry["at"] for entry in known), default="")
-            return amended(known, self._clock.now(recorded_at), change)
+            return amended(known, self._clock.told(recorded_at), change)
 
         return self._add(identity, add)
 
@@ -195,7 +198,7 @@ class LocalPlaces:
                 now = self._clock.now(view.ledger.recorded_at)
                 forgotten = view.ledger.matching(condition, now)
             if forgotten:
-                records = [stamped(encoded(forget=forgotten), now)]
+                records = [stamped(encoded(forget=forgotten), self._clock.told())]
                 view.take(writer.append(identity, records), records)
             if purge:
                 self._rewrite(identity, writer, lambda entries: purged(entries, condition, now))
@@ -257,7 +260,7 @@ class LocalPlaces:
 
     def _cutoff(self, keep_history: timedelta) -> str:
         try:
-            return stamp(moment(self._clock.now()) - keep_history)
+            return stamp(moment(self._clock.told()) - keep_history)
         except OverflowError:  # longer than there are years
             return ""
 

@@ -119,7 +119,7 @@ class InMemoryProvider:
         with self._open():
             if stored:
                 shelf = self._shelves.setdefault(identity, _Shelf())
-                shelf.append(stamped(encoded(stored), self._now(shelf)))
+                shelf.append(stamped(encoded(stored), self._told(shelf)))
 
     async def load(
         self,
@@ -188,7 +188,7 @@ class InMemoryProvider:
                 return 0
             now = self._now(shelf)
             if forgotten := shelf.ledger.matching(condition, now):
-                shelf.append(stamped(encoded(forget=forgotten), now))
+                shelf.append(stamped(encoded(forget=forgotten), self._told(shelf)))
             if purge:
                 shelf.purge(condition, now)
                 if not shelf.lines:
@@ -265,7 +265,7 @@ class InMemoryProvider:
         identity = await self._enter(subject, scope)
         with self._open():
             shelf = self._shelves.get(identity, _Shelf())
-            new = amended(list(shelf.entries()), self._now(shelf), change)
+            new = amended(list(shelf.entries()), self._told(shelf), change)
             for entry in new:
                 shelf.append(_line(entry))
             if new:
@@ -348,6 +348,9 @@ class InMemoryProvider:
 
     def _now(self, shelf: _Shelf) -> str:
         return self._clock.now(shelf.ledger.recorded_at)
+
+    def _told(self, shelf: _Shelf) -> str:
+        return self._clock.told(shelf.ledger.recorded_at)
 
     def _ledger(self, identity: Identity, until: str | None) -> tuple[Ledger, str]:
         """Return a place's ledger as it is, or was at `until`, and the time to judge expiry by."""

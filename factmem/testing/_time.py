@@ -120,6 +120,22 @@ class Clocks:
             "2001-02-03T04:05:06.000000Z"
         ] * 2
 
+    async def test_a_clock_that_was_put_right_spoils_no_later_save(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """What a wrong clock told while facts were only read is never recorded."""
+        await provider.save(languages("java", expires_at=START + 1000 * HOUR), USER, AGENT)
+        clock.now = START + 1_000_000 * HOUR
+        await provider.load_all(USER, AGENT)
+        await provider.places()
+        clock.now = START + HOUR
+
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.forget(USER, AGENT, concept=THEME)
+
+        times = [entry["at"] for entry in await provider.entries(USER, AGENT)]
+        assert times == ["2001-02-03T04:05:06.000000Z"] + ["2001-02-03T05:05:06.000000Z"] * 2
+
     async def test_confirmations_tell_their_time(
         self, provider: FactStore, clock: SettableClock
     ) -> None:

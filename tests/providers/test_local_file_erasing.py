@@ -338,3 +338,18 @@ async def test_what_is_no_anchor_is_refused(root: Path, text: str) -> None:
 
     with pytest.raises(ValueError, match=r"pass the text that anchor\(\) gave"):
         await store.verify(text)
+
+
+async def test_a_clock_that_was_put_right_takes_nothing_away(
+    root: Path, clock: SettableClock
+) -> None:
+    """What it told while facts were only read is not what a compaction goes by."""
+    store = LocalFileMemoryProvider(root, clock=clock)
+    await store.save(theme("dark", expires_at=START + timedelta(days=9)), ALICE, AGENT)
+    clock.now = START + timedelta(days=36500)
+    assert await current(store) == []
+    clock.now = START + timedelta(days=1)
+
+    assert await store.compact(ALICE, AGENT) == 0
+
+    assert await current(LocalFileMemoryProvider(root, clock=clock)) == ["dark"]

@@ -93,11 +93,12 @@ if TYPE_CHECKING:
         node_llm_request,
         node_load_all_facts_from_memory,
         node_load_from_memory,
+        node_recall_from_memory,
         node_save_to_memory,
         node_save_to_memory_auto_detect_facts,
     )
     from factmem.origin import FactOrigin
-    from factmem.recall.match import Match, RecallResult
+    from factmem.recall.match import Match, RecallReport, RecallResult
     from factmem.recall.settings import RecallSettings, RecallWeights
     from factmem.scopes import MemoryScopesProfile
     from factmem.tokens import TokenCounter, estimate_tokens, tiktoken_counter
@@ -177,6 +178,7 @@ __all__ = [
     "PlaceChanges",
     "PlaceInfo",
     "QueryEmbedder",
+    "RecallReport",
     "RecallResult",
     "RecallSettings",
     "RecallWeights",
@@ -212,6 +214,7 @@ __all__ = [
     "node_llm_request",
     "node_load_all_facts_from_memory",
     "node_load_from_memory",
+    "node_recall_from_memory",
     "node_save_to_memory",
     "node_save_to_memory_auto_detect_facts",
     "tiktoken_counter",
@@ -257,11 +260,12 @@ _LATER = {
         "node_llm_request",
         "node_load_all_facts_from_memory",
         "node_load_from_memory",
+        "node_recall_from_memory",
         "node_save_to_memory",
         "node_save_to_memory_auto_detect_facts",
     ),
     "factmem.origin": ("FactOrigin",),
-    "factmem.recall.match": ("Match", "RecallResult"),
+    "factmem.recall.match": ("Match", "RecallReport", "RecallResult"),
     "factmem.recall.settings": ("RecallSettings", "RecallWeights"),
     "factmem.scopes": ("MemoryScopesProfile",),
     "factmem.tokens": ("TokenCounter", "estimate_tokens", "tiktoken_counter"),

@@ -8,18 +8,23 @@ from typing_extensions import TypedDict, TypeVar, Unpack
 
 from factmem.context import AgentContext, AgentTool
 from factmem.detection import DetectionReport
+from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.memory import AgentMemory
+from factmem.memory_message import LoadReport
 from factmem.models import Concept, MemorySubject
 from factmem.provider import AgentMemoryProvider, FactStore, TimeProvider
 from factmem.providers.no_memory import NoMemory
+from factmem.recall.settings import RecallSettings
 from factmem.scopes import MemoryScopesProfile
 from factmem.tokens import TokenCounter, estimate_tokens
 
 __all__ = ["MemoryFeature", "MemoryOptions"]
 
 M = TypeVar("M", bound=AgentMemory)
+
+_USUAL = RecallSettings()
 
 
 def _now() -> datetime:
@@ -45,6 +50,8 @@ class MemoryOptions(TypedDict, total=False):
 
     - `auto_load`: whether all that is known is put into the prompt before the model is asked. By
       default it is, unless the agent has a strategy: that says itself what is loaded and when.
+    - `recall`: how many facts at most are put there instead: those that the user's text is about,
+      by `AgentMemory.recall_facts_to_agent`. For agents that know more than a prompt should hold.
     - `auto_detect`: whether facts are found in what was said, after the answer. One more call to a
       model for each run. False by default.
     - `background`: whether that goes on after the run has returned. It takes `async with agent`.
@@ -55,6 +62,8 @@ class MemoryOptions(TypedDict, total=False):
     How:
 
     - `chat_model`: who finds facts; the agent's by default.
+    - `embedder`: makes vectors, so that recalls compare meanings as well as words.
+    - `recall_settings`: how recalls weigh what they find.
     - `max_tokens`, `token_counter`, `listeners`, `include_values`, `clock`: see `AgentMemory`.
     """
 
@@ -66,10 +75,13 @@ class MemoryOptions(TypedDict, total=False):
     subjects: Iterable[MemorySubject]
     concepts: Iterable[Concept[Any, Any]]
     auto_load: bool | None
+    recall: int | None
     auto_detect: bool
     background: bool
     tools: bool
     chat_model: ChatModel | None
+    embedder: Embedder | None
+    recall_settings: RecallSettings
     max_tokens: int | None
     token_counter: TokenCounter
     listeners: Iterable[EventListener]
@@ -97,7 +109,8 @@ class MemoryFeature(Generic[M]):
 
     Raises:
         TypeError: There is no such option, or `tools` with a provider that is no `FactStore`.
-        ValueError: There is no scope, no subject, or `background` without `auto_detect`.
+        ValueError: There is no scope, no subject, `background` without `auto_detect`, or `recall`
+            without loading or of less than one fact.
     """
 
     memory: M
@@ -119,6 +132,7 @@ class MemoryFeature(Generic[M]):
         self.memory = memory_class(
             options.get("provider", NoMemory()),
             chat_model=agent_model if own_model is None else own_model,
+            embedder=options.get("embedder"),
             scopes=_profile(options),
             subjects=self._subjects,
             concepts=options.get("concepts", ()),
@@ -127,15 +141,19 @@ class MemoryFeature(Generic[M]):
             listeners=options.get("listeners", ()),
             include_values=options.get("include_values", False),
             clock=options.get("clock", _now),
+            recall_settings=options.get("recall_settings", _USUAL),
         )
-        auto_load = options.get("auto_load")
-        self._is_loading = not has_strategy if auto_load is None else auto_load
+        auto_load, self._most_recalled = options.get("auto_load"), options.get("recall")
+        is_usual = not has_strategy or self._most_recalled is not None
+        self._is_loading = is_usual if auto_load is None else auto_load
         self._is_detecting = options.get("auto_detect", False)
         self._is_in_background = options.get("background", False)
         self._has_tools = options.get("tools", False)
 
     async def before_model(self, context: AgentContext) -> None:
-        """See `AgentFeature.before_model`. No call to a model.
+        """See `AgentFeature.before_model`. No call to a chat model.
+
+        With `recall` and an embedder the user's text is embedded, and facts that have no vector yet.
 
         Raises:
             UnboundSubjectError: A subject is per entity and names none.
@@ -151,7 +169,14 @@ class MemoryFeature(Generic[M]):
         if self._has_tools:
             _offer(context.memory.tools(), context)
         if self._is_loading:
-            context.reports.append(await context.memory.load_all_facts_to_agent(context.messages))
+            context.reports.append(await self._load(context))
+
+    async def _load(self, context: AgentContext) -> LoadReport:
+        if self._most_recalled is None:
+            return await context.memory.load_all_facts_to_agent(context.messages)
+        return await context.memory.recall_facts_to_agent(
+            context.messages, context.text, limit=self._most_recalled
+        )
 
     async def after_answer(self, context: AgentContext) -> None:
         """See `AgentFeature.after_answer`. One call to a model with `auto_detect`, else none."""
@@ -204,6 +229,11 @@ def _check(options: MemoryOptions) -> None:
             "Tools need a FactStore, and the provider is none: give it the methods of FactStore, "
             "or leave tools out"
         )
+    recall = options.get("recall")
+    if recall is not None and (type(recall) is not int or recall < 1):
+        raise ValueError("recall is how many facts to put into the prompt: a number from 1 on")
+    if recall is not None and options.get("auto_load") is False:
+        raise ValueError("recall says what is loaded: leave auto_load out, or recall")
     if options.get("background") and not options.get("auto_detect"):
         raise ValueError("background says where facts are detected: set auto_detect as well")
 

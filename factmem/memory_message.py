@@ -63,13 +63,24 @@ class MemoryMessage:
         resolution: Resolution[L],
         places: Sequence[Place],
         asked: Collection[str] | None,
+        *,
+        best_first: bool = False,
     ) -> LoadReport[L]:
-        """Put what holds into a chat; `asked` names the concepts that were looked up, None all."""
+        """Put what holds into a chat.
+
+        Args:
+            messages: The chat.
+            resolution: What holds.
+            places: Where it was looked up.
+            asked: The concepts that were looked up; None means all.
+            best_first: Whether what there is not room for is left out from the end.
+        """
         levels = {place.subject.name: place.subject.priority_level for place in places}
         rendering = render(
             resolution.placed,
             before=own_text(messages, MEMORY_MESSAGE),
             asked=asked,
+            best_first=best_first,
             priorities=self._levels | levels,
             max_tokens=self._max_tokens,
             count=self._count,

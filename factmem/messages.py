@@ -15,6 +15,7 @@ __all__ = [
     "History",
     "content_text",
     "is_instruction",
+    "last_said",
     "own_text",
     "put_own_text",
 ]
@@ -63,6 +64,19 @@ def is_instruction(message: Mapping[str, object]) -> bool:
     """
     _check(message)
     return message.get("role") in _INSTRUCTIONS
+
+
+def last_said(messages: Sequence[Mapping[str, object]]) -> str:
+    """Return the words of the user's last message; empty where there is none, or none in it.
+
+    Raises:
+        TypeError: A message is no dict.
+    """
+    for message in reversed(messages):
+        text = content_text(message)
+        if message.get("role") == "user":
+            return text
+    return ""
 
 
 def own_text(messages: Sequence[Mapping[str, object]], name: str) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "node_llm_request",
     "node_load_all_facts_from_memory",
     "node_load_from_memory",
+    "node_recall_from_memory",
     "node_save_to_memory",
     "node_save_to_memory_auto_detect_facts",
 ]
@@ -159,6 +160,36 @@ def node_load_all_facts_from_memory(
     async def load(context: AgentContext) -> None:
         report = await context.memory.load_all_facts_to_agent(
             context.messages, subjects=_bound(concerned, context), scopes=where
+        )
+        context.reports.append(report)
+
+    return MemoryNode(load, concerned)
+
+
+def node_recall_from_memory(
+    limit: int = 20,
+    *,
+    subjects: Iterable[MemorySubject] | None = None,
+    scopes: Iterable[ScopeChoice] | None = None,
+) -> MemoryNode:
+    """Put the facts into the prompt that what the user said is about. No call to a chat model.
+
+    See `AgentMemory.recall_facts_to_agent`: with an embedder what the user said is embedded.
+
+    Args:
+        limit: How many facts at most.
+        subjects: See `node_load_from_memory`, as for the rest.
+        scopes: Where to look; all of the memory's by default.
+    """
+    concerned, where = _several(subjects), _several(scopes)
+
+    async def load(context: AgentContext) -> None:
+        report = await context.memory.recall_facts_to_agent(
+            context.messages,
+            context.text,
+            limit=limit,
+            subjects=_bound(concerned, context),
+            scopes=where,
         )
         context.reports.append(report)
 

@@ -16,7 +16,7 @@ for markup, a line's end or hidden text is escaped. The text can be read back, s
 of a later call join it.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -66,6 +66,7 @@ def render(
     frame: Frame = MEMORY,
     before: str = "",
     asked: Collection[str] | None = None,
+    best_first: bool = False,
     priorities: Mapping[str, int] | None = None,
     max_tokens: int | None = None,
     count: TokenCounter = estimate_tokens,
@@ -84,12 +85,14 @@ def render(
         asked: The keywords that were looked up: what `before` says about them is replaced. Other
             concepts stay, and facts about them join what is there. None means that all were
             looked up: nothing of `before` is kept.
+        best_first: Whether the facts come in the order in which they are to be kept, instead.
         priorities: The priority level of each subject's name, to rank what `before` holds.
         max_tokens: The most that the whole text may take; None sets no limit.
         count: Counts the tokens of a text.
     """
     levels = dict(priorities or {})
-    fresh, unreadable = _parts_of(facts, levels, is_ranked=max_tokens is not None)
+    ranks = None if max_tokens is None else _rank_of_position if best_first else _rank
+    fresh, unreadable = _parts_of(facts, levels, ranks)
     kept = MemoryParts() if asked is None else MemoryParts.parsed(before, frame, levels)
     kept.join(fresh, asked or ())
     if max_tokens is not None:
@@ -117,13 +120,15 @@ def check_budget(max_tokens: int | None, frame: Frame, count: TokenCounter) -> N
 
 
 def _parts_of(
-    facts: Iterable[PlacedFact], levels: dict[str, int], *, is_ranked: bool
+    facts: Iterable[PlacedFact],
+    levels: dict[str, int],
+    ranks: Callable[[PlacedFact, int], Rank] | None,
 ) -> tuple[MemoryParts, list[UnreadableConcept]]:
     fresh = MemoryParts()
     parts = fresh.parts
     unreadable: list[UnreadableConcept] = []
     names: dict[str, str] = {}
-    for placed in facts:
+    for position, placed in enumerate(facts):
         fact, subject = placed.fact, placed.place.subject
         concept = fact.concept
         try:
@@ -139,15 +144,19 @@ def _parts_of(
             about = names[subject.name] = name_text(subject.name)
             levels.setdefault(subject.name, subject.priority_level)
         day = fact.timestamp.date().isoformat()
-        rank = _rank(placed) if is_ranked else UNRANKED
+        rank = ranks(placed, position) if ranks else UNRANKED
         for value in values:
             part.lines.append(Line.of(value, about, day, fact.importance, rank))
     return fresh, unreadable
 
 
-def _rank(placed: PlacedFact) -> Rank:
+def _rank(placed: PlacedFact, _: int) -> Rank:
     fact, subject = placed.fact, placed.place.subject
     return subject.priority_level, -fact.importance, -placed.heard_at.timestamp()
+
+
+def _rank_of_position(_: PlacedFact, position: int) -> Rank:
+    return 0, 0.0, position
 
 
 def _plain(fact: AnyFact, value: object) -> JsonValue:

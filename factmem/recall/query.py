@@ -47,8 +47,8 @@ class RecallQuery:
         concepts: "Iterable[Concept[Any, Any] | str] | None",
         since: datetime | None,
         until: datetime | None,
-        weights: RecallWeights | None,
-        half_life: timedelta | None,
+        weights: RecallWeights | None = None,
+        half_life: timedelta | None = None,
     ) -> "RecallQuery":
         """Return a query, with what a call does not say from the settings.
 

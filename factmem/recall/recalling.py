@@ -1,9 +1,11 @@
 """The part of a memory that is asked."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
+
+from anyio.lowlevel import checkpoint
 
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.memory_message import MemoryMessage
@@ -103,9 +105,13 @@ class RecallsFacts(ABC):
             weights=weights,
             half_life=half_life,
         )
-        places = self._places(subjects, scopes)
+        return await self._recalled(self._places(subjects, scopes), asked, depth)
+
+    async def _recalled(
+        self, places: Sequence[Place], asked: RecallQuery, depth: Depth
+    ) -> RecallResult:
         async with self._events.operation(MemoryOperation.RECALL, places) as seen:
-            seen.text = query
+            seen.text = asked.text
             await self._caught_up()
             result = await self._search.recall(places, asked, depth)
             seen.found(match.fact for match in result)
@@ -157,23 +163,23 @@ class RecallsFacts(ABC):
             MissingExtraError: The embedder needs a package that is not installed.
             StorageError: A place could not be read.
         """
-        whom = None if subjects is None else tuple(subjects)
-        where = None if scopes is None else tuple(scopes)
-        places = self._places(whom, where)
-        asked = last_said(messages) if query is None else query
-        found = RecallResult()
-        if asked.strip():
-            found = await self.recall(
-                asked,
+        places = self._places(subjects, scopes)
+        text = last_said(messages) if query is None else query
+        if not text.strip():
+            await checkpoint()
+            found = RecallResult()
+        else:
+            check_depth(depth)
+            asked = RecallQuery.checked(
+                text,
+                self._recall_settings,
                 limit=limit,
                 min_score=min_score,
-                subjects=whom,
-                scopes=where,
                 concepts=concepts,
                 since=since,
                 until=until,
-                depth=depth,
             )
+            found = await self._recalled(places, asked, depth)
         placed = [PlacedFact(match.place, match.fact) for match in found]
         resolution = Resolution(placed, found.unreadable)
         report = self._message.put(messages, resolution, places, None, best_first=True)

@@ -247,5 +247,8 @@ def name_record(name: JournalName) -> bytes:
 
 
 def name_of(data: bytes) -> JournalName:
-    """Return the name in a record 0."""
-    return tuple(json.loads(data)["place"])
+    """Return the name in a record 0; `ValueError` if it is another record."""
+    try:
+        return tuple(json.loads(data)["place"])
+    except (KeyError, TypeError):
+        raise ValueError("it names no journal") from None

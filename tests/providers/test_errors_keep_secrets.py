@@ -1,0 +1,173 @@
+"""What goes wrong is told without what is remembered: no value, no key, no name of a sealed store.
+
+In a store in the clear the names of files hold scope and entity, and messages hold those names.
+"""
+
+import os
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem.encryption import Aes256GCMEncryptor, Key
+from factmem.errors import FactmemError
+from factmem.models import Concept, FactSource, MemoryScope, MemorySubject, SingleFact, SourceKind
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage.base import Storage
+from factmem.storage.encrypted import EncryptedStorage
+from tests.providers.local_stores import KEY
+
+VALUES = ["the safe opens with 4711", "she said four-seven-one-one", "chat-of-tuesday"]
+NAMES = ["mincemeat", "capulet", "confidant", "combination"]
+CONCEPT = Concept(NAMES[3], "How the safe is opened, says the butler")
+PERSON = MemorySubject(NAMES[2], "Somebody who is trusted", 1, per_entity=True)
+SUBJECT, OTHER = PERSON.of(NAMES[1]), PERSON.of(f"{NAMES[1]} the younger")
+SCOPE = MemoryScope.Product(NAMES[0])
+
+Damage = Callable[[Path], None]
+
+
+def flipped(at: float) -> Damage:
+    def flip(path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        content[int(at * (len(content) - 1))] ^= 1
+        path.write_bytes(content)
+
+    return flip
+
+
+def cut(share: float) -> Damage:
+    return lambda path: os.truncate(path, int(share * path.stat().st_size))
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def nonsense(path: Path) -> None:
+    path.write_bytes(f'{{"factmem":1,"place":["{VALUES[0]}"],"value":"{VALUES[0]}"}}\n'.encode())
+
+
+def without_a_line(path: Path) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:1], *lines[2:]]))
+
+
+def swapped(path: Path) -> None:
+    first, second = (
+        sorted(path.parent.iterdir())[:2] if path.parent.name == "journals" else (path,) * 2
+    )
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+
+
+DAMAGES: dict[str, Damage] = {
+    **{f"flipped at {share}": flipped(share) for share in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)},
+    **{f"cut at {share}": cut(share) for share in (0.0, 0.3, 0.7)},
+    "a pipe": pipe,
+    "nonsense": nonsense,
+    "a line gone": without_a_line,
+    "swapped": swapped,
+    "gone": Path.unlink,
+}
+
+CALLS: list[Callable[[LocalFileMemoryProvider, str], Awaitable[object]]] = [
+    lambda store, _: store.load(CONCEPT, SUBJECT, SCOPE),
+    lambda store, _: store.load(_AS_NUMBER, SUBJECT, SCOPE),
+    lambda store, _: store.load_all(SUBJECT, SCOPE),
+    lambda store, _: store.load_by_description("safe", SUBJECT, SCOPE),
+    lambda store, _: store.history(CONCEPT, SUBJECT, SCOPE),
+    lambda store, _: store.entries(SUBJECT, SCOPE),
+    lambda store, _: store.places(),
+    lambda store, _: store.anchor(),
+    lambda store, anchor: store.verify(anchor),
+    lambda store, _: store.forget(SUBJECT, SCOPE, concept=CONCEPT, value=VALUES[1]),
+    lambda store, _: store.save(_fact(VALUES[0]), SUBJECT, SCOPE),
+    lambda store, _: store.compact(SUBJECT, SCOPE),
+    lambda store, _: store.forget(SUBJECT, SCOPE, concept=CONCEPT, purge=True),
+    lambda store, _: store.salvage(SUBJECT, SCOPE),
+    lambda store, _: store.erase(SUBJECT, SCOPE),
+]
+
+_AS_NUMBER: Concept[Any, Any] = Concept(CONCEPT.keyword, CONCEPT.description, value_type=int)
+
+
+def _fact(value: str) -> SingleFact:
+    said = FactSource(SourceKind.USER, conversation=VALUES[2], message=0, quote=VALUES[1])
+    return SingleFact(CONCEPT, value, source=said)
+
+
+def told(exc: BaseException) -> str:
+    """What a log would show: the whole chain, without the lines of this file."""
+    frames = traceback.TracebackException.from_exception(exc)
+    here: traceback.TracebackException | None = frames
+    while here is not None:
+        here.stack = traceback.StackSummary.from_list(
+            [frame for frame in here.stack if frame.filename != __file__]
+        )
+        here = here.__cause__ or here.__context__
+    return "".join(frames.format(chain=True)) + repr(exc)
+
+
+async def made(root: Path, storage: Storage) -> str:
+    """Make a store with history and two places, and return its anchor."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    for value in (*VALUES, VALUES[0]):
+        await store.save(_fact(value), SUBJECT, SCOPE)
+        await store.save(_fact(value), OTHER, SCOPE)
+    return await store.anchor()
+
+
+async def complaints(root: Path, storage: Storage, anchor: str) -> list[str]:
+    found: list[str] = []
+    for call in CALLS:
+        try:
+            await call(LocalFileMemoryProvider(root, storage=storage), anchor)
+        except (FactmemError, ValueError) as exc:
+            found.append(told(exc))
+    return found
+
+
+def files(root: Path) -> Iterator[Path]:
+    yield from sorted((root / "journals").iterdir())
+    yield root / "factmem.json"
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+async def test_no_error_shows_what_is_remembered(
+    root: Path, storage: Storage, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever is wrong with a file, and whatever is asked for then."""
+    caplog.set_level("DEBUG")
+    secrets = [*VALUES, KEY.to_base64(), CONCEPT.description]
+    if isinstance(storage, EncryptedStorage):
+        secrets += [*NAMES, KEY.to_base64()]
+    for number in range(3):
+        folder = root / str(number)
+        anchor = await made(folder, storage)
+        DAMAGES[what](list(files(folder))[number])
+
+        found = await complaints(folder, storage, anchor)
+
+        assert found, "nothing went wrong"
+        for text in (*found, caplog.text):
+            shown = [secret for secret in secrets if secret in text]
+            # The type that a value was to have is asked for by keyword.
+            assert set(shown) <= ({NAMES[3]} if "A stored value of" in text else set()), text
+
+
+async def test_a_wrong_key_shows_nothing(root: Path) -> None:
+    """Neither the right one, nor itself, nor what it does not open."""
+    right = EncryptedStorage(Aes256GCMEncryptor(KEY))
+    anchor = await made(root, right)
+    wrong = Key.generate()
+    secrets = [*VALUES, *NAMES, KEY.to_base64(), wrong.to_base64()]
+
+    found = await complaints(root, EncryptedStorage(Aes256GCMEncryptor(wrong)), anchor)
+
+    assert len(found) == len(CALLS)
+    assert not [secret for secret in secrets for text in found if secret in text]

@@ -7,10 +7,13 @@ from datetime import date
 
 from factmem.recall.dates import date_words
 
-__all__ = ["FIELD_WEIGHTS", "fact_fields", "value_words"]
+__all__ = ["FIELD_WEIGHTS", "RECURRING_FIELDS", "fact_fields", "value_words"]
 
 FIELD_WEIGHTS = {"quote": 0.5}
 """The weights that `LexicalIndex` is given for facts; 1 for the fields that are not named."""
+
+RECURRING_FIELDS = frozenset({"keyword", "description", "date", "entity"})
+"""The fields that many facts share; none of them holds a value."""
 
 _iso_day = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?\Z")
 

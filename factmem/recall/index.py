@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from factmem.models import AnyFact, Identity
 from factmem.recall.documents import words_of
-from factmem.recall.fields import FIELD_WEIGHTS
+from factmem.recall.fields import FIELD_WEIGHTS, RECURRING_FIELDS
 from factmem.recall.lexical import LexicalIndex
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
@@ -38,7 +38,9 @@ class FactIndex:
     """Facts, each under its place, keyword and id. Not safe for a change during another call."""
 
     def __init__(self) -> None:
-        self._lexical: LexicalIndex[int] = LexicalIndex(weights=FIELD_WEIGHTS)
+        self._lexical: LexicalIndex[int] = LexicalIndex(
+            weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS
+        )
         self._placed: list[PlacedFact[AnyFact] | None] = []
         """By number; None where a fact was dropped, whose number the next one gets."""
         self._heard_at: array[float] = array("d")

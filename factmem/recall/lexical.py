@@ -20,6 +20,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from heapq import heappop, heappush, nlargest
 from itertools import chain
 from math import inf, log
@@ -87,6 +88,7 @@ class LexicalIndex(Generic[K]):
         b: float = 0.75,
         analyze: Callable[[str], Sequence[Word]] = words,
         stop_words: Collection[str] = STOP_WORDS,
+        recurring: Collection[str] = (),
     ) -> None:
         """Start without documents.
 
@@ -97,6 +99,8 @@ class LexicalIndex(Generic[K]):
             b: How much longer documents are held back, from 0 to 1.
             analyze: Cuts documents and queries into words, and these into terms.
             stop_words: Words that a query is searched without, unless it has no others.
+            recurring: The fields whose texts many documents share: each text is analysed once, and
+                some thousand of them are kept in this process.
 
         Raises:
             ValueError: k1 or a weight is negative or not finite, or b is not between 0 and 1.
@@ -110,6 +114,7 @@ class LexicalIndex(Generic[K]):
         self._k1, self._b = k1, b
         self._analyze = analyze
         self._stop_words = frozenset(stop_words)
+        self._recurring = frozenset(recurring)
         self._postings: dict[str, _Postings] = {}
         self._slots: dict[K, int] = {}
         self._ids: dict[int, K] = {}
@@ -149,9 +154,14 @@ class LexicalIndex(Generic[K]):
             postings = self._postings.get(term)
             if postings is None:
                 postings = self._postings[term] = _Postings(array("I"), array("f"))
-            at = bisect_left(postings.slots, slot)
-            postings.slots.insert(at, slot)
-            postings.counts.insert(at, count)
+            slots, counts_there = postings
+            if not slots or slots[-1] < slot:
+                slots.append(slot)
+                counts_there.append(count)
+            else:
+                at = bisect_left(slots, slot)
+                slots.insert(at, slot)
+                counts_there.insert(at, count)
 
     def remove(self, id: K) -> bool:  # noqa: A002
         """Forget a document. False when there is none under the id."""
@@ -219,10 +229,11 @@ class LexicalIndex(Generic[K]):
         for name, text in fields.items():
             weight = self._weights.get(name, 1.0)
             if weight:
-                for term, count in Counter(chain.from_iterable(self._analyze(text))).items():
+                counted = _recurring if name in self._recurring else _counted
+                for term, count in counted(self._analyze, text):
                     counts[term] = counts.get(term, 0.0) + weight * count
                     length += weight * count
-        return {intern(term): count for term, count in counts.items()}, length
+        return counts, length
 
     def _slot(self) -> int:
         """Give an empty slot, the lowest that a removed document has left or a new one."""
@@ -268,6 +279,15 @@ class LexicalIndex(Generic[K]):
                     count + constant + per_length * lengths[slot]
                 )
         return scores
+
+
+def _counted(analyze: Callable[[str], Sequence[Word]], text: str) -> tuple[tuple[str, int], ...]:
+    """Give the terms of a text, each with how often it is there."""
+    counts = Counter(chain.from_iterable(analyze(text)))
+    return tuple((intern(term), count) for term, count in counts.items())
+
+
+_recurring = lru_cache(maxsize=2**12)(_counted)
 
 
 def _coverage(wanted: list[Word], found: dict[str, _Found], slots: set[int]) -> dict[int, float]:

@@ -1,0 +1,250 @@
+"""A memory that follows its store finds what one finds that begins anew: whatever was done."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factmem.events import MemoryEvent, MemoryOperation
+from factmem.memory import AgentMemory
+from factmem.models import Concept, FactSource, FactType, MultipleFacts, SingleFact, SourceKind
+from factmem.provider import FollowedStore
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.recall.match import RecallResult
+from factmem.testing.clock import SettableClock
+from tests.recall.world import (
+    AGENT,
+    ALICE,
+    BOB,
+    COMPANY,
+    NOW,
+    PRODUCT,
+    Store,
+    TopicEmbedder,
+    memory_of,
+    note,
+    notes,
+    values,
+)
+
+SUBJECTS = [ALICE, BOB, COMPANY]
+KEYWORDS = ["pets", "count"]
+VALUES = ["cat", "cat in a house", "cat 7", 7]
+COUNT = Concept("count", "How many there are", FactType.MULTIPLE, value_type=int)
+SOURCES = [FactSource(SourceKind.USER, conversation=name, quote="the cat") for name in ("c1", "c2")]
+
+places = st.sampled_from([(ALICE, AGENT), (ALICE, PRODUCT), (BOB, AGENT), (COMPANY, AGENT)])
+keywords = st.sampled_from(KEYWORDS)
+few_values = st.lists(st.sampled_from(VALUES), min_size=1, max_size=3)
+options = st.fixed_dictionaries(
+    {"description": st.sampled_from(["", "a cat"]), "id": st.sampled_from(["a", "b", None])},
+    optional={
+        "importance": st.sampled_from([0.1, 0.9]),
+        "expires_at": st.sampled_from([NOW + timedelta(hours=n) for n in (1, 2, 5)]),
+        "source": st.sampled_from(SOURCES),
+    },
+)
+saves = st.tuples(
+    st.just("save"), places, keywords, st.sampled_from([False, False, True]), few_values, options
+)
+steps = st.one_of(
+    saves,
+    saves,
+    saves,
+    st.tuples(st.just("forget"), places, keywords, st.booleans()),
+    st.tuples(st.just("forget value"), places, keywords, st.sampled_from(VALUES)),
+    st.tuples(st.just("forget source"), places, st.sampled_from(SOURCES)),
+    st.tuples(st.just("wait"), st.sampled_from([1, 90])),
+    st.one_of(
+        st.tuples(st.just("erase"), places),
+        st.tuples(st.just("replay"), places, places),
+        st.tuples(st.just("forget id"), places, st.sampled_from(["a", "b"])),
+    ),
+)
+
+
+def fact_of(keyword: str, is_single: bool, chosen: list[Any], fields: dict[str, Any]) -> Any:
+    fields = {"timestamp": NOW, **fields}
+    description, fact_id = fields.pop("description"), fields.pop("id")
+    if fact_id is not None:
+        fields["id"] = fact_id
+    kind = FactType.SINGLE if is_single else FactType.MULTIPLE
+    concept: Any = Concept(keyword, description, kind, value_type=Any)
+    return (
+        SingleFact(concept, chosen[0], **fields)
+        if is_single
+        else MultipleFacts(concept, chosen, **fields)
+    )
+
+
+async def begun(store: Store) -> None:
+    """Have something in each place: what is not there yet is read as a whole."""
+    for subject, scope in [(ALICE, AGENT), (ALICE, PRODUCT), (BOB, AGENT), (COMPANY, AGENT)]:
+        await store.save(note("beginning", "no dog"), subject, scope)
+
+
+class Doing:
+    """Does steps to a store."""
+
+    def __init__(self, store: Store, clock: SettableClock) -> None:
+        self.store = store
+        self.clock = clock
+
+    async def do(self, step: Any) -> None:
+        match step:
+            case "save", place, keyword, is_single, chosen, fields:
+                await self.store.save(fact_of(keyword, is_single, chosen, fields), *place)
+            case "forget", place, keyword, purge:
+                await self.store.forget(*place, concept=Concept(keyword, ""), purge=purge)
+            case "forget value", place, keyword, value:
+                concept = Concept(keyword, "", value_type=Any)
+                await self.store.forget(*place, concept=concept, value=value)
+            case "forget id", place, fact_id:
+                await self.store.forget(*place, fact_id=fact_id)
+            case "forget source", place, source:
+                await self.store.forget(*place, source=source)
+            case "erase", place:
+                await self.store.erase(*place)
+            case "wait", minutes:
+                self.clock.advance(timedelta(minutes=minutes))
+            case "replay", place, other:
+                await self.store.replay(await self.store.entries(*place), *other)
+
+
+def told(result: RecallResult) -> Any:
+    """All of an answer, but for rounding in the last digits of a cosine."""
+    matches: list[Any] = []
+    for match in result:
+        parts = (match.score, match.relevance, match.lexical, match.semantic, match.recency)
+        fact, rounded = match.fact, [round(part, 6) for part in parts]
+        matches.append((match.place, fact, fact.concept, fact.confirmed_at, rounded))
+    return matches, sorted((each.keyword, str(each.place)) for each in result.unreadable)
+
+
+MEMORIES: dict[str, Callable[[Store], AgentMemory]] = {
+    "one person": memory_of,
+    "several": lambda store: memory_of(store, subjects=SUBJECTS),
+    "of known types": lambda store: memory_of(store, subjects=[ALICE, COMPANY], concepts=[COUNT]),
+    "with vectors": lambda store: memory_of(store, subjects=SUBJECTS, embedder=TopicEmbedder()),
+}
+
+
+async def agree(followers: dict[str, AgentMemory], stores: Sequence[Store]) -> None:
+    for name, follower in followers.items():
+        for limit in (2, 20):
+            asked: dict[str, Any] = {"limit": limit, "min_score": 0}
+            fresh = MEMORIES[name](stores[-1])
+            assert told(await follower.recall("7 cats", **asked)) == told(
+                await fresh.recall("7 cats", **asked)
+            )
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(steps, min_size=2, max_size=12))
+async def test_following_gives_what_beginning_anew_gives(done: list[Any]) -> None:
+    """The same matches with the same scores, in the same order, after each single step."""
+    clock = SettableClock(NOW)
+    store = InMemoryProvider(clock=clock)
+    await begun(store)
+    followers = {name: make(store) for name, make in MEMORIES.items()}
+    await agree(followers, [store])
+    for step in done:
+        await Doing(store, clock).do(step)
+        await agree(followers, [store])
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.booleans(), steps), max_size=8))
+async def test_following_what_other_processes_do(
+    tmp_path_factory: pytest.TempPathFactory, done: list[Any]
+) -> None:
+    """Two providers over one folder write, and one of them compacts; questions come now and then."""
+    clock, folder = SettableClock(NOW), tmp_path_factory.mktemp("shared")
+    async with (
+        LocalFileMemoryProvider(folder, clock=clock) as one,
+        LocalFileMemoryProvider(folder, clock=clock) as two,
+    ):
+        await begun(one)
+        followers = {name: make(one) for name, make in MEMORIES.items()}
+        await agree(followers, [one])
+        for which, is_compacted, is_asked, step in done:
+            await Doing([one, two][which], clock).do(step)
+            if is_compacted:
+                await two.compact(ALICE, AGENT)
+            if is_asked:
+                await agree(followers, [one, two])
+        await agree(followers, [one, two])
+
+
+async def test_only_what_was_touched_is_loaded(store: Store) -> None:
+    """Listeners see it: a save of one costs a load of one."""
+    events: list[MemoryEvent] = []
+    memory = memory_of(store, listeners=[events.append], embedder=TopicEmbedder())
+    await store.save_many([notes("pets", f"cat {n}") for n in range(50)], ALICE, AGENT)
+
+    async def loaded() -> list[int]:
+        events.clear()
+        await memory.recall("cat")
+        return [e.count for e in events if e.operation is MemoryOperation.LOAD and e.count]
+
+    assert await loaded() == [50]
+    await store.save(notes("pets", "cat 50"), ALICE, AGENT)
+    assert await loaded() == [1]
+    await store.save(note("home", "a house"), ALICE, AGENT)
+    assert await loaded() == [1]
+    await store.save_many([notes("pets", "cat 50"), notes("pets", "cat 7")], ALICE, AGENT)
+    assert await loaded() == [2]
+    await store.forget(ALICE, AGENT, concept=Concept("pets", ""), value="cat 3")
+    assert await loaded() == []
+    assert "cat 3" not in values(await memory.recall("cat", limit=99))
+
+
+async def test_after_too_many_changes_the_place_is_read_anew(store: Store) -> None:
+    """A store does not remember for ever what was touched."""
+    assert isinstance(store, FollowedStore)
+    memory = memory_of(store)
+    await store.save(note("pet", "cat"), ALICE, AGENT)
+    assert len(await memory.recall("cat", limit=9999)) == 1
+    since = await store.version(ALICE, AGENT)
+
+    await store.save_many([notes("pets", f"cat {n}") for n in range(2000)], ALICE, AGENT)
+
+    assert await store.changes(ALICE, AGENT, since=since) is None
+    assert len(await memory.recall("cat", limit=9999)) == 2001
+    await store.save(notes("pets", "cat 2000"), ALICE, AGENT)
+    assert len(await memory.recall("cat", limit=9999)) == 2002
+
+
+async def test_changes_of_what_never_was(store: Store) -> None:
+    """Another ledger's version, or none, tells nothing."""
+    await store.save(note("pet", "cat"), ALICE, AGENT)
+    await store.save(note("pet", "cat"), BOB, AGENT)
+    ours, theirs = await store.version(ALICE, AGENT), await store.version(BOB, AGENT)
+
+    assert await store.changes(ALICE, AGENT, since=theirs) is None
+    assert await store.changes(ALICE, AGENT, since="") is None
+    assert await store.changes(COMPANY, AGENT, since=ours) is None
+    nothing = await store.changes(ALICE, AGENT, since=ours)
+    assert nothing is not None
+    assert (nothing.version, nothing.facts) == (ours, {})
+    await store.erase(ALICE, AGENT)
+    assert await store.changes(ALICE, AGENT, since=ours) is None
+
+
+async def test_a_value_that_expires_is_a_change(store: Store, clock: SettableClock) -> None:
+    """Nothing was written, and yet something else is current."""
+    soon = clock.now + timedelta(hours=1)
+    lasting, fading = notes("pets", "cat", "dog"), notes("pets", "bird", expires_at=soon)
+    await store.save_many([lasting, fading, note("home", "x")], ALICE, AGENT)
+    since = await store.version(ALICE, AGENT)
+
+    clock.now = soon
+    changes = await store.changes(ALICE, AGENT, since=since)
+
+    assert changes is not None
+    assert changes.facts == {"pets": [lasting.id]}
+    assert changes.version == await store.version(ALICE, AGENT) != since

@@ -1,0 +1,138 @@
+"""What a ledger tells of its changes, put into what was there before, gives what is there now."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factmem.entries import Entry, StoredFact
+from factmem.ledger import Condition, Ledger
+from factmem.models import AnyFact, Concept, FactType
+
+KEYWORDS = ["a", "b"]
+VALUES = ["x", "y", "z", 1, 2]
+TYPED: list[Concept[Any, Any]] = [
+    Concept("a", "As the application says", FactType.MULTIPLE, value_type=str | int),
+    Concept("a", "As the application says", value_type=str | int),
+]
+
+
+def at(minute: int) -> str:
+    return f"2026-11-01T{minute // 60:02}:{minute % 60:02}:00.000000Z"
+
+
+@st.composite
+def stored_facts(draw: st.DrawFn) -> StoredFact:
+    fact: StoredFact = {
+        "id": draw(st.sampled_from(["i", "j", "k"])),
+        "keyword": draw(st.sampled_from(KEYWORDS)),
+        "description": draw(st.sampled_from(["", "", "", "other"])),
+        "type": "MULTIPLE",
+        "timestamp": at(0),
+    }
+    if draw(st.integers(0, 4)) == 0:
+        fact["type"], fact["value"] = "SINGLE", draw(st.sampled_from(VALUES))
+    else:
+        fact["values"] = draw(st.lists(st.sampled_from(VALUES), min_size=1, max_size=3))
+    if draw(st.booleans()):
+        fact["expires_at"] = at(draw(st.integers(1, 40)))
+    return fact
+
+
+steps = st.one_of(
+    st.lists(stored_facts(), min_size=1, max_size=2),
+    st.lists(stored_facts(), min_size=1, max_size=2),
+    st.builds(Condition, keyword=st.sampled_from(KEYWORDS), key=st.sampled_from(["x", "y", b"1"])),
+    st.builds(Condition, keyword=st.sampled_from(KEYWORDS)),
+    st.integers(1, 10),
+)
+
+
+def by_keyword(facts: Sequence[AnyFact]) -> dict[str, list[AnyFact]]:
+    found: dict[str, list[AnyFact]] = {}
+    for fact in facts:
+        found.setdefault(fact.concept.keyword, []).append(fact)
+    return found
+
+
+def shown(found: dict[str, list[AnyFact]]) -> Any:
+    """All of each fact: a confirmation is a change, though it makes no other fact."""
+    return {key: [(type(f), f, f.confirmed_at) for f in facts] for key, facts in found.items()}
+
+
+def follow(known: dict[str, list[AnyFact]], changes: dict[str, list[AnyFact | str]]) -> Any:
+    followed = dict(known)
+    for keyword, found in changes.items():
+        before = {fact.id: fact for fact in known.get(keyword, [])}
+        followed[keyword] = [before[each] if isinstance(each, str) else each for each in found]
+        if not found:
+            del followed[keyword]
+    return followed
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(st.tuples(steps, st.booleans()), max_size=16), st.sampled_from([[], *TYPED]))
+def test_changes_lead_from_one_version_to_the_next(done: list[Any], typed: Any) -> None:
+    """Whatever was saved, confirmed, forgotten, described anew or has expired in between."""
+    concepts = [typed] if isinstance(typed, Concept) else []
+    ledger, minute = Ledger(), 0
+    known, version = by_keyword(ledger.load_all(concepts, at(0))), ledger.version(at(0))
+    for step, is_asked in done:
+        entry: Entry = {"at": at(minute)}
+        if isinstance(step, int):
+            minute += step
+        elif isinstance(step, Condition):
+            ledger.apply({**entry, "forget": ledger.matching(step, at(minute))})
+        else:
+            ledger.apply({**entry, "facts": step})
+        if is_asked:
+            changes = ledger.changes(version, concepts, at(minute))
+            assert changes is not None
+            known, version = follow(known, changes), ledger.version(at(minute))
+            assert shown(known) == shown(by_keyword(ledger.load_all(concepts, at(minute))))
+
+
+def test_only_what_was_touched_is_given() -> None:
+    """The others by their ids, in the order of their oldest values."""
+    ledger = Ledger()
+    saves = [("i", ["x"]), ("j", ["y"]), ("k", ["z"])]
+    for name, values in saves:
+        ledger.apply({"at": at(0), "facts": [fact(name, values)]})
+    version = ledger.version(at(0))
+
+    ledger.apply({"at": at(1), "facts": [fact("l", ["y", "w"])]})
+    changes = ledger.changes(version, [], at(1))
+
+    assert changes is not None
+    assert [each if isinstance(each, str) else each.id for each in changes["a"]] == list("ijkl")
+    assert [isinstance(each, str) for each in changes["a"]] == [True, False, True, False]
+    assert ledger.changes(ledger.version(at(1)), [], at(1)) == {}
+
+
+def fact(name: str, values: list[Any]) -> StoredFact:
+    return {
+        "id": name,
+        "keyword": "a",
+        "description": "",
+        "type": "MULTIPLE",
+        "timestamp": at(0),
+        "values": values,
+    }
+
+
+def test_what_it_cannot_tell_it_does_not_guess() -> None:
+    """Another ledger's version, one from long ago, and one of a time that is still to come."""
+    ledger = Ledger()
+    ledger.apply({"at": at(0), "facts": [{**fact("i", ["x"]), "expires_at": at(5)}]})
+    early, late = ledger.version(at(0)), ledger.version(at(9))
+
+    assert ledger.changes("", [], at(9)) is None
+    assert ledger.changes(Ledger().version(at(0)), [], at(9)) is None
+    assert ledger.changes(late, [], at(0)) is None
+    assert ledger.changes(early, [], at(9)) == {"a": []}
+    for number in range(1024):
+        ledger.apply({"at": at(0), "facts": [fact("j", [number])]})
+    assert ledger.changes(early, [], at(9)) is not None
+    ledger.apply({"at": at(0), "facts": [fact("j", ["more"])]})
+    assert ledger.changes(early, [], at(9)) is None

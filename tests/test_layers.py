@@ -22,7 +22,10 @@ PACKAGE = Path(factmem.__file__).parent
 LEVELS: list[list[str]] = [
     ["usage"],
     ["errors"],
-    ["names", "values", "schemas", "models", "entries", "encryption", "tokens", "messages"],
+    [
+        *("names", "values", "schemas", "models", "entries", "tokens", "messages"),
+        *("encryption", "_key", "_ciphers"),
+    ],
     [
         *("ledger", "provider", "scopes", "resolution", "transcript", "boundary", "_*"),
         "events",
@@ -67,8 +70,8 @@ ONE_THING = {"recall", "testing"}
 """Packages that are one noun in several files, which import one another."""
 
 DOORS = {
-    "cryptography": ["encryption"],
-    "keyring": ["encryption"],
+    "cryptography": ["_ciphers"],
+    "keyring": ["_key"],
     "litellm": ["embedding.litellm"],
     "numpy": ["recall.vectors"],
     "openai": ["llm.openai", "embedding.openai"],

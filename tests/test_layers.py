@@ -24,7 +24,7 @@ LEVELS: list[list[str]] = [
     ["errors"],
     [
         *("names", "values", "schemas", "models", "entries", "tokens", "messages"),
-        *("encryption", "_key", "_ciphers"),
+        *("_places", "encryption", "_key", "_ciphers"),
     ],
     [
         *("ledger", "provider", "scopes", "resolution", "transcript", "boundary", "_*"),
@@ -60,6 +60,7 @@ A name of its own goes before a pattern.
 SIBLINGS = {
     ("values", "names"): "values refuse the texts that names refuse",
     ("models", "names"): "models check their names",
+    ("_places", "names"): "places check theirs as well",
     ("models", "schemas"): "a concept's schema is a part of the concept, kept apart for length",
     ("models", "values"): "a concept has the codec of its type",
     ("entries", "models"): "entries are what facts become",

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from factmem.models import Concept, MemorySubject, Place
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallQuery, check_depth
 from factmem.recall.search import FactSearch
+from factmem.recall.sentences import sentences
 from factmem.recall.settings import RecallSettings, RecallWeights
 from factmem.resolution import PlacedFact, Resolution
 from factmem.scopes import ScopeChoice
@@ -108,12 +110,16 @@ class RecallsFacts(ABC):
         return await self._recalled(self._places(subjects, scopes), asked, depth)
 
     async def _recalled(
-        self, places: Sequence[Place], asked: RecallQuery, depth: Depth
+        self,
+        places: Sequence[Place],
+        asked: RecallQuery,
+        depth: Depth,
+        parts: Sequence[RecallQuery] = (),
     ) -> RecallResult:
         async with self._events.operation(MemoryOperation.RECALL, places) as seen:
             seen.text = asked.text
             await self._caught_up()
-            result = await self._search.recall(places, asked, depth)
+            result = await self._search.recall(places, asked, depth, parts)
             seen.found(match.fact for match in result)
             seen.spent(result.usage)
             seen.embedding_calls = result.embedding_calls
@@ -142,6 +148,8 @@ class RecallsFacts(ABC):
         said. Within the memory's `max_tokens` the best matches are kept; those that are kept stand
         in the order of their concepts, so that the same facts give the same bytes.
 
+        A text of several sentences is searched for sentence by sentence, the last eight of those
+        that say anything, and a fact that several of them are about counts where it matches best.
         What it costs is what `recall` costs. On an error or a cancellation `messages` is as it was.
 
         Args:
@@ -149,13 +157,14 @@ class RecallsFacts(ABC):
             query: What to look for; the words of the user's last message by default. Without a
                 word nothing is looked for, and nothing is found.
             limit: How many facts to put there at most.
-            min_score: See `recall`, as for the rest.
+            min_score: What a match's `relevance` must reach, from 0 to 1; `prompt_min_score` of the
+                memory's `recall_settings` by default.
             subjects: Whom to look for; those of the memory by default.
             scopes: Where to look; all scopes of the profile by default.
             concepts: The concepts to look at, or their keywords; all by default.
             since: Only what was said from then on.
             until: Only what was said before.
-            depth: Whether a chat model takes the question apart.
+            depth: Whether the chat model takes the text apart; see `recall`.
 
         Raises:
             ValueError: An option is out of its range, as `recall` says.
@@ -170,16 +179,18 @@ class RecallsFacts(ABC):
             found = RecallResult()
         else:
             check_depth(depth)
+            usual = self._recall_settings
             asked = RecallQuery.checked(
                 text,
-                self._recall_settings,
+                usual,
                 limit=limit,
-                min_score=min_score,
+                min_score=usual.prompt_min_score if min_score is None else min_score,
                 concepts=concepts,
                 since=since,
                 until=until,
             )
-            found = await self._recalled(places, asked, depth)
+            parts = [replace(asked, text=part) for part in sentences(text)]
+            found = await self._recalled(places, asked, depth, parts)
         placed = [PlacedFact(match.place, match.fact) for match in found]
         resolution = Resolution(placed, found.unreadable)
         report = self._message.put(messages, resolution, places, None, best_first=True)

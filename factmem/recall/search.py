@@ -90,9 +90,19 @@ class FactSearch:
         self._clock = clock
 
     async def recall(
-        self, places: Sequence[Place], query: RecallQuery, depth: Depth
+        self,
+        places: Sequence[Place],
+        query: RecallQuery,
+        depth: Depth,
+        parts: Sequence[RecallQuery] = (),
     ) -> RecallResult:
         """Return the facts in the places that a question may be about, best first.
+
+        Args:
+            places: Where to look.
+            query: What to look for.
+            depth: Whether the chat model takes it apart.
+            parts: What to look for in its stead, unless the chat model has taken it apart.
 
         Raises:
             ValueError: `depth` is "deep", and there is no chat model.
@@ -109,7 +119,9 @@ class FactSearch:
         if is_deep and self._chat_model is not None:
             await self._take_apart(query, self._chat_model, index, course)
             states = await self._states(index)  # that took a while
-        queries = [query] if course.plan is None else course.plan.queries
+        queries = [*parts] or [query]
+        if course.plan is not None:
+            queries = course.plan.queries
         vectors = await self._vectors(queries, index, states, course)
         return await self._searched(index, states, queries, vectors, course)
 

@@ -61,6 +61,9 @@ class RecallSettings:
     """What a match's `relevance` must reach, from 0 to 1. On the corpus in `benchmarks/recall` 0.2
     loses one or two of a hundred right answers. A model whose vectors are all near each other needs
     a higher one."""
+    prompt_min_score: float = 0.1
+    """The same for `recall_facts_to_agent`. Less, as people who chat use many words that no fact
+    has, and the model that reads the facts passes over what does not help."""
     auto_tokens: int = 60
     """`depth="auto"` asks the chat model about questions longer than this, in estimated tokens."""
     planning_seconds: float = 10.0
@@ -69,6 +72,7 @@ class RecallSettings:
     def __post_init__(self) -> None:
         check_half_life(self.half_life)
         check_min_score(self.min_score)
+        check_min_score(self.prompt_min_score)
         if not self.planning_seconds > 0:
             raise ValueError("planning_seconds is a time: give more than 0 seconds")
 

@@ -1,0 +1,386 @@
+"""What a question is about, in the prompt, in place of everything that is known."""
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.agent import Agent
+from factmem.errors import EmbeddingError, StorageError, UnboundSubjectError
+from factmem.events import MemoryEvent, MemoryOperation
+from factmem.memory import AgentMemory
+from factmem.memory_message import LoadReport
+from factmem.models import Concept, SingleFact
+from factmem.nodes import (
+    Node,
+    Strategy,
+    node_llm_request,
+    node_load_from_memory,
+    node_recall_from_memory,
+)
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall.match import RecallReport
+from factmem.recall.sentences import sentences
+from factmem.recall.settings import RecallSettings
+from factmem.testing.chat import ScriptedChatModel
+from tests.memory.providers import BareProvider
+from tests.recall.world import (
+    AGENT,
+    ALICE,
+    BOB,
+    COMPANY,
+    PRODUCT,
+    USER,
+    TopicEmbedder,
+    memory_of,
+    note,
+)
+
+PET = Concept("pet", "")
+Chat = list[dict[str, Any]]
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def memory_lines(messages: Chat) -> list[str]:
+    """What the memory message says about concepts, without what stands around it."""
+    texts = [each["content"] for each in messages if each.get("name") == "factmem_memory"]
+    assert len(texts) < 2
+    return [line for text in texts for line in text.splitlines()[2:-1]]
+
+
+def values(messages: Chat) -> list[Any]:
+    decode = json.JSONDecoder().raw_decode
+    return [decode(line, 2)[0] for line in memory_lines(messages) if line.startswith("- ")]
+
+
+@pytest.fixture
+async def store() -> InMemoryProvider:
+    made = InMemoryProvider()
+    await made.save_many(
+        [
+            note("pet", "a cat called Miso"),
+            note("film", "about a cat"),
+            note("router", "X200"),
+            *(note(f"ticket-{number}", f"closed {number}") for number in range(100)),
+        ],
+        ALICE,
+        AGENT,
+    )
+    await made.save(note("pet", "the cat of Bob"), BOB, AGENT)
+    return made
+
+
+async def test_what_the_user_is_asking_about_is_in_the_prompt(store: InMemoryProvider) -> None:
+    """By default the last message; it stands where everything would stand, in the same form."""
+    everything: Chat = [{"role": "system", "content": "Be kind."}, said("What is my cat called?")]
+    asked = list(everything)
+    memory = memory_of(store)
+
+    report = await memory.recall_facts_to_agent(asked)
+    await memory.load_all_facts_to_agent(everything)
+
+    assert memory_lines(asked) == [
+        'film: ""',
+        '- "about a cat" (user, 2025-09-27)',
+        'pet: ""',
+        '- "a cat called Miso" (user, 2025-09-27)',
+    ]
+    assert set(memory_lines(asked)) < set(memory_lines(everything))
+    assert [message.get("name") for message in asked] == [None, "factmem_memory", None]
+    assert {key: asked[1][key] for key in ("role", "name")} == {
+        key: everything[1][key] for key in ("role", "name")
+    }
+    assert [fact.values for fact in report.facts] == [m.fact.values for m in report.matches]
+    assert (report.left_out, report.unreadable, report.matches.failures) == (0, [], [])
+
+
+async def test_each_question_replaces_what_the_last_one_was_about(store: InMemoryProvider) -> None:
+    """A long chat holds no more than the last question takes, and nothing when it finds nothing."""
+    memory = memory_of(store)
+    messages: Chat = []
+    for question, found in (
+        ("The cat?", {"a cat called Miso", "about a cat"}),
+        ("The router?", {"X200"}),
+        ("Kumquats?", set()),
+        ("The router?", {"X200"}),
+        ("   ", set()),
+    ):
+        messages.append(said(question))
+        await memory.recall_facts_to_agent(messages)
+        assert set(values(messages)) == found
+
+    assert [message["role"] for message in messages] == ["user"] * 5
+
+
+async def test_the_same_facts_give_the_same_bytes(store: InMemoryProvider) -> None:
+    """However they rank: the order of the text is that of the concepts."""
+    memory = memory_of(store)
+    texts: list[list[str]] = []
+    for question in ("a cat film and the router", "router: the film cat", "the cat, the router"):
+        messages: Chat = [said("Hi")]
+        await memory.recall_facts_to_agent(messages, question, min_score=0.0)
+        texts.append(memory_lines(messages))
+
+    assert texts[0] == texts[1] == texts[2]
+    assert [line.partition(":")[0] for line in texts[0][::2]] == ["film", "pet", "router"]
+
+
+async def test_what_is_always_wanted_is_loaded_besides(store: InMemoryProvider) -> None:
+    """A concept that is loaded afterwards joins what was recalled."""
+    memory = memory_of(store)
+    messages: Chat = [said("The router?")]
+
+    await memory.recall_facts_to_agent(messages)
+    await memory.load_facts_to_agent(messages, PET)
+
+    assert values(messages) == ["a cat called Miso", "X200"]
+
+
+async def test_the_best_matches_have_room(store: InMemoryProvider) -> None:
+    """Within a budget it is relevance that counts: importance only where all is loaded."""
+    await store.save(note("other", "a cat in a very long story " * 3, importance=1.0), ALICE, AGENT)
+    memory = memory_of(store, max_tokens=110)
+    messages: Chat = [said("Is the cat called Miso?")]
+
+    report = await memory.recall_facts_to_agent(messages, min_score=0.0)
+
+    assert report.matches[0].fact.values == ("a cat called Miso",)
+    assert values(messages) == ["a cat called Miso"]
+    assert report.left_out == len(report.facts) - 1 == 2
+    assert "Left out for lack of room: 2" in memory_lines(messages)[-1]
+
+
+async def test_it_takes_what_recall_takes(store: InMemoryProvider) -> None:
+    """The same facts, narrowed the same way."""
+    await store.save(note("mascot", "an office cat"), COMPANY, PRODUCT)
+    memory = memory_of(store, subjects=[ALICE, COMPANY])
+    narrowings: list[dict[str, Any]] = [
+        {},
+        {"limit": 1},
+        {"min_score": 0.9},
+        {"subjects": [COMPANY]},
+        {"subjects": (each for each in [COMPANY])},
+        {"scopes": [PRODUCT]},
+        {"concepts": ["film"]},
+        {"subjects": []},
+    ]
+    for narrow in narrowings:
+        again = {**narrow, "subjects": [COMPANY]} if "subjects" in narrow else narrow
+        again = narrow if narrow.get("subjects") == [] else again
+        messages: Chat = []
+        report = await memory.recall_facts_to_agent(messages, "a cat", **narrow)
+        wanted = await memory.recall("a cat", **{"limit": 20, "min_score": 0.1, **again})
+        assert [m.fact for m in report.matches] == [m.fact for m in wanted]
+        assert set(values(messages)) == {value for m in wanted for value in m.fact.values}
+
+    with pytest.raises(ValueError, match="limit"):
+        await memory.recall_facts_to_agent([], "a cat", limit=0)
+    with pytest.raises(ValueError, match="takes a model"):
+        await memory.recall_facts_to_agent([], "a cat", depth="deep")
+    with pytest.raises(UnboundSubjectError):
+        await memory.recall_facts_to_agent([], "a cat", subjects=[USER])
+    with pytest.raises(UnboundSubjectError):
+        await memory.recall_facts_to_agent([], "", subjects=[USER])
+
+
+async def test_a_view_puts_nothing_else_into_a_prompt(store: InMemoryProvider) -> None:
+    """Whoever is named, and whatever is asked."""
+    view = memory_of(store).view(subjects=[ALICE])
+    messages: Chat = [said("The cat of Bob?")]
+
+    await view.recall_facts_to_agent(messages, subjects=[BOB])
+    assert messages == [said("The cat of Bob?")]
+    await view.recall_facts_to_agent(messages, min_score=0.0)
+    assert "the cat of Bob" not in values(messages)
+
+
+async def test_a_long_message_is_about_its_sentences(store: InMemoryProvider) -> None:
+    """A greeting and a story before the request do not hide what it is about."""
+    text = (
+        "Hello there! I hope that you had a pleasant weekend. Mine was spent in the mountains, "
+        "where it rained from morning to evening. How are you?\nNow something is wrong with my "
+        "router again. Could you look into that, please?"
+    )
+    embedder = TopicEmbedder()
+    messages: Chat = [said(text)]
+
+    report = await memory_of(store).recall_facts_to_agent(messages)
+    await memory_of(store, embedder=embedder).recall_facts_to_agent([said(text)])
+
+    assert values(messages) == ["X200"]
+    assert report.matches.queries == sentences(text)
+    assert embedder.calls[0] == sentences(text)
+    assert await memory_of(store).recall(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("router", ["router"]),
+        ("How are you? Who was that?", ["How are you? Who was that?"]),
+        ("How are you? The router!", ["The router!"]),
+        ("Version 1.9.2 is in. What now?", ["Version 1.9.2 is in.", "What now?"]),
+        ("라우터가 안 돼요。 고양이는?", ["라우터가 안 돼요。", "고양이는?"]),
+        ("我的路由器坏了。猫呢\uff1f", ["我的路由器坏了。", "猫呢\uff1f"]),
+        ("one\n\n two \r\nthree", ["one", "two", "three"]),
+        ("Same. Same. Same.", ["Same."]),
+        (" ".join(f"Item{n}." for n in range(20)), [f"Item{n}." for n in range(12, 20)]),
+        ("...", ["..."]),
+    ],
+)
+def test_sentences(text: str, parts: list[str]) -> None:
+    """Those that say anything, the last eight, in their order; in any script."""
+    assert sentences(text) == parts
+
+
+async def test_failures_leave_the_chat_as_it_was(store: InMemoryProvider) -> None:
+    """An embedder that fails leaves the words; a store that fails leaves what was there."""
+    embedder = TopicEmbedder()
+    embedder.failure = EmbeddingError("down")
+    messages: Chat = [said("The router?")]
+
+    report = await memory_of(store, embedder=embedder).recall_facts_to_agent(messages)
+    assert values(messages) == ["X200"]
+    assert report.matches.failures == [embedder.failure]
+
+    class Failing(InMemoryProvider):
+        async def load_all(self, *_: Any, **__: Any) -> Any:
+            raise StorageError("the disk refused")
+
+    before = json.dumps(messages)
+    with pytest.raises(StorageError):
+        await memory_of(Failing()).recall_facts_to_agent(messages)
+    assert json.dumps(messages) == before
+
+
+async def test_it_is_told_as_one_recall(store: InMemoryProvider) -> None:
+    """And a message without words is no operation."""
+    told: list[MemoryEvent] = []
+    memory = memory_of(store, listeners=[told.append])
+
+    await memory.recall_facts_to_agent([said("The router? The cat?")])
+    await memory.recall_facts_to_agent([said("")])
+    await memory.recall_facts_to_agent([{"role": "user", "content": [{"type": "image_url"}]}])
+
+    recalls = [event for event in told if event.operation is MemoryOperation.RECALL]
+    assert [event.count for event in recalls] == [3]
+
+
+async def test_four_methods_are_enough(store: InMemoryProvider) -> None:
+    """A backend of one's own needs no more for it."""
+    messages: Chat = [said("The router?")]
+
+    await memory_of(BareProvider(store)).recall_facts_to_agent(messages)
+
+    assert values(messages) == ["X200"]
+
+
+# Installed in an agent
+
+
+async def run(agent: Agent, model: ScriptedChatModel, text: str, **options: Any) -> Any:
+    result = await agent.run(text, subjects=[ALICE], **options)
+    shown: Any = model.calls[-1]
+    return result, values(shown)
+
+
+async def test_an_agent_recalls_what_the_text_is_about(store: InMemoryProvider) -> None:
+    """In each run, in place of everything, and with no call to a chat model more."""
+    model = ScriptedChatModel("X200.", "Miso.", "Hm.")
+    agent = Agent(model)
+    agent.install(AgentMemory, provider=store, agent_name="support-bot", subjects=[USER], recall=1)
+
+    first, shown = await run(agent, model, "Which router do I have?")
+    assert shown == ["X200"]
+    [report] = first.reports_of(LoadReport)
+    assert isinstance(report, RecallReport)
+    assert first.usage.calls == 1
+    second, shown = await run(agent, model, "And my cat?", messages=first.messages)
+    assert len(shown) == 1
+    assert "cat" in shown[0]
+    _, shown = await run(agent, model, " ", messages=second.messages)
+    assert shown == []
+
+
+async def test_an_installed_memory_has_its_embedder_and_settings(store: InMemoryProvider) -> None:
+    """So an agent finds what shares no word with what the user says."""
+    await store.save(note("mornings", "espresso"), ALICE, AGENT)
+    strict = RecallSettings(prompt_min_score=1.0)
+    for options, found in (
+        ({}, []),
+        ({"embedder": TopicEmbedder()}, ["espresso"]),
+        ({"embedder": TopicEmbedder(), "recall_settings": strict}, []),
+    ):
+        model = ScriptedChatModel("Here.")
+        agent = Agent(model)
+        given: dict[str, Any] = {"agent_name": "support-bot", "subjects": [USER], **options}
+        agent.install(AgentMemory, provider=store, recall=5, **given)
+        _, shown = await run(agent, model, "A beverage, please")
+        assert shown == found
+
+
+async def test_a_strategy_recalls_by_a_node(store: InMemoryProvider) -> None:
+    """Beside what it always wants; or the installation recalls, where it was asked to."""
+    always = node_load_from_memory([PET], subjects=[USER])
+    nodes: list[Node] = [node_recall_from_memory(5, subjects=[USER]), always, node_llm_request()]
+    cases: list[tuple[list[Node], dict[str, Any], list[str]]] = [
+        (nodes, {}, ["a cat called Miso", "X200"]),
+        ([node_llm_request()], {}, []),
+        ([node_llm_request()], {"recall": 5}, ["X200"]),
+        ([always, node_llm_request()], {"recall": 5}, ["a cat called Miso", "X200"]),
+    ]
+    for strategy, options, found in cases:
+        model = ScriptedChatModel("Here.")
+        agent = Agent(model, strategy=Strategy("answer", strategy))
+        given: dict[str, Any] = {"agent_name": "support-bot", "subjects": [USER], **options}
+        agent.install(AgentMemory, provider=store, **given)
+        _, shown = await run(agent, model, "The router?")
+        assert shown == found
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"recall": 0}, "a number from 1 on"),
+        ({"recall": True}, "a number from 1 on"),
+        ({"recall": 2.5}, "a number from 1 on"),
+        ({"recall": 5, "auto_load": False}, "leave auto_load out"),
+    ],
+)
+def test_senseless_options_are_refused(options: dict[str, Any], message: str) -> None:
+    """When it is installed, and not when somebody talks to it."""
+    with pytest.raises(ValueError, match=message):
+        Agent(ScriptedChatModel()).install(
+            AgentMemory, provider=InMemoryProvider(), agent_name="a", **options
+        )
+
+
+async def test_runs_of_several_people_at_once(store: InMemoryProvider) -> None:
+    """One agent: each prompt has facts about its own person."""
+    await store.save(SingleFact(Concept("router", ""), "of Bob"), BOB, AGENT)
+    shown: dict[str, list[Any]] = {}
+
+    class Noting(ScriptedChatModel):
+        async def respond(self, messages: Any, *, tools: Any = ()) -> Any:
+            shown[messages[-1]["content"]] = values(messages)
+            return await super().respond(messages, tools=tools)
+
+    agent = Agent(Noting(*["Here."] * 20))
+    agent.install(AgentMemory, provider=store, agent_name="support-bot", subjects=[USER], recall=3)
+    async with anyio.create_task_group() as tasks:
+        for number in range(10):
+            for person in (ALICE, BOB):
+                tasks.start_soon(
+                    lambda text, whom: agent.run(text, subjects=[whom]),
+                    f"router {number} {person.entity}",
+                    person,
+                )
+
+    assert len(shown) == 20
+    assert all("of Bob" in found for text, found in shown.items() if "bob" in text)
+    for_alice = [found for text, found in shown.items() if "alice" in text]
+    assert all("X200" in found and "of Bob" not in found for found in for_alice)

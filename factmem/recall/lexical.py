@@ -18,7 +18,6 @@ k1 = 1.2 and b = 0.75 lie in the middle of what that paper found to be good in m
 
 from array import array
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from heapq import heappop, heappush, nlargest
@@ -68,6 +67,7 @@ class _Postings(NamedTuple):
 
 
 _NOWHERE = _Postings(array("I"), array("f"))
+_Counts = tuple[list[tuple[str, int]], int]
 _Found = tuple[float, _Postings]
 """The idf of a term of the query, and the documents under consideration that hold it."""
 
@@ -230,9 +230,10 @@ class LexicalIndex(Generic[K]):
             weight = self._weights.get(name, 1.0)
             if weight:
                 counted = _recurring if name in self._recurring else _counted
-                for term, count in counted(self._analyze, text):
+                terms, total = counted(self._analyze, text)
+                length += weight * total
+                for term, count in terms:
                     counts[term] = counts.get(term, 0.0) + weight * count
-                    length += weight * count
         return counts, length
 
     def _slot(self) -> int:
@@ -281,10 +282,12 @@ class LexicalIndex(Generic[K]):
         return scores
 
 
-def _counted(analyze: Callable[[str], Sequence[Word]], text: str) -> tuple[tuple[str, int], ...]:
-    """Give the terms of a text, each with how often it is there."""
-    counts = Counter(chain.from_iterable(analyze(text)))
-    return tuple((intern(term), count) for term, count in counts.items())
+def _counted(analyze: Callable[[str], Sequence[Word]], text: str) -> _Counts:
+    """Give the terms of a text, each with how often it is there, and how many there are."""
+    counts: dict[str, int] = {}
+    for term in chain.from_iterable(analyze(text)):
+        counts[term] = counts.get(term, 0) + 1
+    return [(intern(term), count) for term, count in counts.items()], sum(counts.values())
 
 
 _recurring = lru_cache(maxsize=2**12)(_counted)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
 from importlib.util import find_spec
-from math import sqrt
+from math import hypot
 from operator import mul
 from typing import TypeAlias
 
@@ -116,7 +116,7 @@ class VectorTable:
             rows = rows[:]
             rows.byteswap()
         keys = b"".join(self._keys)
-        return b"%b%b\n%b%b" % (_MAGIC, json.dumps(header).encode(), keys, rows.tobytes())
+        return b"".join((_MAGIC, json.dumps(header).encode(), b"\n", keys, memoryview(rows)))
 
     @classmethod
     def load(cls, data: bytes, model: str, *, products: Products | None = None) -> "VectorTable":
@@ -125,9 +125,10 @@ class VectorTable:
         Raises:
             ValueError: The bytes are no table, or one of another model.
         """
-        line, _, rest = data.removeprefix(_MAGIC).partition(b"\n")
+        header_end = data.find(b"\n", len(_MAGIC)) + 1
+        rest = memoryview(data)[header_end:]  # which copies nothing of some hundred megabytes
         try:
-            header = json.loads(line)
+            header = json.loads(data[len(_MAGIC) : header_end])
             dimensions, count = header["dimensions"], header["count"]
             is_ours = data.startswith(_MAGIC) and header["model"] == model
             keys_end = _KEY_BYTES * count
@@ -137,7 +138,8 @@ class VectorTable:
         if not (is_ours and is_whole and dimensions > 0):
             raise ValueError("no table of vectors of this model")
         table = cls(dimensions, products=products)
-        table._keys = [rest[at : at + _KEY_BYTES] for at in range(0, keys_end, _KEY_BYTES)]
+        keys = bytes(rest[:keys_end])
+        table._keys = [keys[at : at + _KEY_BYTES] for at in range(0, keys_end, _KEY_BYTES)]
         table._places = {key: at for at, key in enumerate(table._keys)}
         table._rows.frombytes(rest[keys_end:])
         if sys.byteorder == "big":
@@ -149,7 +151,7 @@ class VectorTable:
 
 def _unit(vector: Sequence[float]) -> Floats:
     """Return a vector at length 1, in single precision."""
-    length = sqrt(sum(map(mul, vector, vector)))
+    length = hypot(*vector)
     if not length:
         return array("f", vector)
     return array("f", [number / length for number in vector])

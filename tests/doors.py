@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 
 from factmem.encryption import Aes256GCMEncryptor, Key
 from factmem.storage._files import LocalFiles
-from factmem.storage._folder import JournalFolder, Mode
+from factmem.storage._folder import JournalFolder
 from factmem.storage._keys import SealedMode, StoreKeys
+from factmem.storage._manifest import Mode
 from factmem.storage.base import Journals
 from factmem.storage.simple import PlainMode
 

@@ -51,13 +51,13 @@ def taken(folder: "JournalFolder") -> str:
     for file in folder.journal_files(codec):
         place = _end(folder, codec, file)
         journals[file] = _End(_digest(place), place.following, place.last, place.tag.hex())
-    return _dumped(folder.manifest["store"], journals)
+    return _dumped(folder.manifest.fields["store"], journals)
 
 
 def verify(folder: "JournalFolder", anchor: Anchor) -> None:
     """Raise unless every journal has come as far as the anchor says; under the lock."""
     codec = folder.codec()
-    if codec is None or folder.manifest["store"] != anchor.store:
+    if codec is None or folder.manifest.fields["store"] != anchor.store:
         raise of_another(folder)
     known = set(folder.journal_files(codec))
     for file, expected in anchor.journals.items():

@@ -9,22 +9,15 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol
-
-import orjson
 
 from factmem.errors import (
     CorruptJournalError,
     DecryptionError,
-    KeyRequiredError,
     StorageError,
     StoreBusyError,
-    TamperedError,
-    WrongKeyError,
 )
 from factmem.storage import _anchor
-from factmem.storage._codec import Codec, compact, new_id
+from factmem.storage._codec import Codec, compact
 from factmem.storage._files import Files
 from factmem.storage._indexes import IndexFiles
 from factmem.storage._journal import (
@@ -38,6 +31,7 @@ from factmem.storage._journal import (
     read_header,
 )
 from factmem.storage._lock import check_timeout
+from factmem.storage._manifest import MANIFEST, ManifestFile, Mode
 from factmem.storage._writer import FolderWriter
 from factmem.storage.base import (
     JournalName,
@@ -48,12 +42,8 @@ from factmem.storage.base import (
     Record,
 )
 
-__all__ = ["MANIFEST", "JournalFolder", "Mode", "journal_path"]
+__all__ = ["JournalFolder", "journal_path"]
 
-MANIFEST = "factmem.json"
-_MODES = ("plain", "aes-256-gcm")
-"""The ways of keeping journals that this version knows."""
-_NO_STORE = "The store does not exist yet: save a fact first"
 _PATIENCE = 1.0
 """Seconds that an index waits for the lock: what can be made again has no claim to more."""
 _MOST_NAMES = 100_000
@@ -63,38 +53,9 @@ _MOST_PLACES = 4096
 """How many journals' places are remembered; a forgotten one is read again from its start."""
 
 
-class Mode(Protocol):
-    """What `factmem.json` says about how a store is written, and what that takes."""
-
-    name: str
-
-    def new_manifest(self, store: str) -> dict[str, Any]:
-        """Return what a new store's manifest holds beside format, store id and mode."""
-        ...
-
-    def codec(self, manifest: dict[str, Any]) -> Codec:
-        """Return the codec of a store; raise what keeps it from being read."""
-        ...
-
-    def refusal(self, path: str) -> Exception:
-        """Return the error for a store of another mode."""
-        ...
-
-    def told(self, damage: Damage, path: str) -> Exception:
-        """Return the error for a damaged journal."""
-        ...
-
-
 def journal_path(file: str) -> str:
     """Return where a journal's file stands, relative to the store."""
     return f"journals/{file}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    raw: bytes
-    manifest: dict[str, Any]
-    codec: Codec
 
 
 class JournalFolder:
@@ -107,6 +68,7 @@ class JournalFolder:
         self.files = files
         self.indexes = IndexFiles(files)
         self.mode = mode
+        self.manifest = ManifestFile(files, mode, self._forget_places)
         self.keys: KeySlots | None = None
         self._busy_timeout = busy_timeout
         self._is_place_checked = allow_network
@@ -116,8 +78,7 @@ class JournalFolder:
     def forget_all(self) -> None:
         """Forget everything seen so far, and all locks: for a forked child, and for closing."""
         self._mutex = threading.Lock()
-        self._opening = threading.Lock()
-        self._opened: _Opened | None = None
+        self.manifest.forget_all()
         self._names: dict[str, JournalName] = {}
         self._places: dict[str, Place] = {}
         self._places_mutex = threading.Lock()
@@ -126,117 +87,19 @@ class JournalFolder:
 
     close = forget_all
 
-    # Opening
-
     def codec(self) -> Codec | None:
         """Return the codec that the manifest asks for now; None where there is no store."""
         with self.errors_of(None):
-            return self._codec()
-
-    def _codec(self) -> Codec | None:
-        opened = self._opened
-        if opened is not None and self.files.content(MANIFEST) == opened.raw:
-            return opened.codec
-        # One thread at a time: none puts an older manifest back over a newer one, and a passphrase
-        # is derived once.
-        with self._opening:
-            return self._open()
-
-    def _open(self) -> Codec | None:
-        raw, opened = self._manifest_text(), self._opened
-        if opened is not None and raw == opened.raw:
-            return opened.codec
-        if raw is None:
-            self._opened = None
-            return None
-        manifest = self._parsed(raw)
-        try:
-            opened = _Opened(raw, manifest, self.mode.codec(manifest))
-        except (KeyRequiredError, WrongKeyError, TamperedError) as exc:
-            raise type(exc)(f"At {self.files.path(MANIFEST)!r}: {exc}") from None
-        with self._places_mutex:
-            self._places.clear()
-            self._opened = opened
-        return opened.codec
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """The manifest as it was last read."""
-        if self._opened is None:
-            raise StorageError(_NO_STORE)
-        return self._opened.manifest
+            return self.manifest.codec()
 
     def check_made(self) -> None:
         """Raise `StorageError` where there is no store, without asking for its key."""
         with self.errors_of(None):
-            if self._manifest_text() is None:
-                raise StorageError(_NO_STORE)
+            self.manifest.check_made()
 
-    def _manifest_text(self) -> bytes | None:
-        raw = self.files.content(MANIFEST)
-        if raw is None and any(".jsonl" in name or ".fmj" in name for name in self.files.names()):
-            raw = self.files.content(MANIFEST)  # somebody may have made the store meanwhile
-            if raw is None:
-                raise CorruptJournalError(
-                    f"The store has journals but no {self.files.path(MANIFEST)!r}: restore that "
-                    f"file from a backup. Nothing was created over them"
-                )
-        return raw
-
-    def _parsed(self, raw: bytes) -> dict[str, Any]:
-        path = self.files.path(MANIFEST)
-        try:
-            manifest: dict[str, Any] = orjson.loads(raw)
-            version, mode = manifest["factmem"], manifest["mode"]
-            if len(bytes.fromhex(manifest["store"])) != 16:
-                raise ValueError("no store id")
-        except (ValueError, KeyError, TypeError):
-            raise CorruptJournalError(
-                f"{path!r} is damaged: restore it from a backup. Nothing was changed"
-            ) from None
-        if version != 1 or mode not in _MODES:
-            raise StorageError(
-                f"{path!r} is of a newer version of factmem, or damaged: upgrade to read it, or "
-                f"restore it from a backup"
-            )
-        if mode != self.mode.name:
-            raise self.mode.refusal(path)
-        return manifest
-
-    def create(self) -> Codec:
-        """Make the store; under the lock, and only where there is none."""
-        # Its folder may be new, made by this process or by one that died: a manifest is proof to all
-        # others that it is durable.
-        self.files.sync_parents()
-        store = new_id()
-        self.write_manifest({"store": store, **self.mode.new_manifest(store)})
-        codec = self.codec()
-        if codec is None:
-            raise StorageError(f"{self.files.path(MANIFEST)!r} vanished while it was made")
-        return codec
-
-    def write_manifest(self, manifest: dict[str, Any]) -> None:
-        """Replace `factmem.json` atomically and durably; under the lock."""
-        text = compact({"factmem": 1, "mode": self.mode.name, **manifest}) + b"\n"
-        fd = self.files.create(f"{MANIFEST}.tmp")
-        try:
-            self.files.append(fd, text)
-            self.files.sync(fd)
-        finally:
-            self.files.close(fd)
-        self.files.rename(f"{MANIFEST}.tmp", MANIFEST)
-        self.files.sync_folder("")
-        self.synced[MANIFEST] = text
-
-    def settle(self) -> None:
-        """Make the manifest in use durable, once; under the lock, before a file is put in place.
-
-        Whoever wrote it may have died before its name was durable. Without it, or with the one
-        before it, nobody could read what is written with its newest keys.
-        """
-        if self._opened is not None and self.synced.get(MANIFEST) != self._opened.raw:
-            self.files.sync_folder("")
-            self.synced[MANIFEST] = self._opened.raw
+    def _forget_places(self) -> None:
+        with self._places_mutex:
+            self._places.clear()
 
     # Reading
 
@@ -350,11 +213,11 @@ class JournalFolder:
         if isinstance(position, Place):
             path = journal_path(position.file)
             return self.files.is_unchanged(path, position.header, position.size)
-        opened = self._opened
+        codec = self.manifest.known_codec
         try:
-            if opened is None:
+            if codec is None:
                 return not self.files.exists(MANIFEST) and not self.files.exists("journals")
-            return not self.files.exists(journal_path(opened.codec.file_name(name)))
+            return not self.files.exists(journal_path(codec.file_name(name)))
         except OSError:
             return False
 

@@ -124,7 +124,7 @@ class StoreKeys:
 
     def _opened(self) -> tuple[KeyRing, str]:
         self._folder.codec()
-        return self._mode.ring(self._folder.manifest)
+        return self._mode.ring(self._folder.manifest.fields)
 
     def _opened_by(self, encryption: Encryption) -> tuple[KeyRing, str]:
         """Return the ring, also where only the new key opens it: a rotation was cut short."""
@@ -145,16 +145,16 @@ class StoreKeys:
             return set()
 
     def _store(self) -> str:
-        store: str = self._folder.manifest["store"]
+        store: str = self._folder.manifest.fields["store"]
         return store
 
     def _slots(self) -> list[KeySlot]:
-        slots: list[KeySlot] = self._folder.manifest["slots"]
+        slots: list[KeySlot] = self._folder.manifest.fields["slots"]
         return slots
 
     def _write(self, slots: list[KeySlot]) -> None:
         with self._folder.errors_of(None):
-            self._folder.write_manifest({**self._folder.manifest, "slots": slots})
+            self._folder.manifest.write({**self._folder.manifest.fields, "slots": slots})
 
     def _rewrap(self, encryption: Encryption, ring: KeyRing, others: list[KeySlot]) -> None:
         self._write([encryption.wrap(ring.dump(), self._store()), *others])

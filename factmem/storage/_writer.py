@@ -57,7 +57,7 @@ class FolderWriter:
             check_record(record)
         if self._codec is None:
             with self._folder.errors_of(None):
-                self._codec = self._folder.create()
+                self._codec = self._folder.manifest.create()
         codec = self._codec
         file = codec.file_name(name)
         with self._folder.errors_of(file):
@@ -134,7 +134,7 @@ class FolderWriter:
         records: Sequence[bytes],
     ) -> Place:
         """Write a new incarnation beside the file and put it in its place."""
-        self._folder.settle()
+        self._folder.manifest.settle()
         # The file is durable before it has its name, so its first line can vouch for all of it.
         keep = [*keep, *map(Record, range(last + 1, last + 1 + len(records)), records)]
         last += len(records)

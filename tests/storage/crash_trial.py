@@ -14,8 +14,9 @@ from typing import NamedTuple, assert_never
 
 from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import CorruptJournalError, StorageError, TamperedError, WrongKeyError
-from factmem.storage._folder import MANIFEST, JournalFolder
+from factmem.storage._folder import JournalFolder
 from factmem.storage._keys import SealedMode
+from factmem.storage._manifest import MANIFEST
 from factmem.storage.base import JournalName, JournalWriter, Position, Record
 from tests.storage.disk_model import Image
 from tests.storage.memory_disk import Killed, MemoryDisk
@@ -413,7 +414,7 @@ class Trial:
     def _check_lock_out(self, folder: JournalFolder) -> None:
         for key in self._retired:
             try:
-                SealedMode(Aes256GCMEncryptor(KEYS[key])).ring(folder.manifest)
+                SealedMode(Aes256GCMEncryptor(KEYS[key])).ring(folder.manifest.fields)
             except WrongKeyError:
                 continue
             self._violate("an old key opens the store after a rotation", None)

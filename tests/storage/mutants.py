@@ -10,6 +10,7 @@ from factmem.storage._codec import PlainCodec, _PlainSealer
 from factmem.storage._folder import JournalFolder
 from factmem.storage._journal import Place, _Reader
 from factmem.storage._keys import StoreKeys
+from factmem.storage._manifest import ManifestFile
 from factmem.storage._sealed import KeyRing, SealedCodec
 from factmem.storage._writer import FolderWriter
 from tests.storage.interleaver import SharedDisk
@@ -54,7 +55,7 @@ _VIEWS = [
     Mutant(
         "the manifest is looked at again for every write",
         "power",
-        (Change(JournalFolder, "_codec", "self.files.content(MANIFEST) == opened.raw", "True"),),
+        (Change(ManifestFile, "codec", "self._files.content(MANIFEST) == opened.raw", "True"),),
         (SEALED,),
     ),
     Mutant(
@@ -68,9 +69,9 @@ _VIEWS = [
         "interleaving",
         (
             Change(
-                JournalFolder,
-                "_manifest_text",
-                "raw = self.files.content(MANIFEST)  #",
+                ManifestFile,
+                "_text",
+                "raw = self._files.content(MANIFEST)  #",
                 "raw = None  #",
             ),
         ),
@@ -126,29 +127,29 @@ _DURABILITY = [
     Mutant(
         "a manifest is synced before it gets its name",
         "power",
-        (without(JournalFolder, "write_manifest", "self.files.sync(fd)"),),
+        (without(ManifestFile, "write", "self._files.sync(fd)"),),
     ),
     Mutant(
         "a manifest is made beside its place",
         "power",
         (
             Change(
-                JournalFolder,
-                "write_manifest",
-                'self.files.create(f"{MANIFEST}.tmp")',
-                "self.files.create(MANIFEST)",
+                ManifestFile,
+                "write",
+                'self._files.create(f"{MANIFEST}.tmp")',
+                "self._files.create(MANIFEST)",
             ),
         ),
     ),
     Mutant(
         "a manifest's name is synced by whoever goes by it",
         "power",
-        (Change(JournalFolder, "settle", "if self._opened is not None", "if False"),),
+        (Change(ManifestFile, "settle", "if self._opened is not None", "if False"),),
     ),
     Mutant(
         "the folders above a new store are synced",
         "power",
-        (without(JournalFolder, "create", "self.files.sync_parents()"),),
+        (without(ManifestFile, "create", "self._files.sync_parents()"),),
     ),
 ]
 

@@ -7,8 +7,9 @@ import pytest
 
 from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import StorageError, WrongKeyError
-from factmem.storage._folder import MANIFEST, JournalFolder
+from factmem.storage._folder import JournalFolder
 from factmem.storage._keys import SealedMode
+from factmem.storage._manifest import MANIFEST
 from factmem.storage.base import KeySlots
 from tests.storage.disk_model import Image
 from tests.storage.memory_disk import Killed, MemoryDisk
@@ -77,7 +78,7 @@ def _check_is_done(disk: MemoryDisk) -> None:
     assert {name: texts(read(folder, name)) for name in folder.names()} == _EXPECTED
     assert _opening_keys(disk) == [KEYS.index(NEW)]
     mode = SealedMode(Aes256GCMEncryptor(NEW))
-    ring, _ = mode.ring(folder.manifest)
+    ring, _ = mode.ring(folder.manifest.fields)
     assert list(ring.generations) == [ring.generation]
     assert not [name for name in disk.files() if name.endswith(".tmp")]
     append(folder, ANN, record(5))

@@ -1,0 +1,190 @@
+"""`factmem.json`: what says that a folder is a store, how it is kept, and who can open it.
+
+It is read at every call, as another process may have changed the keys; opened anew only when its
+bytes are others; and only ever replaced whole.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from factmem.errors import (
+    CorruptJournalError,
+    KeyRequiredError,
+    StorageError,
+    TamperedError,
+    WrongKeyError,
+)
+from factmem.storage._codec import Codec, compact, new_id
+from factmem.storage._files import Files
+from factmem.storage._journal import Damage
+
+__all__ = ["MANIFEST", "ManifestFile", "Mode"]
+
+MANIFEST = "factmem.json"
+_MODES = ("plain", "aes-256-gcm")
+"""The ways of keeping journals that this version knows."""
+_NO_STORE = "The store does not exist yet: save a fact first"
+
+
+class Mode(Protocol):
+    """What `factmem.json` says about how a store is written, and what that takes."""
+
+    name: str
+
+    def new_manifest(self, store: str) -> dict[str, Any]:
+        """Return what a new store's manifest holds beside format, store id and mode."""
+        ...
+
+    def codec(self, manifest: dict[str, Any]) -> Codec:
+        """Return the codec of a store; raise what keeps it from being read."""
+        ...
+
+    def refusal(self, path: str) -> Exception:
+        """Return the error for a store of another mode."""
+        ...
+
+    def told(self, damage: Damage, path: str) -> Exception:
+        """Return the error for a damaged journal."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    raw: bytes
+    fields: dict[str, Any]
+    codec: Codec
+
+
+class ManifestFile:
+    """The manifest of one folder, as one process sees it. Errors of the system pass as they are.
+
+    Args:
+        files: The folder.
+        mode: How the store is to be kept.
+        changed: Called when it was opened anew, before anything goes by it.
+    """
+
+    def __init__(self, files: Files, mode: Mode, changed: Callable[[], None]) -> None:
+        self._files = files
+        self._mode = mode
+        self._changed = changed
+        self.forget_all()
+
+    def forget_all(self) -> None:
+        """Forget everything seen so far, and the lock: for a forked child, and for closing."""
+        self._opening = threading.Lock()
+        self._opened: _Opened | None = None
+        self._synced = b""
+
+    @property
+    def known_codec(self) -> Codec | None:
+        """The codec that the manifest asked for when it was last read."""
+        return None if self._opened is None else self._opened.codec
+
+    def codec(self) -> Codec | None:
+        """Return the codec that the manifest asks for now; None where there is no store."""
+        opened = self._opened
+        if opened is not None and self._files.content(MANIFEST) == opened.raw:
+            return opened.codec
+        # One thread at a time: none puts an older manifest back over a newer one, and a passphrase
+        # is derived once.
+        with self._opening:
+            return self._open()
+
+    def _open(self) -> Codec | None:
+        raw, opened = self._text(), self._opened
+        if opened is not None and raw == opened.raw:
+            return opened.codec
+        if raw is None:
+            self._opened = None
+            return None
+        fields = self._parsed(raw)
+        try:
+            opened = _Opened(raw, fields, self._mode.codec(fields))
+        except (KeyRequiredError, WrongKeyError, TamperedError) as exc:
+            raise type(exc)(f"At {self._files.path(MANIFEST)!r}: {exc}") from None
+        self._changed()
+        self._opened = opened
+        return opened.codec
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the manifest said when it was last read."""
+        if self._opened is None:
+            raise StorageError(_NO_STORE)
+        return self._opened.fields
+
+    def check_made(self) -> None:
+        """Raise `StorageError` where there is no store, without asking for its key."""
+        if self._text() is None:
+            raise StorageError(_NO_STORE)
+
+    def _text(self) -> bytes | None:
+        raw = self._files.content(MANIFEST)
+        if raw is None and any(".jsonl" in name or ".fmj" in name for name in self._files.names()):
+            raw = self._files.content(MANIFEST)  # somebody may have made the store meanwhile
+            if raw is None:
+                raise CorruptJournalError(
+                    f"The store has journals but no {self._files.path(MANIFEST)!r}: restore that "
+                    f"file from a backup. Nothing was created over them"
+                )
+        return raw
+
+    def _parsed(self, raw: bytes) -> dict[str, Any]:
+        path = self._files.path(MANIFEST)
+        try:
+            fields: dict[str, Any] = orjson.loads(raw)
+            version, mode = fields["factmem"], fields["mode"]
+            if len(bytes.fromhex(fields["store"])) != 16:
+                raise ValueError("no store id")
+        except (ValueError, KeyError, TypeError):
+            raise CorruptJournalError(
+                f"{path!r} is damaged: restore it from a backup. Nothing was changed"
+            ) from None
+        if version != 1 or mode not in _MODES:
+            raise StorageError(
+                f"{path!r} is of a newer version of factmem, or damaged: upgrade to read it, or "
+                f"restore it from a backup"
+            )
+        if mode != self._mode.name:
+            raise self._mode.refusal(path)
+        return fields
+
+    def create(self) -> Codec:
+        """Make the store; under the lock, and only where there is none."""
+        # Its folder may be new, made by this process or by one that died: a manifest is proof to all
+        # others that it is durable.
+        self._files.sync_parents()
+        store = new_id()
+        self.write({"store": store, **self._mode.new_manifest(store)})
+        codec = self.codec()
+        if codec is None:
+            raise StorageError(f"{self._files.path(MANIFEST)!r} vanished while it was made")
+        return codec
+
+    def write(self, fields: dict[str, Any]) -> None:
+        """Replace `factmem.json` atomically and durably; under the lock."""
+        text = compact({"factmem": 1, "mode": self._mode.name, **fields}) + b"\n"
+        fd = self._files.create(f"{MANIFEST}.tmp")
+        try:
+            self._files.append(fd, text)
+            self._files.sync(fd)
+        finally:
+            self._files.close(fd)
+        self._files.rename(f"{MANIFEST}.tmp", MANIFEST)
+        self._files.sync_folder("")
+        self._synced = text
+
+    def settle(self) -> None:
+        """Make the manifest in use durable, once; under the lock, before a file is put in place.
+
+        Whoever wrote it may have died before its name was durable. Without it, or with the one
+        before it, nobody could read what is written with its newest keys.
+        """
+        if self._opened is not None and self._synced != self._opened.raw:
+            self._files.sync_folder("")
+            self._synced = self._opened.raw

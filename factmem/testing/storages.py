@@ -5,98 +5,20 @@ synchronous. Call `pytest.register_assert_rewrite("factmem.testing")` in `confte
 in failures.
 """
 
-import threading
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from factmem.errors import DecryptionError, StorageError
-from factmem.storage.base import (
-    JournalName,
-    Journals,
-    JournalWriter,
-    Position,
-    Record,
-    Storage,
-)
+from factmem.storage.base import Journals, Position, Record, Storage
+from factmem.testing._journals import NAME, NAMES, OTHER, RECORDS, append, read, record, texts
+from factmem.testing._shared_journals import SharedJournals
 
 __all__ = ["StorageContract"]
 
-NAME: JournalName = ("agent", "support", "user", "Ann")
-OTHER: JournalName = ("agent", "support", "user", "Bob")
 
-NAMES: list[JournalName] = [
-    ("a", "bc"),
-    ("ab", "c"),
-    ("a", "b", "c"),
-    ("abc",),
-    ("abc", None),
-    ("abc", ""),
-    ("ABC",),
-    ("",),
-    (None,),
-    ("..", "x"),
-    ("../x",),
-    ("/etc/passwd",),
-    ("con",),
-    ("journals", "lock"),
-    ("a\x00b",),
-    ("a\nb",),
-    ("caf\u00e9",),
-    ("cafe\u0301",),
-    ("\u6d4b\u8bd5", "\U0001f600"),
-    ("x" * 200, "x" * 200, "x" * 200),
-    ("x" * 200, "x" * 200, "x" * 199 + "y"),
-]
-"""Names that are all different, and all allowed."""
-
-RECORDS = [
-    b'{"a":1}',
-    b'{"n":7,"d":6,"crc":"00000000"}',
-    b'{"d":6}',
-    b'{"d":"six"}',
-    b'{"text":"{\\"n\\":1}\\u2028\\r","x":"\xe2\x80\xa8\r\x00"}',
-    b'{ "spaces" : "around" } '.rstrip(),
-    b'{"text":"' + "na\u00efve \u6d4b\u8bd5 \U0001f600".encode() + b'"}',
-    b'{"long":"' + b"x" * 100_000 + b'"}',
-]
-"""Records that a storage might take for something of its own."""
-
-
-def record(number: int, size: int = 0) -> bytes:
-    """Return a record that is like no other."""
-    return b'{"id":%d,"text":"%s"}' % (number, b"x" * size)
-
-
-def append(journals: Journals, name: JournalName, *records: bytes) -> Position:
-    """Append records under the lock, and return the journal's end."""
-    with journals.exclusive() as writer:
-        return writer.append(name, records).after
-
-
-def read(
-    journals: Journals | JournalWriter, name: JournalName, after: Position | None = None
-) -> tuple[list[Record], Position | None]:
-    """Return all records after a position, and the journal's end."""
-    records: list[Record] = []
-    while True:
-        reading = journals.read(name, after)
-        if reading.is_from_start:
-            records = []
-        records += reading.records
-        after = reading.position
-        if reading.is_end:
-            return records, after
-
-
-def texts(journals: Journals | JournalWriter, name: JournalName) -> list[bytes]:
-    """Return the texts of all records."""
-    return [each.data for each in read(journals, name)[0]]
-
-
-class StorageContract:
+class StorageContract(SharedJournals):
     """What every `Storage` owes its callers.
 
     Override the fixture `storage`; and `folder`, where a folder of the local disk is not what the
@@ -369,70 +291,6 @@ class StorageContract:
         assert texts(one, NAME) == [record(1)]
         assert texts(other, NAME) == [record(2)]
 
-    # Many at once
-
-    def test_nobody_else_writes_while_the_lock_is_held(
-        self, storage: Storage, folder: Path
-    ) -> None:
-        """What is read under the lock is still so when it is written: no update is lost."""
-        opened = [storage.open(folder), storage.open(folder)]
-
-        def count_up(journals: Journals) -> None:
-            for _ in range(10):
-                with journals.exclusive() as writer:
-                    so_far = len(read(writer, NAME)[0])
-                    writer.append(NAME, [record(so_far)])
-
-        _all_at_once([partial(count_up, each) for each in opened * 4])
-
-        assert texts(opened[0], NAME) == [record(number) for number in range(80)]
-
-    def test_what_was_appended_is_read_by_all(self, storage: Storage, folder: Path) -> None:
-        """At once, by other threads and other openings, while more is appended and rewritten."""
-        opened = [storage.open(folder) for _ in range(3)]
-        append(opened[0], NAME, record(0))
-        wrong: list[str] = []
-
-        def write(journals: Journals, first: int) -> None:
-            for number in range(first, first + 10):
-                append(journals, NAME, record(number))
-                if record(number) not in texts(journals, NAME):
-                    wrong.append(f"{number} is not read by the one who wrote it")
-
-        def rewrite(journals: Journals) -> None:
-            for _ in range(10):
-                with journals.exclusive() as writer:
-                    writer.rewrite(NAME, read(writer, NAME)[0])
-
-        def follow(journals: Journals) -> None:
-            before: list[Record] = []
-            for _ in range(20):
-                now, _ = read(journals, NAME)
-                if now[: len(before)] != before:
-                    wrong.append("what was read once is not read again")
-                before = now
-
-        _all_at_once(
-            [
-                lambda: write(opened[0], 100),
-                lambda: write(opened[1], 200),
-                lambda: rewrite(opened[2]),
-                lambda: follow(opened[0]),
-                lambda: follow(opened[2]),
-            ]
-        )
-
-        assert wrong == []
-        assert len(texts(opened[0], NAME)) == 21
-
-    def test_the_lock_is_given_back_after_an_error(self, journals: Journals) -> None:
-        """Whatever goes wrong under it."""
-        with pytest.raises(ZeroDivisionError), journals.exclusive():
-            _ = 1 / 0
-
-        append(journals, NAME, record(1))
-        assert texts(journals, NAME) == [record(1)]
-
     # Anchors
 
     def test_an_anchor_stays_true(self, journals: Journals) -> None:
@@ -465,24 +323,3 @@ class StorageContract:
 
         with pytest.raises(ValueError, match="anchor"):
             journals.verify("no anchor")
-
-
-def _all_at_once(parts: list[Callable[[], None]]) -> None:
-    """Run all parts in threads that start together, and raise what one of them raised."""
-    start = threading.Barrier(len(parts))
-    errors: list[Exception] = []
-
-    def run(part: Callable[[], None]) -> None:
-        start.wait()
-        try:
-            part()
-        except Exception as exc:  # noqa: BLE001 - raised below, in the test's own thread
-            errors.append(exc)
-
-    threads = [threading.Thread(target=run, args=(part,)) for part in parts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]

@@ -1,0 +1,286 @@
+"""Recall, tools, events and listings of a view show nothing of what lies outside, whatever names are.
+
+Every place holds a fact whose keyword, description, value and quote are its own, so that a trace of
+it would be seen wherever it came out.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from factmem.bundle import export_facts
+from factmem.embedding.callable import CallableEmbedder
+from factmem.events import MemoryEvent
+from factmem.memory import AgentMemory
+from factmem.models import (
+    Concept,
+    FactSource,
+    Identity,
+    MemoryScope,
+    MemoryScopeType,
+    MemorySubject,
+    Place,
+    SingleFact,
+    SourceKind,
+)
+from factmem.provider import FactStore
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall.match import RecallResult
+from factmem.scopes import MemoryScopesProfile
+from factmem.testing.chat import ScriptedChatModel
+from tests.memory.test_views import NAMES
+
+NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven"]
+"""A word for each place; no other text has it."""
+SHARED = "shared words of everybody"
+ALL_WORDS = " ".join([SHARED, *(f"{kind}{n}" for n in NUMBERS for kind in ("value", "quote"))])
+
+
+def subject_of(name: str, entity: str | None) -> MemorySubject:
+    return MemorySubject(name, "", 1, per_entity=entity is not None, entity=entity)
+
+
+def described(places: list[Place]) -> list[Place]:
+    """Give each subject a description that only its place has."""
+    return [
+        Place(place.scope, replace(place.subject, prompt_description=f"told{n}"))
+        for n, place in zip(NUMBERS, places, strict=False)
+    ]
+
+
+SUBJECTS = st.builds(subject_of, st.sampled_from(NAMES), st.none() | st.sampled_from(NAMES))
+SCOPES = st.builds(
+    MemoryScope,
+    st.sampled_from([MemoryScopeType.AGENT, MemoryScopeType.PRODUCT]),
+    st.sampled_from(NAMES),
+)
+PLACES = st.lists(
+    st.builds(Place, SCOPES, SUBJECTS),
+    min_size=2,
+    max_size=len(NUMBERS),
+    unique_by=lambda place: place.identity,
+).map(described)
+SETTINGS = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+EMBEDDER = CallableEmbedder(
+    lambda texts: [[float(text.count(n)) for n in NUMBERS] + [0.3] for text in texts], model="count"
+)
+
+
+def fact_of(number: int) -> SingleFact[str]:
+    n = NUMBERS[number]
+    source = FactSource(SourceKind.USER, f"talk{n}", 0, f"quote{n}")
+    return SingleFact(Concept(f"keyword{n}", f"about{n}"), f"value{n} {SHARED}", source=source)
+
+
+async def stored(places: Sequence[Place], among: Iterable[int] | None = None) -> InMemoryProvider:
+    """A store with a fact in each place; or in some of them, with the same facts."""
+    store = InMemoryProvider()
+    for number, place in enumerate(places):
+        if among is None or number in among:
+            await store.save(fact_of(number), place.subject, place.scope)
+    return store
+
+
+def words_of(numbers: Iterable[int]) -> set[str]:
+    kinds = ("keyword", "about", "value", "quote", "talk", "told")
+    return {f"{kind}{NUMBERS[number]}" for number in numbers for kind in kinds}
+
+
+def assert_silent(told: object, outside: Iterable[int]) -> None:
+    """Nothing in the words of `told` comes from a place outside."""
+    text = told if isinstance(told, str) else repr(told)
+    assert not [word for word in words_of(outside) if word in text]
+
+
+def deep(model_says: Any) -> ScriptedChatModel:
+    return ScriptedChatModel(*[model_says] * 20)
+
+
+def named(places: Iterable[Place]) -> tuple[list[MemorySubject], list[MemoryScope]]:
+    """What a caller writes who knows names, and nothing else of what they stand for."""
+    bare = [Place.of_identity(place.identity) for place in places]
+    return [place.subject for place in bare], [place.scope for place in bare]
+
+
+async def asked(memory: AgentMemory, places: Sequence[Place]) -> list[RecallResult]:
+    """Everything that can be asked of a memory by recall, whoever is named."""
+    subjects, scopes = named(places)
+    return [
+        await memory.recall(ALL_WORDS, limit=99, min_score=0.0),
+        await memory.recall(ALL_WORDS, limit=99, min_score=0.0, subjects=subjects, scopes=scopes),
+        await memory.recall(
+            ALL_WORDS, limit=99, min_score=0.0, subjects=subjects, scopes=scopes, depth="deep"
+        ),
+        *[
+            await memory.recall(f"value{n}", subjects=subjects, scopes=scopes, min_score=0.0)
+            for n in NUMBERS[: len(places)]
+        ],
+    ]
+
+
+@given(places=PLACES, data=st.data())
+@SETTINGS
+async def test_no_path_of_a_view_shows_what_is_outside(places: list[Place], data: Any) -> None:
+    """Recall, deep recall, the prompt, tools, contents, history and events; indexes being warm."""
+    inside = data.draw(st.sets(st.sampled_from(range(len(places)))))
+    outside = set(range(len(places))) - inside
+    shown = [places[number] for number in sorted(inside)]
+    identities = {place.identity for place in shown}
+    store, told = await stored(places), list[MemoryEvent]()
+    names = [place.subject.name for place in places]
+    model = deep({"queries": [SHARED, *(f"value{n}" for n in NUMBERS[:2])], "subjects": names})
+    memory = AgentMemory(
+        store,
+        chat_model=model,
+        embedder=EMBEDDER,
+        scopes=MemoryScopesProfile(agent="team"),
+        listeners=[told.append],
+        include_values=True,
+    )
+    for other in (memory.view(places=places), memory.view(places=places[:1])):
+        await asked(other, places)  # so that indexes and vectors of all places are there
+    told.clear()
+    model.calls.clear()
+    view = memory.view(places=shown)
+
+    results = await asked(view, places)
+    for result in results:
+        assert {match.place.identity for match in result} <= identities
+        assert_silent([match.fact for match in result], outside)
+    assert len(results[0]) <= len(inside)
+    for rules, _ in model.calls:
+        assert_silent(rules["content"], outside)
+        listed = str(rules["content"]).partition("Subjects\n")[2].partition("\n\n")[0]
+        named = {json.loads(line)["name"] for line in listed.splitlines()}
+        assert named == {place.subject.name for place in shown}
+    for prompt in await _prompts(view, places):
+        assert_silent(prompt, outside)
+    assert_silent(await _looked_around(view, places), outside)
+    if inside:
+        for answer in await _told_by_tools(view):
+            assert_silent(answer, outside)
+    for event in told:
+        assert_silent((event.facts, event.error_type), outside)
+        assert event.count <= len(inside) or event.text is None
+    for event in told:
+        if event.operation in ("recall", "embed"):
+            assert {place.identity for place in event.places} <= identities
+    assert sorted(await _identities(store), key=str) == sorted(
+        (place.identity for place in places), key=str
+    )
+
+
+async def _prompts(view: AgentMemory, places: Sequence[Place]) -> list[str]:
+    subjects, scopes = named(places)
+    chats: list[list[dict[str, Any]]] = [[{"role": "user", "content": ALL_WORDS}] for _ in "123"]
+    await view.recall_facts_to_agent(chats[0], SHARED, limit=99, min_score=0.0)
+    await view.recall_facts_to_agent(
+        chats[1], SHARED, limit=99, min_score=0.0, subjects=subjects, scopes=scopes
+    )
+    await view.load_all_facts_to_agent(chats[2], subjects=subjects, scopes=scopes)
+    return [json.dumps([m for m in chat if m.get("name")]) for chat in chats]
+
+
+async def _looked_around(view: AgentMemory, places: Sequence[Place]) -> list[object]:
+    contents, seen = view.contents, view.provider
+    assert isinstance(seen, FactStore)
+    bundle = BytesIO()
+    await export_facts(seen, bundle, places=places)
+    found: list[object] = [
+        str(await contents.tree()),
+        await contents.concepts(),
+        await contents.records(),
+        [str(info) for info in await contents.places()],
+        [str(info.place) for info in (await contents.reset()).places],
+        bundle.getvalue().decode(),
+    ]
+    for number, place in enumerate(places):
+        fact = fact_of(number)
+        here: dict[str, Any] = {"subjects": [place.subject], "scopes": [place.scope]}
+        found += [
+            await contents.info(place) is not None and fact.concept.keyword,
+            await seen.history(fact.concept, place.subject, place.scope),
+            await seen.places(**here),
+            await view.current_all(**here),
+            await view.why(fact, **here),
+        ]
+    return found
+
+
+async def _told_by_tools(view: AgentMemory) -> list[str]:
+    tools = {tool.name: tool for tool in view.tools("")}
+    answers = [
+        await tools["recall"].call(json.dumps({"query": SHARED, "limit": 99})),
+        await tools["recall"].call(json.dumps({"query": SHARED, "concepts": ["keywordone"]})),
+        await tools["list_concepts"].call("{}"),
+    ]
+    for answer in (answers[0], answers[2]):
+        assert json.loads(answer)["found"] <= len(await view.contents.places())
+    return answers
+
+
+async def _identities(store: FactStore) -> list[Identity]:
+    return [info.place.identity for info in await store.places()]
+
+
+@given(places=PLACES, data=st.data())
+@SETTINGS
+async def test_what_is_outside_weighs_nothing(places: list[Place], data: Any) -> None:
+    """Matches of a view score as they do in a store without the rest: no statistics are shared."""
+    inside = data.draw(st.sets(st.sampled_from(range(len(places))), min_size=1))
+    shown = [places[number] for number in sorted(inside)]
+    embedder = data.draw(st.sampled_from([None, EMBEDDER]))
+    whole = AgentMemory(await stored(places), embedder=embedder, clock=later)
+    alone = AgentMemory(await stored(places, inside), embedder=embedder, clock=later)
+    await whole.view(places=places).recall(ALL_WORDS)
+
+    for question in (ALL_WORDS, SHARED, "valueone", "keywordtwo aboutthree", "six"):
+        seen = await whole.view(places=shown).recall(question, limit=99, min_score=0.0)
+        expected = await alone.view(places=shown).recall(question, limit=99, min_score=0.0)
+        assert _scored(seen) == _scored(expected)
+        assert seen.is_semantic == expected.is_semantic == (embedder is not None)
+
+
+def later() -> datetime:
+    return datetime(2040, 1, 1, tzinfo=UTC)
+
+
+def _scored(result: RecallResult) -> list[tuple[object, ...]]:
+    return sorted(
+        (m.fact.values, m.place.identity, round(m.score, 6), m.relevance, m.lexical, m.semantic)
+        for m in result
+    )
+
+
+@given(places=PLACES, data=st.data())
+@SETTINGS
+async def test_a_model_that_plans_never_widens(places: list[Place], data: Any) -> None:
+    """Whatever subjects and days it names: no more comes back than the same questions find."""
+    shown = places[: data.draw(st.integers(1, len(places)))]
+    since, until = data.draw(st.sampled_from([("1990-01-01", "2100-01-01"), (None, "2001-01-01")]))
+    plan = {
+        "queries": [SHARED],
+        "subjects": data.draw(st.lists(st.sampled_from([*NAMES, "*", "user(a)"]), max_size=4)),
+        "since": since,
+        "until": until,
+    }
+    memory = AgentMemory(await stored(places), chat_model=deep(plan))
+    view = memory.view(places=shown)
+    narrow: dict[str, Any] = data.draw(
+        st.sampled_from([{}, {"concepts": ["keywordone"]}, {"subjects": [places[0].subject]}])
+    )
+
+    found = await view.recall(ALL_WORDS, depth="deep", limit=99, min_score=0.0, **narrow)
+    plain = await view.recall(SHARED, limit=99, min_score=0.0, **narrow)
+
+    assert found.depth == "deep" or not plain
+    names = [(match.place.identity, match.fact.id) for match in plain]
+    assert {(match.place.identity, match.fact.id) for match in found} <= set(names)

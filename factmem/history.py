@@ -8,9 +8,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from factmem._items import Item, values_of
+from factmem._presenting import presented
 from factmem._trace import Life, SavedFact, Trace
 from factmem.entries import Entry, ForgottenItem, StoredFact, moment
-from factmem.ledger import Condition, Item, presented, values_of
+from factmem.ledger import Condition
 from factmem.models import Concept, FactType, stored_concept
 from factmem.provider import HistoryAction, HistoryEntry
 

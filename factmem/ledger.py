@@ -18,32 +18,22 @@ something: history can be taken out of a ledger without changing what is read fr
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count, pairwise
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from pydantic import JsonValue
-
 from factmem._change_log import ChangeLog, Touched
-from factmem.entries import (
-    Entry,
-    ForgottenItem,
-    SourceEntry,
-    StoredFact,
-    moment,
-    source_of,
-)
-from factmem.errors import StoredFactError
+from factmem._items import Item, Topic
+from factmem._presenting import changed, concept_of, presented
+from factmem.entries import Entry, ForgottenItem, StoredFact, source_of
 from factmem.models import (
     AnyFact,
     Concept,
     FactSource,
-    FactType,
     MultipleFacts,
     SingleFact,
-    stored_concept,
 )
 from factmem.values import Canonical, canonical
 
@@ -51,118 +41,8 @@ __all__ = ["Condition", "Item", "Ledger"]
 
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 
-_NO_SOURCE: list[SourceEntry | None] = [None]
-"""What items without a source share; one that gains a source gets a list of its own."""
-
 _serials = count(1)
 _moment = itemgetter(0)
-
-
-class Item:
-    """One current value of a keyword, and the save that it came from."""
-
-    __slots__ = (
-        "confirmed_at",
-        "expires_at",
-        "fact_id",
-        "importance",
-        "number",
-        "position",
-        "source_keys",
-        "sources",
-        "timestamp",
-        "value",
-    )
-
-    def __init__(
-        self, number: int, value: JsonValue, fact: StoredFact, position: int, at: str
-    ) -> None:
-        self.number: int = number
-        self.value: JsonValue = value
-        self.fact_id: str = fact["id"]
-        self.position: int = position
-        self.timestamp: str = fact["timestamp"]
-        self.importance: float = fact.get("importance", 0.5)
-        self.expires_at: str | None = fact.get("expires_at")
-        self.confirmed_at: str = at
-        source = fact.get("source")
-        self.sources: list[SourceEntry | None] = _NO_SOURCE if source is None else [source]
-        self.source_keys: set[str] | None = None
-
-    def confirm(self, fact: StoredFact, at: str) -> None:
-        """Take what a later save of the same value says; the item stays in its own save."""
-        self.importance = fact.get("importance", 0.5)
-        self.expires_at = fact.get("expires_at")
-        self.confirmed_at = at
-        source = fact.get("source")
-        if source != self.sources[-1]:
-            self._add_source(source)
-
-    def _add_source(self, source: SourceEntry | None) -> None:
-        """Note one more source, if it is not there; the same value may be said many times."""
-        if self.source_keys is None:
-            self.sources = list(self.sources)
-            self.source_keys = {_source_key(each) for each in self.sources}
-        if (key := _source_key(source)) not in self.source_keys:
-            self.source_keys.add(key)
-            self.sources.append(source)
-
-    def is_alive(self, now: str) -> bool:
-        """Whether it has not expired at `now`."""
-        return self.expires_at is None or self.expires_at > now
-
-
-def _source_key(source: SourceEntry | None) -> str:
-    return "" if source is None else repr(sorted(source.items()))
-
-
-class _Topic:
-    """The items of one keyword, by the canonical form of their values, oldest first."""
-
-    __slots__ = ("_names", "description", "fact_type", "items")
-
-    description: str
-    fact_type: str
-
-    def __init__(self) -> None:
-        self.items: dict[Canonical, Item] = {}
-        self._names: dict[tuple[str, int], Canonical] | None = None
-
-    def hold(self, key: Canonical, item: Item) -> None:
-        """Add an item as the newest."""
-        self.items[key] = item
-        if self._names is not None:
-            self._names[item.fact_id, item.position] = key
-
-    def hold_only(self, items: dict[Canonical, Item]) -> None:
-        """Put these items in the place of all."""
-        self.items = items
-        self._names = None
-
-    def let_go(self, key: Canonical) -> Item:
-        """Remove an item."""
-        item = self.items.pop(key)
-        if self._names is not None:
-            self._names.pop((item.fact_id, item.position), None)
-        return item
-
-    def named(self, fact_id: str, position: int) -> Canonical | None:
-        """Return the key of the item that a forgetting names, if it is there."""
-        if self._names is None:
-            self._names = {(item.fact_id, item.position): key for key, item in self.items.items()}
-        return self._names.get((fact_id, position))
-
-    def free_position(self, fact_id: str, free: int, at: str) -> int:
-        """Return the first position that no current item of a fact has.
-
-        `free` is what MULTIPLE saves left. A SINGLE save takes position 0 without being counted;
-        its item is always the first.
-        """
-        if self.items:
-            first = next(iter(self.items.values()))
-            if first.fact_id == fact_id and first.is_alive(at):
-                return max(free, first.position + 1)
-        return free
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +72,6 @@ class Condition:
         )
 
 
-def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
-    """Give the values of a stored fact, each with its position."""
-    if "value" in fact:
-        yield 0, fact["value"]
-    elif "positions" in fact and "values" in fact:
-        yield from zip(fact["positions"], fact["values"], strict=True)
-    elif "values" in fact:
-        yield from enumerate(fact["values"])
-
-
 class Ledger:
     """What is current in one place, folded from its entries in their order.
 
@@ -213,9 +83,12 @@ class Ledger:
         """When the last entry was recorded; empty before the first."""
         self.may_expire: bool = False
         """Whether any value ever had an expiry: if none had, reading need not know the time."""
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, Topic] = {}
         self._number = 0
         self._free: dict[str, int] = {}
+        """Where the positions of a fact go on if it is saved again. It stays for every id that was
+        ever saved as MULTIPLE, some 120 bytes each, until a compaction has the ledger read anew:
+        forgettings on disk name positions, so that none may be given out twice."""
         self._texts: dict[str, str] = {}
         self._serial = next(_serials)
         self._applied = 0
@@ -241,7 +114,7 @@ class Ledger:
         keyword, description = fact["keyword"], fact["description"]
         topic = self._topics.get(keyword)
         if topic is None:
-            topic = self._topics[keyword] = _Topic()
+            topic = self._topics[keyword] = Topic()
         elif topic.description != description or topic.fact_type != fact["type"]:
             self._log.note(self._applied, keyword, None)
         topic.description = self._texts.setdefault(description, description)
@@ -254,7 +127,7 @@ class Ledger:
         else:
             self._add(topic, fact, at)
 
-    def _replace(self, topic: _Topic, fact: StoredFact, at: str) -> None:
+    def _replace(self, topic: Topic, fact: StoredFact, at: str) -> None:
         replaced = topic.items
         topic.hold_only({})
         self._log.note(self._applied, fact["keyword"], None)
@@ -273,7 +146,7 @@ class Ledger:
         for gone in replaced.values():
             self._dropped(gone, at)
 
-    def _add(self, topic: _Topic, fact: StoredFact, at: str) -> None:
+    def _add(self, topic: Topic, fact: StoredFact, at: str) -> None:
         values = fact.get("values")
         if not values:
             return
@@ -372,7 +245,7 @@ class Ledger:
         for keyword, topic in self._topics.items():
             items = [item for item in topic.items.values() if item.is_alive(now)]
             if items:
-                concept = named.get(keyword) or _stored_concept(keyword, topic, items)
+                concept = named.get(keyword) or concept_of(keyword, topic, items)
                 found = presented(concept, items)
                 facts += found
                 order += [items[0].number] * len(found)
@@ -413,7 +286,7 @@ class Ledger:
             touched.setdefault(keyword, Touched())
         named = {concept.keyword: concept for concept in concepts}
         return {
-            keyword: _changed(keyword, self._topics[keyword], each, named.get(keyword), now)
+            keyword: changed(keyword, self._topics[keyword], each, named.get(keyword), now)
             for keyword, each in touched.items()
         }
 
@@ -429,96 +302,3 @@ class Ledger:
     def __len__(self) -> int:
         """How many items are held, expired ones included."""
         return sum(len(topic.items) for topic in self._topics.values())
-
-
-def _stored_concept(keyword: str, topic: _Topic, items: list[Item]) -> Concept[Any, Any]:
-    """Return a concept for values of which no type is known: text, or any JSON."""
-    is_all_text = True
-    for item in items:
-        if type(item.value) is not str:
-            is_all_text = False
-            break
-    fact_type = FactType.SINGLE if topic.fact_type == "SINGLE" else FactType.MULTIPLE
-    return stored_concept(keyword, topic.description, fact_type, str if is_all_text else JsonValue)
-
-
-def _changed(
-    keyword: str, topic: _Topic, touched: Touched, named: Concept[Any, Any] | None, now: str
-) -> list[AnyFact | str]:
-    """Return the facts of a keyword, those that nothing has touched by their ids alone."""
-    items: list[Item] = []
-    for item in topic.items.values():
-        if item.expires_at is None or item.expires_at > now:
-            items.append(item)
-        else:
-            touched.ids.add(item.fact_id)
-            touched.is_text &= type(item.value) is str
-    concept = named or _stored_concept(keyword, topic, items)
-    is_whole = touched.is_whole or not (named or touched.is_text)
-    if is_whole or concept.fact_type is FactType.SINGLE:
-        return [*presented(concept, items)]
-    ids = touched.ids
-    new = {fact.id: fact for fact in presented(concept, [i for i in items if i.fact_id in ids])}
-    return [new.get(each, each) for each in dict.fromkeys([item.fact_id for item in items])]
-
-
-def presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
-    """Return items of one keyword as the facts that a concept asks for, the oldest first."""
-    if not items:
-        return []
-    if concept.fact_type is FactType.SINGLE:
-        return [_single(concept, items[-1])]
-    saves: dict[str, list[Item]] = {}
-    for item in items:
-        saves.setdefault(item.fact_id, []).append(item)
-    return [_multiple(concept, save) for save in saves.values()]
-
-
-def _single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
-    fact: SingleFact[Any] = _new(SingleFact)
-    _put(fact, "concept", concept)
-    _put(fact, "value", _value(concept, item))
-    _put(fact, "timestamp", moment(item.timestamp))
-    _put(fact, "importance", item.importance)
-    _put(fact, "source", None if item.sources is _NO_SOURCE else source_of(item.sources[0]))
-    _put(fact, "expires_at", None if item.expires_at is None else moment(item.expires_at))
-    _put(fact, "id", item.fact_id)
-    _put(fact, "confirmed_at", moment(item.confirmed_at))
-    return fact
-
-
-def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[Any]:
-    """Return what is left of one save.
-
-    Of items that were confirmed apart, it shows the greatest importance, the earliest expiry and
-    the latest confirmation.
-    """
-    first = items[0]
-    fact: MultipleFacts[Any] = _new(MultipleFacts)
-    _put(fact, "concept", concept)
-    _put(fact, "values", tuple([_value(concept, item) for item in items]))
-    _put(fact, "timestamp", moment(first.timestamp))
-    _put(fact, "importance", max(item.importance for item in items))
-    _put(fact, "source", source_of(first.sources[0]))
-    expiries = [item.expires_at for item in items if item.expires_at is not None]
-    _put(fact, "expires_at", moment(min(expiries)) if expiries else None)
-    _put(fact, "id", first.fact_id)
-    _put(fact, "confirmed_at", moment(max(item.confirmed_at for item in items)))
-    return fact
-
-
-_new, _put = object.__new__, object.__setattr__
-"""Loaded facts were checked when they were saved: they are filled in, and not checked again."""
-
-
-def _value(concept: Concept[Any, Any], item: Item) -> Any:
-    value = item.value
-    if type(value) is str and concept.value_type is str:
-        return value
-    try:
-        return concept.codec.load(value)
-    except ValueError as exc:
-        raise StoredFactError(
-            f"A stored value of {concept.keyword!r} {exc}; it stays stored as it is. Load it with "
-            f"the value_type it was saved with, or with load_all, which gives plain JSON"
-        ) from None

@@ -1,0 +1,130 @@
+"""What a ledger holds: current values, and those of one keyword together."""
+
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+from factmem.entries import SourceEntry, StoredFact
+from factmem.values import Canonical
+
+__all__ = ["NO_SOURCE", "Item", "Topic", "values_of"]
+
+NO_SOURCE: list[SourceEntry | None] = [None]
+"""What items without a source share; one that gains a source gets a list of its own."""
+
+
+class Item:
+    """One current value of a keyword, and the save that it came from."""
+
+    __slots__ = (
+        "confirmed_at",
+        "expires_at",
+        "fact_id",
+        "importance",
+        "number",
+        "position",
+        "source_keys",
+        "sources",
+        "timestamp",
+        "value",
+    )
+
+    def __init__(
+        self, number: int, value: JsonValue, fact: StoredFact, position: int, at: str
+    ) -> None:
+        self.number: int = number
+        self.value: JsonValue = value
+        self.fact_id: str = fact["id"]
+        self.position: int = position
+        self.timestamp: str = fact["timestamp"]
+        self.importance: float = fact.get("importance", 0.5)
+        self.expires_at: str | None = fact.get("expires_at")
+        self.confirmed_at: str = at
+        source = fact.get("source")
+        self.sources: list[SourceEntry | None] = NO_SOURCE if source is None else [source]
+        self.source_keys: set[str] | None = None
+
+    def confirm(self, fact: StoredFact, at: str) -> None:
+        """Take what a later save of the same value says; the item stays in its own save."""
+        self.importance = fact.get("importance", 0.5)
+        self.expires_at = fact.get("expires_at")
+        self.confirmed_at = at
+        source = fact.get("source")
+        if source != self.sources[-1]:
+            self._add_source(source)
+
+    def _add_source(self, source: SourceEntry | None) -> None:
+        """Note one more source, if it is not there; the same value may be said many times."""
+        if self.source_keys is None:
+            self.sources = list(self.sources)
+            self.source_keys = {_source_key(each) for each in self.sources}
+        if (key := _source_key(source)) not in self.source_keys:
+            self.source_keys.add(key)
+            self.sources.append(source)
+
+    def is_alive(self, now: str) -> bool:
+        """Whether it has not expired at `now`."""
+        return self.expires_at is None or self.expires_at > now
+
+
+def _source_key(source: SourceEntry | None) -> str:
+    return "" if source is None else repr(sorted(source.items()))
+
+
+class Topic:
+    """The items of one keyword, by the canonical form of their values, oldest first."""
+
+    __slots__ = ("_names", "description", "fact_type", "items")
+
+    description: str
+    fact_type: str
+
+    def __init__(self) -> None:
+        self.items: dict[Canonical, Item] = {}
+        self._names: dict[tuple[str, int], Canonical] | None = None
+
+    def hold(self, key: Canonical, item: Item) -> None:
+        """Add an item as the newest."""
+        self.items[key] = item
+        if self._names is not None:
+            self._names[item.fact_id, item.position] = key
+
+    def hold_only(self, items: dict[Canonical, Item]) -> None:
+        """Put these items in the place of all."""
+        self.items = items
+        self._names = None
+
+    def let_go(self, key: Canonical) -> Item:
+        """Remove an item."""
+        item = self.items.pop(key)
+        if self._names is not None:
+            self._names.pop((item.fact_id, item.position), None)
+        return item
+
+    def named(self, fact_id: str, position: int) -> Canonical | None:
+        """Return the key of the item that a forgetting names, if it is there."""
+        if self._names is None:
+            self._names = {(item.fact_id, item.position): key for key, item in self.items.items()}
+        return self._names.get((fact_id, position))
+
+    def free_position(self, fact_id: str, free: int, at: str) -> int:
+        """Return the first position that no current item of a fact has.
+
+        `free` is what MULTIPLE saves left. A SINGLE save takes position 0 without being counted;
+        its item is always the first.
+        """
+        if self.items:
+            first = next(iter(self.items.values()))
+            if first.fact_id == fact_id and first.is_alive(at):
+                return max(free, first.position + 1)
+        return free
+
+
+def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
+    """Give the values of a stored fact, each with its position."""
+    if "value" in fact:
+        yield 0, fact["value"]
+    elif "positions" in fact and "values" in fact:
+        yield from zip(fact["positions"], fact["values"], strict=True)
+    elif "values" in fact:
+        yield from enumerate(fact["values"])

@@ -1,0 +1,117 @@
+"""What a recall does where an optional package is not installed."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from factmem.agent import Agent
+from factmem.embedding.base import Embedder
+from factmem.embedding.litellm import LiteLLMEmbedder
+from factmem.embedding.openai import OpenAIEmbedder
+from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
+from factmem.errors import MissingExtraError
+from factmem.memory import AgentMemory
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall import vectors
+from factmem.testing.chat import ScriptedChatModel
+from tests.recall.world import AGENT, ALICE, TopicEmbedder, memory_of, note, values
+
+EMBEDDERS: dict[str, tuple[Callable[[], Embedder], str]] = {
+    "litellm": (lambda: LiteLLMEmbedder("cohere/embed"), r"pip install 'factmem\[litellm\]'"),
+    "sentence_transformers": (
+        lambda: SentenceTransformerEmbedder("all-MiniLM-L6-v2"),
+        r"pip install 'factmem\[sentence-transformers\]'",
+    ),
+    "openai": (lambda: OpenAIEmbedder("text-embedding-3-small"), "pip install openai"),
+}
+
+
+@pytest.fixture
+async def store() -> InMemoryProvider:
+    made = InMemoryProvider()
+    await made.save_many(
+        [note("miso", "kitten"), note("mornings", "espresso"), note("ride", "bicycle")],
+        ALICE,
+        AGENT,
+    )
+    return made
+
+
+@pytest.mark.parametrize("package", EMBEDDERS)
+async def test_an_embedder_without_its_package_says_what_to_install(
+    store: InMemoryProvider, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On every way to a recall; it is no failure to fall back from, and nothing is in a prompt."""
+    make, message = EMBEDDERS[package]
+    monkeypatch.setitem(sys.modules, package, None)
+    memory = memory_of(store, embedder=make())
+    chat = [{"role": "user", "content": "Any animal?"}]
+    model = ScriptedChatModel()
+    agent = Agent(model)
+    agent.install(
+        AgentMemory,
+        provider=store,
+        agent_name="support-bot",
+        subjects=[ALICE],
+        embedder=make(),
+        recall=5,
+    )
+    (recall, *_) = memory.tools()
+
+    with pytest.raises(MissingExtraError, match=message):
+        await memory.recall("Any animal?")
+    with pytest.raises(MissingExtraError, match=message):
+        await memory.recall_facts_to_agent(chat)
+    with pytest.raises(MissingExtraError, match=message):
+        await recall.call('{"query": "Any animal?"}')
+    with pytest.raises(MissingExtraError, match=message):
+        await agent.run("Any animal?")
+
+    assert (len(chat), model.calls) == (1, [])
+    assert len(await memory.current_all()) == 3
+    assert values(await memory_of(store).recall("kitten")) == ["kitten"]
+
+
+@pytest.fixture
+def without_numpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As if numpy were not there; what was found out about it is found out anew."""
+    vectors.default_products.cache_clear()
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    yield
+    monkeypatch.undo()
+    vectors.default_products.cache_clear()
+
+
+@pytest.mark.usefixtures("without_numpy")
+async def test_meanings_are_compared_without_numpy(store: InMemoryProvider) -> None:
+    """The same matches in the same order, and no word of it in `failures`."""
+    memory = memory_of(store, embedder=TopicEmbedder())
+
+    result = await memory.recall("Any animal?")
+
+    assert vectors.default_products() is vectors.python_products
+    assert (values(result), result.is_semantic, result.failures) == (["kitten"], True, [])
+
+
+async def test_numpy_changes_no_score(
+    store: InMemoryProvider, request: pytest.FixtureRequest
+) -> None:
+    """But for rounding: a machine with it and one without it answer alike."""
+
+    async def asked() -> list[list[tuple[Any, ...]]]:
+        memory = memory_of(store, embedder=TopicEmbedder())
+        found = [
+            await memory.recall(question, min_score=0.0)
+            for question in ("an animal that drinks tea", "bicycle or espresso", "kitten")
+        ]
+        return [
+            [(m.fact.values, *(round(n, 5) for n in (m.score, m.relevance, m.semantic))) for m in r]
+            for r in found
+        ]
+
+    with_numpy = await asked()
+    request.getfixturevalue("without_numpy")
+
+    assert await asked() == with_numpy

@@ -1,6 +1,5 @@
 """The part of a memory that tidies up: values that mean the same become one."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from typing import Any
@@ -17,12 +16,12 @@ from factmem.consolidation import (
     restoring,
 )
 from factmem.detection import RejectedItem
-from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
+from factmem.events import MemoryOperation, OperationInProgress
 from factmem.llm.base import ChatModel
+from factmem.memory_base import MemoryBase
 from factmem.models import Concept, FactType, Identity, MemorySubject, Place
 from factmem.prompts import consolidation_messages
-from factmem.provider import AgentMemoryProvider, FactStore
-from factmem.reach import Reach
+from factmem.provider import FactStore
 from factmem.scopes import ScopeChoice
 from factmem.transcript import folded
 from factmem.usage import Usage
@@ -36,26 +35,8 @@ MAX_VALUES = 200
 _LONGEST_VALUE = 1_000
 
 
-class ConsolidatesFacts(ABC):
+class ConsolidatesFacts(MemoryBase):
     """Merges near-equal values of a concept that holds many, and undoes it."""
-
-    _events: MemoryEvents
-    _provider: AgentMemoryProvider
-    _reach: Reach
-
-    @abstractmethod
-    def _places(
-        self, subjects: Iterable[MemorySubject] | None, scopes: Iterable[ScopeChoice] | None
-    ) -> list[Place]:
-        """Return the places that a call may touch."""
-
-    @abstractmethod
-    def _model(self) -> ChatModel:
-        """Return the chat model, or raise what says that there is none."""
-
-    @abstractmethod
-    async def _caught_up(self) -> None:
-        """Wait until what is being written in the background is written."""
 
     async def consolidate(
         self,

@@ -1,138 +1,23 @@
 """Free text into facts: at once, or in the background of an open memory."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Literal, Self, overload
 
-import anyio
 from anyio.lowlevel import checkpoint
 
-from factmem.background import BackgroundWork
-from factmem.boundary import UNBOUNDED, Boundary
+from factmem.boundary import UNBOUNDED
+from factmem.detecting import DetectsFacts, noted
 from factmem.detection import DetectionReport
-from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
+from factmem.events import MemoryOperation
 from factmem.models import FactSource, MemorySubject, Place, SourceKind
 from factmem.scopes import ScopeChoice
 from factmem.transcript import Transcript
 
-__all__ = ["PendingTexts", "RemembersText", "noted"]
+__all__ = ["RemembersText"]
 
 
-class _Text:
-    """A text that is to be looked at, or was and could not be."""
-
-    def __init__(self, places: Iterable[Place]) -> None:
-        self.places = frozenset(place.identity for place in places)
-        self.subjects = frozenset(identity[2:] for identity in self.places)
-        self.done = anyio.Event()
-        self.failure: Exception | None = None
-
-    def is_within(self, boundary: Boundary) -> bool:
-        return all(map(boundary.allows, self.places))
-
-
-class PendingTexts:
-    """The texts that a memory, and the views that were made of it, have yet to look at.
-
-    Those about the same subjects are looked at one after the other, in the order in which they
-    came. It belongs to the event loop in which it is open.
-    """
-
-    def __init__(self) -> None:
-        self._work = BackgroundWork()
-        self._texts: list[_Text] = []
-        self._is_open = False
-
-    def add(self, places: Sequence[Place], look: Callable[[], Awaitable[object]]) -> None:
-        """Have a text looked at soon.
-
-        Raises:
-            RuntimeError: The memory is not open, or in another event loop.
-        """
-        if not self._is_open:
-            raise RuntimeError(
-                "A text that is not waited for needs a place to be looked at in: open the memory "
-                "around it, as in `async with memory: await memory.remember(text, wait=False)`"
-            )
-        text = _Text(places)
-
-        async def run() -> None:
-            try:
-                await look()
-            except Exception as exc:  # noqa: BLE001 - raised by `drain`, or at the end
-                text.failure = exc
-            finally:
-                text.done.set()
-
-        line = tuple(sorted(text.subjects, key=str))
-        self._work.start(run, line=line)
-        self._texts.append(text)
-
-    async def wait(self, boundary: Boundary = UNBOUNDED) -> None:
-        """Wait until every text that came before, and lies inside a boundary, was looked at."""
-        await checkpoint()
-        for text in [each for each in self._texts if each.is_within(boundary)]:
-            await text.done.wait()
-            if text.failure is None and text in self._texts:
-                self._texts.remove(text)
-
-    async def drain(self, boundary: Boundary = UNBOUNDED) -> None:
-        """Wait, and raise what failed inside a boundary; each failure is raised once.
-
-        Raises:
-            ExceptionGroup: What failed.
-        """
-        await self.wait(boundary)
-        self._raise(self._taken(boundary))
-
-    async def open(self) -> None:
-        """Begin to take texts.
-
-        Raises:
-            RuntimeError: It is open already.
-        """
-        if self._is_open:
-            raise RuntimeError("The memory is open already: `async with memory` once")
-        await self._work.__aenter__()
-        self._is_open = True
-
-    async def close(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        """Take no more texts, and look at those that came; a cancellation ends that.
-
-        Raises:
-            ExceptionGroup: What failed and was not raised yet, where nothing else was raised.
-        """
-        self._is_open = False
-        try:
-            await self._work.__aexit__(exc_type, exc, traceback)
-        finally:
-            for text in self._texts:  # one that was cancelled before it began has set nothing
-                text.done.set()
-            failures = self._taken(UNBOUNDED)
-            self._texts.clear()
-        if exc is None:
-            self._raise(failures)
-        elif failures:
-            exc.add_note(f"{len(failures)} texts could not be looked at in the background as well")
-
-    def _taken(self, boundary: Boundary) -> list[Exception]:
-        """Return the failures inside a boundary, which are not kept any longer."""
-        failed = [each for each in self._texts if each.failure and each.is_within(boundary)]
-        self._texts = [each for each in self._texts if each not in failed]
-        return [each.failure for each in failed if each.failure is not None]
-
-    def _raise(self, failures: list[Exception]) -> None:
-        if failures:
-            raise ExceptionGroup(f"{len(failures)} texts could not be looked at", failures)
-
-
-class RemembersText(ABC):
+class RemembersText(DetectsFacts):
     """The part of a memory that takes free text.
 
     A text is treated as what somebody said: the rules are those of `auto_detect_facts`. What it
@@ -142,24 +27,6 @@ class RemembersText(ABC):
     block: at its end all texts are looked at, and what failed is raised. An open memory belongs to
     its event loop.
     """
-
-    _events: MemoryEvents
-    _pending: PendingTexts
-
-    @property
-    @abstractmethod
-    def boundary(self) -> Boundary:
-        """What the memory may touch."""
-
-    @abstractmethod
-    def _detection_in(
-        self,
-        transcript: Transcript,
-        subjects: Sequence[MemorySubject] | None,
-        scopes: Sequence[ScopeChoice] | None,
-        conversation: str | None,
-    ) -> tuple[list[Place], Callable[[], Awaitable[DetectionReport]]]:
-        """Return where a detection may write, and the detection; raise what forbids it."""
 
     @overload
     async def remember(
@@ -342,12 +209,3 @@ class RemembersText(ABC):
             seen.is_handed_over = True
         await checkpoint()
         return None
-
-
-def noted(report: DetectionReport, seen: OperationInProgress) -> DetectionReport:
-    """Note in an operation what came of looking for facts, and return it."""
-    told = [*report.saved, *report.confirmed]
-    seen.found(placed.fact for placed in told)
-    seen.count += len(report.retracted)
-    seen.spent(report.usage)
-    return report

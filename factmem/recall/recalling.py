@@ -1,6 +1,5 @@
 """The part of a memory that is asked."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -8,8 +7,8 @@ from typing import Any
 
 from anyio.lowlevel import checkpoint
 
-from factmem.events import MemoryEvents, MemoryOperation
-from factmem.memory_message import MemoryMessage
+from factmem.events import MemoryOperation
+from factmem.memory_base import MemoryBase
 from factmem.messages import History, last_said
 from factmem.models import Concept, MemorySubject, Place
 from factmem.recall.match import RecallReport, RecallResult
@@ -23,23 +22,11 @@ from factmem.scopes import ScopeChoice
 __all__ = ["RecallsFacts"]
 
 
-class RecallsFacts(ABC):
+class RecallsFacts(MemoryBase):
     """Finds the facts that a question is about, by words and, with an embedder, by meaning."""
 
-    _events: MemoryEvents
-    _message: MemoryMessage
     _search: FactSearch
     _recall_settings: RecallSettings
-
-    @abstractmethod
-    def _places(
-        self, subjects: Iterable[MemorySubject] | None, scopes: Iterable[ScopeChoice] | None
-    ) -> list[Place]:
-        """Return the places that a call may touch."""
-
-    @abstractmethod
-    async def _caught_up(self) -> None:
-        """Wait until what is being written in the background is written."""
 
     async def recall(
         self,

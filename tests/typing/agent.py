@@ -5,12 +5,20 @@ from typing import assert_type
 from factmem.agent import Agent
 from factmem.context import AgentContext, AgentResult
 from factmem.detection import DetectionReport
+from factmem.embedding.callable import CallableEmbedder
 from factmem.features import AgentFeature
 from factmem.llm.base import ChatModel
 from factmem.memory import AgentMemory
 from factmem.models import Concept, MemorySubject
-from factmem.nodes import Node, Strategy, node_llm_request, node_load_from_memory
+from factmem.nodes import (
+    Node,
+    Strategy,
+    node_llm_request,
+    node_load_from_memory,
+    node_recall_from_memory,
+)
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall.settings import RecallSettings
 from factmem.tools import Tool
 
 THEME = Concept("ide-theme", "The IDE theme that the user prefers")
@@ -48,6 +56,9 @@ def installing(model: ChatModel) -> None:
         auto_detect=True,
         background=True,
         max_tokens=500,
+        recall=10,
+        embedder=CallableEmbedder(lambda texts: [[1.0] for _ in texts], model="m"),
+        recall_settings=RecallSettings(prompt_min_score=0.2),
     )
     assert_type(memory, AgentMemory)
     assert_type(agent.install(Loud, provider=InMemoryProvider()), Loud)
@@ -55,12 +66,14 @@ def installing(model: ChatModel) -> None:
     assert_type(journal, Journal)
     features: list[AgentFeature] = [journal]
     node: Node = node_load_from_memory([THEME])
+    node = node_recall_from_memory(5)
     Agent(model, strategy=Strategy("s", [node, shout, node_llm_request()]))
     features.clear()
 
     # Each of these is a mistake, and both checkers say so.
     agent.install(AgentMemory, agentName="a")  # type: ignore[call-overload]
     agent.install(AgentMemory, provider="files")  # type: ignore[call-overload]
+    agent.install(AgentMemory, recall="all")  # type: ignore[call-overload]
     agent.install(Journal, pages=3)  # type: ignore[call-overload]
     agent.install(str, "x")  # type: ignore[call-overload]
 

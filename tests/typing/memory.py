@@ -6,6 +6,7 @@ from factmem.compression import RetrieveFactsFromHistory
 from factmem.memory import AgentMemory
 from factmem.memory_message import LoadReport
 from factmem.models import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.recall.match import RecallReport, RecallResult
 
 AGE = Concept("age", "The user's age", value_type=int)
 LANGUAGES = Concept("languages", "Languages", FactType.MULTIPLE)
@@ -27,6 +28,11 @@ async def any_list_of_message_dicts_is_a_chat(memory: AgentMemory) -> None:
     assert_type(await memory.load_facts_to_agent(loose, AGE), LoadReport[SingleFact[int]])
     assert_type(await memory.load_facts_to_agent(texts, LANGUAGES), LoadReport[MultipleFacts[str]])
     await memory.load_all_facts_to_agent(objects)
+    recalled = await memory.recall_facts_to_agent(objects, "the theme", limit=5)
+    assert_type(recalled, RecallReport)
+    assert_type(recalled.matches, RecallResult)
+    loaded: LoadReport = recalled
+    loaded.facts.clear()
     await memory.auto_detect_facts(texts)
     report = await memory.auto_detect_facts(({"role": "user", "content": "Hello"},))
     assert_type([placed.fact for placed in report.saved], list[AnyFact])

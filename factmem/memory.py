@@ -62,7 +62,8 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
         chat_model: Who finds facts in chats. Loading never asks it.
         embedder: Makes vectors for `recall`, which compares words alone without one. Nothing else
             asks it. It stays its maker's to close.
-        scopes: The scope that each type of scope means.
+        scopes: The scope that each type of scope means. One has a name, or every call names scopes
+            of its own: a call that has nowhere to look or to save raises `ValueError`.
         subjects: Whom facts concern, where a call does not say. A per-entity subject among them
             must be bound in each call: `subjects=[USER.of("alice")]`.
         concepts: The concepts whose value types the application knows.

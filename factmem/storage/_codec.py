@@ -11,7 +11,16 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from factmem.storage.base import JournalName
 
-__all__ = ["Codec", "Header", "LineSealer", "PlainCodec", "UnreadableHeader", "Unsealed", "compact"]
+__all__ = [
+    "Codec",
+    "Header",
+    "LineSealer",
+    "NewerHeader",
+    "PlainCodec",
+    "UnreadableHeader",
+    "Unsealed",
+    "compact",
+]
 
 
 def compact(value: object) -> bytes:
@@ -21,6 +30,10 @@ def compact(value: object) -> bytes:
 
 class UnreadableHeader(Exception):  # noqa: N818 - never leaves the storage
     """A journal's first line does not verify; the text says how, without a file name."""
+
+
+class NewerHeader(Exception):  # noqa: N818 - never leaves the storage
+    """A journal's first line is whole, and of a version that came after this one."""
 
 
 Unsealed: TypeAlias = tuple[int, int, bytes | None, bytes, bytes]
@@ -80,7 +93,10 @@ class Codec(Protocol):
         ...
 
     def open_header(self, file: str, line: bytes) -> Header:
-        """Return what a first line says; `UnreadableHeader` if it does not verify."""
+        """Return what a first line says; `UnreadableHeader` if it does not verify.
+
+        `NewerHeader` if it does, and a later version wrote it.
+        """
         ...
 
     def name_in(self, line: bytes) -> JournalName | None:
@@ -130,7 +146,7 @@ class PlainCodec:
         except ValueError:  # two lines run together: the first is the other one's seed
             raise UnreadableHeader("its first line does not verify") from None
         if fields["factmem"] != 1:
-            raise UnreadableHeader("it was written by a newer version of factmem: upgrade")
+            raise NewerHeader
         if self.file_name(tuple(fields["place"])) != file:
             raise UnreadableHeader("it is the file of another place")
         return Header(fields["snap"], fields["next"], _PlainSealer(zlib.crc32(line)))

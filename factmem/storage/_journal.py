@@ -9,7 +9,16 @@ was never acknowledged: the power failed while it was written.
 import json
 from dataclasses import dataclass, replace
 
-from factmem.storage._codec import Codec, Header, LineSealer, UnreadableHeader, Unsealed, compact
+from factmem.errors import StorageError
+from factmem.storage._codec import (
+    Codec,
+    Header,
+    LineSealer,
+    NewerHeader,
+    UnreadableHeader,
+    Unsealed,
+    compact,
+)
 from factmem.storage._files import Files
 from factmem.storage.base import JournalName, Record
 
@@ -89,12 +98,22 @@ def _records(first: int, last: int) -> str:
 
 
 def read_header(files: Files, codec: Codec, file: str, fd: int) -> tuple[bytes, Header]:
-    """Return a journal's first line with its end, and what it says; `Damage` if it is no header."""
+    """Return a journal's first line with its end, and what it says.
+
+    Raises:
+        Damage: It is no header, or does not verify.
+        StorageError: A newer version wrote it.
+    """
     line, end, _ = files.read(fd, LONGEST_HEADER, 0).partition(b"\n")
     if not end:
         raise Damage("line 1: it has no whole first line")
     try:
         return line + end, codec.open_header(file, line)
+    except NewerHeader:
+        raise StorageError(
+            f"The journal {files.path(f'journals/{file}')!r} was written by a newer version of "
+            f"factmem: upgrade to read it. Nothing was changed"
+        ) from None
     except UnreadableHeader as exc:
         raise Damage(f"line 1: {exc}", is_forged=True) from None
 

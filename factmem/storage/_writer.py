@@ -293,8 +293,8 @@ class FolderWriter:
         codec, file = self._existing(name)
         with self._folder.errors_of(file):
             copy = f"{_path(file)}.damaged-{token_hex(4)}"
-            self._copy(_path(file), copy)
             kept, place = self._salvageable(codec, file)
+            self._copy(_path(file), copy)
             missing = 0 if place is None else place.missing()
             last = 0 if place is None else max(place.last, place.durable)
             self._replace(codec, name, file, last=last, keep=kept, records=[])

@@ -11,7 +11,7 @@ from factmem.ledger import Condition, Ledger
 from factmem.models import AnyFact, Concept, FactType
 
 KEYWORDS = ["a", "b"]
-VALUES = ["x", "y", "z", 1, 2]
+VALUES: list[str | int] = ["x", "y", "z", 1, 2]
 TYPED: list[Concept[Any, Any]] = [
     Concept("a", "As the application says", FactType.MULTIPLE, value_type=str | int),
     Concept("a", "As the application says", value_type=str | int),

@@ -96,9 +96,8 @@ class PlacesIndex:
             first = next(iter(self.mirrors[identity].facts(keyword).values()), None)
             if ids is None or (first and first.concept.fact_type is FactType.SINGLE):
                 return False
-            for other in self._together[identity]:
-                if other in touched or self.mirrors[other].knows(keyword):
-                    return False
+            if any(self.mirrors[other].knows(keyword) for other in self._together[identity]):
+                return False
         return True
 
     def _take(self, identity: Identity, keyword: str, ids: Collection[str]) -> None:

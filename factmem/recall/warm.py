@@ -16,7 +16,7 @@ from factmem.recall.places_index import PlacesIndex
 __all__ = ["QuestionVectors", "WarmIndexes"]
 
 _MOST_FACTS = 200_000
-"""How many facts the indexes hold in all, some 700 bytes each; the one that was not used for longest
+"""How many facts the indexes hold in all, a kilobyte each with the fact; the one that was not used for longest
 goes first, when another set of places is asked about."""
 _MOST_INDEXES = 1_024
 _MOST_QUESTIONS = 256

@@ -87,6 +87,12 @@ async def begun(store: Store) -> None:
         await store.save(note("beginning", "no dog"), subject, scope)
 
 
+class Unfollowed(InMemoryProvider):
+    """Tells that a place has changed, but not what has."""
+
+    changes: Any = None
+
+
 class Doing:
     """Does steps to a store."""
 
@@ -144,11 +150,16 @@ async def agree(followers: dict[str, AgentMemory], stores: Sequence[Store]) -> N
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.tuples(steps, st.booleans()), min_size=2, max_size=14))
-async def test_following_gives_what_beginning_anew_gives(done: list[tuple[Any, bool]]) -> None:
+@given(
+    st.lists(st.tuples(steps, st.booleans()), min_size=2, max_size=14),
+    st.sampled_from([InMemoryProvider, InMemoryProvider, Unfollowed]),
+)
+async def test_following_gives_what_beginning_anew_gives(
+    done: list[tuple[Any, bool]], kind: type[InMemoryProvider]
+) -> None:
     """The same matches with the same scores, in the same order, whenever it is asked."""
     clock = SettableClock(NOW)
-    store = InMemoryProvider(clock=clock)
+    store = kind(clock=clock)
     await begun(store)
     followers = {name: make(store) for name, make in MEMORIES.items()}
     await agree(followers, [store])
@@ -179,6 +190,23 @@ async def test_following_what_other_processes_do(
             if is_asked:
                 await agree(followers, [one, two])
         await agree(followers, [one, two])
+
+
+async def test_a_view_follows_what_it_shows(store: Store) -> None:
+    """And is told of nothing outside; nor does a store that cannot tell tell anything in a view."""
+    await store.save(note("pet", "cat"), ALICE, AGENT)
+    view = memory_of(store).view(subjects=[ALICE], scopes=[AGENT])
+    shown: Any = view.provider
+    assert values(await view.recall("cat")) == ["cat"]
+    since = await store.version(ALICE, AGENT)
+    await store.save(note("pet", "big cat"), ALICE, AGENT)
+
+    assert values(await view.recall("cat")) == ["big cat"]
+    changes = await shown.changes(ALICE, AGENT, since=since)
+    assert [fact.value for fact in changes.facts["pet"]] == ["big cat"]
+    assert await shown.changes(BOB, AGENT, since=since) is None
+    unfollowed: Any = memory_of(Unfollowed()).view(subjects=[ALICE]).provider
+    assert await unfollowed.changes(ALICE, AGENT, since=since) is None
 
 
 async def test_what_was_hidden_holds_again(store: Store) -> None:

@@ -151,9 +151,10 @@ def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
         identity = (scope.type.value, scope.name, subject.name, subject.entity)
     except AttributeError:
         raise TypeError(
-            f"A place is a MemorySubject and a MemoryScope, in this order, not "
+            f"A place is a MemorySubject and a MemoryScope, for calls in this order, not "
             f'{type(subject).__name__} and {type(scope).__name__}: USER.of("alice") and '
-            f'MemoryScope.Product("my-app"), or MemoryScope.parse("product/my-app")'
+            f'MemoryScope.Product("my-app"), or MemoryScope.parse("product/my-app"). '
+            f"Place(scope, subject) has the scope first"
         ) from None
     return identity
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import FrozenInstanceError, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from numbers import Real
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
@@ -26,7 +27,7 @@ from factmem._places import (
     Place,
     identity_of,
 )
-from factmem.names import checked_name, checked_text
+from factmem.names import checked_name, checked_text, with_article
 from factmem.schemas import concept_schema
 from factmem.values import ValueCodec, codec_of
 
@@ -255,11 +256,13 @@ def utc(moment: datetime, what: str) -> datetime:
         ValueError: It is naive.
     """
     if not isinstance(moment, datetime):
-        raise TypeError(f"A {what} is a datetime, not {type(moment).__name__}")
+        raise TypeError(f"{with_article(what)} is a datetime, not {type(moment).__name__}")
     if moment.tzinfo is UTC:
         return moment
     if moment.utcoffset() is None:
-        raise ValueError(f"A {what} is naive: give it a time zone, as in datetime.now(UTC)")
+        raise ValueError(
+            f"{with_article(what)} is naive: give it a time zone, as in datetime.now(UTC)"
+        )
     return moment.astimezone(UTC)
 
 
@@ -292,9 +295,16 @@ class _FactFields:
         put(self, "timestamp", utc(self.timestamp, "timestamp"))
         if self.expires_at is not None:
             put(self, "expires_at", utc(self.expires_at, "expires_at"))
-        if isinstance(self.importance, bool) or not 0 <= self.importance <= 1:
+        given: object = self.importance
+        if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) <= 1:
             raise ValueError("A fact's importance is a number from 0 to 1")
-        put(self, "importance", float(self.importance))
+        source: object = self.source
+        if source is not None and not isinstance(source, FactSource):
+            raise TypeError(
+                f"A fact's source is a FactSource, not {type(source).__name__}: "
+                f'FactSource(SourceKind.USER, conversation="ticket-7")'
+            )
+        put(self, "importance", float(given))
         put(self, "id", checked_name(self.id, "id"))
 
 

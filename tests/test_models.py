@@ -135,11 +135,17 @@ class TestFacts:
         with pytest.raises(TypeError, match="timestamp is a datetime, not int"):
             SingleFact(THEME, "dark", **wrong)
 
-    @pytest.mark.parametrize("importance", [-0.1, 1.1, float("nan"), True])
-    def test_importance_is_from_0_to_1(self, importance: float) -> None:
+    @pytest.mark.parametrize("importance", [-0.1, 1.1, float("nan"), True, "0.5", None])
+    def test_importance_is_from_0_to_1(self, importance: Any) -> None:
         """So that facts of different origin can be compared."""
         with pytest.raises(ValueError, match="number from 0 to 1"):
             SingleFact(THEME, "dark", importance=importance)
+
+    @pytest.mark.parametrize("source", ["ticket-7", SourceKind.USER, {"kind": "user"}])
+    def test_a_source_is_a_source(self, source: Any) -> None:
+        """It is refused where it is given, and not when the fact is saved."""
+        with pytest.raises(TypeError, match=r"is a FactSource, not .*FactSource\(SourceKind"):
+            SingleFact(THEME, "dark", source=source)
 
     def test_importance_is_kept_as_a_float(self) -> None:
         """1 and 1.0 are one importance."""
@@ -296,6 +302,15 @@ class TestScopesAndPlaces:
         wrong: Any = "planet"
         with pytest.raises(ValueError, match="planet"):
             MemoryScope(wrong, "earth")
+
+    @pytest.mark.parametrize(
+        ("scope", "subject"),
+        [(PERSON.of("alice"), MemoryScope.Agent("a")), ("agent/a", PERSON.of("alice"))],
+    )
+    def test_a_place_names_its_scope_first(self, scope: Any, subject: Any) -> None:
+        """Unlike the calls of a store: the message tells both orders."""
+        with pytest.raises(TypeError, match=r"Place\(scope, subject\) has the scope first"):
+            Place(scope, subject)
 
     def test_a_place_is_its_names(self) -> None:
         """What describes a subject is no part of where its facts are."""

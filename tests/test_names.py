@@ -77,3 +77,12 @@ def test_texts_may_be_anything_that_can_be_written() -> None:
     nothing: Any = None
     with pytest.raises(TypeError, match="A quote is a text, not NoneType"):
         checked_text(nothing, "quote")
+
+
+@pytest.mark.parametrize(
+    ("what", "told"), [("entity", "An entity is"), ("keyword", "A keyword is")]
+)
+def test_messages_name_what_they_are_about(what: str, told: str) -> None:
+    """As a sentence does."""
+    with pytest.raises(ValueError, match=f"^{told} empty"):
+        checked_name(" ", what)

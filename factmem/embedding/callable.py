@@ -37,6 +37,7 @@ class CallableEmbedder:
 
     Raises:
         ValueError: `model` is empty, or `dimensions` is not positive.
+        TypeError: `function` or `queries` is no function.
     """
 
     def __init__(
@@ -47,6 +48,12 @@ class CallableEmbedder:
         queries: EmbeddingFunction | None = None,
         dimensions: int | None = None,
     ) -> None:
+        for each in (function, queries or function):
+            if not callable(each):
+                raise TypeError(
+                    f"An embedder is made of a function from texts to vectors, not of "
+                    f"{type(each).__name__}"
+                )
         self._function = function
         self._queries = queries or function
         self._model = checked_name(model)

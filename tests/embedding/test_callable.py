@@ -165,3 +165,12 @@ def test_a_name_is_needed() -> None:
     """Vectors are kept under it."""
     with pytest.raises(ValueError, match="model is empty"):
         CallableEmbedder(lengths, model="")
+
+
+@pytest.mark.parametrize(
+    "functions", [{"function": "all-minilm"}, {"function": lengths, "queries": 5}]
+)
+def test_a_function_is_needed(functions: Any) -> None:
+    """A model's name is refused at once, and not by each recall."""
+    with pytest.raises(TypeError, match="made of a function from texts to vectors, not of"):
+        CallableEmbedder(**functions, model="test")

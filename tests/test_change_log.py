@@ -124,6 +124,21 @@ def test_a_fact_of_which_a_part_expires_is_given() -> None:
     assert (left.id, left.values) == ("i", ("x",))
 
 
+def test_a_fact_whose_expired_value_another_one_took_is_given() -> None:
+    """Nothing is left that tells of the expiry but the place that the value was in."""
+    ledger = Ledger()
+    ledger.apply({"at": at(0), "facts": [fact("i", ["x", "y"])]})
+    ledger.apply({"at": at(1), "facts": [{**fact("k", ["x"]), "expires_at": at(5)}]})
+    version = ledger.version(at(1))
+    ledger.apply({"at": at(6), "facts": [fact("j", ["x"])]})
+
+    changes = ledger.changes(version, [], at(6))
+
+    assert changes is not None
+    shown = [each if isinstance(each, str) else (each.id, each.values) for each in changes["a"]]
+    assert shown == [("i", ("y",)), ("j", ("x",))]
+
+
 def fact(name: str, values: list[Any]) -> StoredFact:
     return {
         "id": name,

@@ -35,6 +35,11 @@ __all__ = ["LexicalHit", "LexicalIndex"]
 
 K = TypeVar("K", bound=Hashable, default=str)
 
+_LEAST_SIZE = 50
+"""A word that no document holds weighs no more beside one that a single document holds than it does
+among so many documents. Among two it would weigh so much more that a question of four words were
+not covered by the one fact it is about."""
+
 _WEIGHT_STEP = 16
 """Weights are multiples of 1/16: sums of those are exact, in any order."""
 
@@ -194,9 +199,9 @@ class LexicalIndex(Generic[K]):
             candidates: Ids to search among; others are not in the index as far as scores go: what
                 they contain moves neither score nor coverage. Unknown ids are passed over.
         """
-        scores, wanted, found = self._scored(query, candidates)
+        scores, wanted, found, size = self._scored(query, candidates)
         best = nlargest(len(scores) if limit is None else limit, scores.items(), key=itemgetter(1))
-        coverage = _coverage(wanted, found, {slot for slot, _ in best})
+        coverage = _coverage(wanted, found, {slot for slot, _ in best}, size)
         return [LexicalHit(self._ids[slot], score, coverage[slot]) for slot, score in best]
 
     def scan(
@@ -206,21 +211,22 @@ class LexicalIndex(Generic[K]):
 
         They are those of `search`, which makes a hit of each and sorts them.
         """
-        scores, wanted, found = self._scored(query, candidates)
-        coverage = _coverage(wanted, found, set(scores))
+        scores, wanted, found, size = self._scored(query, candidates)
+        coverage = _coverage(wanted, found, set(scores), size)
         ids = self._ids
         return {ids[slot]: (score, coverage[slot]) for slot, score in scores.items()}
 
     def _scored(
         self, query: str, candidates: Iterable[K] | None
-    ) -> tuple[dict[int, float], list[Word], dict[str, _Found]]:
+    ) -> tuple[dict[int, float], list[Word], dict[str, _Found], int]:
         allowed = None
         if candidates is not None:
             slots = map(self._slots.get, candidates)
             allowed = {slot for slot in slots if slot is not None}
         wanted = self._query_words(query)
-        found = self._matching(wanted, allowed)
-        return self._scores(found, allowed), wanted, found
+        size = len(self._slots) if allowed is None else len(allowed)
+        found = self._matching(wanted, allowed, size)
+        return self._scores(found, allowed), wanted, found, size
 
     def _count(self, fields: Mapping[str, str]) -> tuple[dict[str, float], float]:
         """Give the weighted count of each term, and their sum."""
@@ -250,16 +256,17 @@ class LexicalIndex(Generic[K]):
         content = [word for word in wanted if not self._stop_words.issuperset(word)]
         return content or list(wanted)
 
-    def _matching(self, wanted: list[Word], allowed: set[int] | None) -> dict[str, _Found]:
+    def _matching(
+        self, wanted: list[Word], allowed: set[int] | None, size: int
+    ) -> dict[str, _Found]:
         """Look up each term of a query once, in the query's order."""
-        size = len(self._slots) if allowed is None else len(allowed)
         found: dict[str, _Found] = {}
         for term in dict.fromkeys(chain.from_iterable(wanted)):
             postings = self._postings.get(term, _NOWHERE)
             if allowed is not None:
                 postings = postings.among(allowed)
             holders = len(postings.slots)
-            found[term] = log(1 + (size - holders + 0.5) / (holders + 0.5)), postings
+            found[term] = _idf(holders, size), postings
         return found
 
     def _scores(self, found: dict[str, _Found], allowed: set[int] | None) -> dict[int, float]:
@@ -293,7 +300,13 @@ def _counted(analyze: Callable[[str], Sequence[Word]], text: str) -> _Counts:
 _recurring = lru_cache(maxsize=2**12)(_counted)
 
 
-def _coverage(wanted: list[Word], found: dict[str, _Found], slots: set[int]) -> dict[int, float]:
+def _idf(holders: int, size: int) -> float:
+    return log(1 + (size - holders + 0.5) / (holders + 0.5))
+
+
+def _coverage(
+    wanted: list[Word], found: dict[str, _Found], slots: set[int], size: int
+) -> dict[int, float]:
     """Give the share of a query's weight that each slot covers.
 
     A word that has several terms, a Korean one with its particle, is covered by any of them, and
@@ -301,11 +314,12 @@ def _coverage(wanted: list[Word], found: dict[str, _Found], slots: set[int]) -> 
     one, the particle would hold the coverage of every Korean question below that of an English one.
     """
     covered = dict.fromkeys(slots, 0.0)
-    whole = 0.0
+    whole, least = 0.0, max(size, _LEAST_SIZE)
+    unknown = _idf(1, size) * _idf(0, least) / _idf(1, least)
     for word in wanted:
-        known = [found[term] for term in word if found[term][1].slots]
-        weight = max(idf for idf, _ in known or [found[word[0]]])
+        known = [held.slots for term in word if (held := found[term][1]).slots]
+        weight = _idf(min(map(len, known)), size) if known else unknown
         whole += weight
-        for slot in slots.intersection(chain.from_iterable(held.slots for _, held in known)):
+        for slot in slots.intersection(chain.from_iterable(known)):
             covered[slot] += weight
     return {slot: share / whole for slot, share in covered.items()}

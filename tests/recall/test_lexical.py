@@ -76,7 +76,17 @@ def test_coverage_is_the_share_of_the_query() -> None:
     assert all(0 < hit.coverage < 0.5 for hit in others)
 
     [hit] = index.search("red zeppelin")
-    assert hit.coverage == pytest.approx(log(1 + 2.5 / 1.5) / (log(1 + 2.5 / 1.5) + log(8)))
+    ratio = log(1 + 50.5 / 0.5) / log(1 + 49.5 / 1.5)  # as among fifty documents
+    assert hit.coverage == pytest.approx(1 / (1 + ratio))
+
+
+def test_a_few_documents_are_covered_by_what_they_are_about() -> None:
+    """A question of four words is covered by the one fact there is about as well as among fifty."""
+    question = "what theme would suit her at night?"
+    for others in (0, 1, 9, 48, 49, 200):
+        texts = {str(number): f"text {number}" for number in range(others)}
+        [hit] = built({"theme": "the theme of the editor", **texts}).search(question)
+        assert 0.25 < hit.coverage < 0.32
 
 
 def test_a_particle_does_not_halve_the_coverage() -> None:

@@ -28,13 +28,16 @@ class ChangeLog:
     """The last marks that a ledger made, by the number of the entry that it applied then.
 
     Not safe for threads: it is guarded as its ledger is.
+
+    Args:
+        begun: The last entry before the first mark.
     """
 
     __slots__ = ("_lost", "_marks")
 
-    def __init__(self) -> None:
+    def __init__(self, begun: int) -> None:
         self._marks: deque[tuple[int, str, str | None, bool]] = deque()
-        self._lost = 0
+        self._lost = begun
         """The last entry of which a mark was let go."""
 
     def note(self, entry: int, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:

@@ -24,6 +24,8 @@ from itertools import count, pairwise
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from pydantic import JsonValue
+
 from factmem._change_log import ChangeLog, Touched
 from factmem._items import Item, Topic
 from factmem._presenting import changed, concept_of, presented
@@ -94,7 +96,8 @@ class Ledger:
         self._applied = 0
         self._expiries: list[tuple[str, str]] = []
         """When values expire, in order, each with its keyword."""
-        self._log = ChangeLog()
+        self._log: ChangeLog | None = None
+        """Kept from the first version that was asked for on: it takes time, and few follow."""
         for entry in entries:
             if until is not None and max(entry["at"], self.recorded_at) > until:
                 break
@@ -116,7 +119,7 @@ class Ledger:
         if topic is None:
             topic = self._topics[keyword] = Topic()
         elif topic.description != description or topic.fact_type != fact["type"]:
-            self._log.note(self._applied, keyword, None)
+            self._note(keyword, None)
         topic.description = self._texts.setdefault(description, description)
         if "expires_at" in fact:
             self.may_expire = True
@@ -130,7 +133,7 @@ class Ledger:
     def _replace(self, topic: Topic, fact: StoredFact, at: str) -> None:
         replaced = topic.items
         topic.hold_only({})
-        self._log.note(self._applied, fact["keyword"], None)
+        self._note(fact["keyword"], None)
         if "value" in fact:
             value = fact["value"]
             key = canonical(value)
@@ -162,12 +165,12 @@ class Ledger:
                 item.confirm(fact, at)
             else:
                 if item is not None:
-                    self._log.note(self._applied, fact["keyword"], item.fact_id, value)
+                    self._note(fact["keyword"], item.fact_id, value)
                     self._dropped(topic.let_go(key), at)
                 self._number += 1
                 item = Item(self._number, value, fact, position, at)
                 topic.hold(key, item)
-            self._log.note(self._applied, fact["keyword"], item.fact_id, value)
+            self._note(fact["keyword"], item.fact_id, value)
             self._touched(item, fact, position)
         self._free[fact_id] = position + 1
 
@@ -177,8 +180,13 @@ class Ledger:
             key = None if topic is None else topic.named(fact_id, position)
             if topic is not None and key is not None:
                 item = topic.let_go(key)
-                self._log.note(self._applied, keyword, fact_id, item.value)
+                self._note(keyword, fact_id, item.value)
                 self._dropped(item, at)
+
+    def _note(self, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
+        """Mark what the entry at hand touches; None marks all facts of the keyword."""
+        if self._log is not None:
+            self._log.note(self._applied, keyword, fact_id, value)
 
     def _touched(self, item: Item, fact: StoredFact, position: int) -> None:
         """Notice that a saved value became or confirmed an item; for those who trace.
@@ -259,6 +267,8 @@ class Ledger:
 
         Within this process: no two ledgers ever share one.
         """
+        if self._log is None:
+            self._log = ChangeLog(self._applied)
         return f"{self._serial}.{self._applied}.{self._expired(now)}"
 
     def _expired(self, now: str) -> int:
@@ -276,7 +286,7 @@ class Ledger:
             StoredFactError: A value does not fit the type of its concept.
         """
         serial, _, rest = since.partition(".")
-        if serial != str(self._serial):
+        if serial != str(self._serial) or self._log is None:
             return None
         applied, expired = map(int, rest.split("."))
         touched, gone = self._log.since(applied), self._expiries[expired : self._expired(now)]

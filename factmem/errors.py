@@ -116,9 +116,7 @@ class ChatModelError(FactmemError):
     Nothing was stored, and the message history is as it was.
     """
 
-    def __init__(
-        self, message: str, *, status: int | None = None, usage: Usage = ONE_CALL
-    ) -> None:
+    def __init__(self, message: str, *, status: int | None = None, usage: Usage = ONE_CALL) -> None:
         super().__init__(message)
         self.status = status
         """The HTTP status, where there was an answer."""

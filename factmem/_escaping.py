@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from factmem.values import canonical
 
-__all__ = ["NAME", "name_text", "value_text"]
+__all__ = ["NAME", "harmless", "name_text", "value_text"]
 
 _UNSAFE = re.compile(
     "[<>"  # markup, the closing delimiter, and the special tokens of chat templates
@@ -43,6 +43,11 @@ def value_text(value: JsonValue) -> str:
             text = key.decode() if isinstance(key, bytes) else value_text(key)
     except (TypeError, ValueError):  # the cause would quote it
         raise ValueError("A value holds a lone surrogate: it cannot be written as text") from None
+    return harmless(text)
+
+
+def harmless(text: str) -> str:
+    """Return JSON with all escaped that could be more than a value; read back it is the same."""
     if text.isascii() and "<" not in text and ">" not in text and not _UNSAFE_ASCII.search(text):
         return text
     return _UNSAFE.sub(_escaped, text)

@@ -9,12 +9,14 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     JsonValue,
     ValidationError,
 )
 from pydantic_core import from_json, to_json
 
+from factmem._escaping import harmless
 from factmem._keywords import alike
 from factmem._meant_values import meant_values
 from factmem.contents import ConceptInfo, MemoryContents
@@ -104,6 +106,9 @@ class _Remember(BaseModel):
 
 
 class _Forget(BaseModel):
+    # `value` or `entity` says to forget less than everything: passed over, all would be gone.
+    model_config = ConfigDict(extra="forbid")
+
     concept: _Text = Field(description="The concept's keyword.")
     values: Annotated[list[JsonValue], BeforeValidator(_listed)] = Field(
         default_factory=list, description="Only these values; all of the concept by default."
@@ -156,8 +161,9 @@ class MemoryTool:
         """Run it and return what the model is to read: JSON, or a line that begins with `Error:`.
 
         Arguments are read with goodwill: a text where a list is wanted, a number as a text and the
-        other way round, JSON within a text, and a bare text for the first argument will do; what
-        the tool does not have is passed over.
+        other way round, JSON within a text, and a bare text for the first argument will do. What
+        the tool does not have is passed over, but by `forget`, which then does nothing: it may
+        have said to forget less.
 
         Args:
             arguments: What the model wrote: meant to be a JSON object.
@@ -333,9 +339,9 @@ def _answer(name: str, count: int, rows: Rows, note: str | None = None) -> str:
     """Return as many rows as there is room for, with the exact number of all that were found."""
     room, shown = MAX_ANSWER - 200, Rows()
     for row in rows:
-        room -= len(to_json(row).decode()) + 1
+        room -= len(harmless(to_json(row).decode())) + 1
         if room < 0:
             break
         shown.append(row)
     told: dict[str, object] = {"found": count, "shown": len(shown), name: shown}
-    return to_json(told if note is None else told | {"note": note}).decode()
+    return harmless(to_json(told if note is None else told | {"note": note}).decode())

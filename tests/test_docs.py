@@ -108,12 +108,14 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor[1:] in _anchors(file), f"{_name(page)} links to {target}{anchor}"
 
 
-def test_every_page_is_in_the_index() -> None:
+def test_every_page_is_in_the_index_and_at_the_front_door() -> None:
     """A page that nobody finds is not documentation."""
     index = {target for target, _ in _LINK.findall((ROOT / "docs" / "index.md").read_text())}
     pages = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
 
     assert pages - index == {"index.md"}
+    front = {target for target, _ in _LINK.findall((ROOT / "README.md").read_text())}
+    assert {f"docs/{page}" for page in pages} - front == {"docs/index.md"}
 
 
 def _anchors(page: Path) -> set[str]:

@@ -55,6 +55,7 @@ class RecallQuery:
         Raises:
             ValueError: The text is empty, `limit` is no whole number from 1 on, a number is out
                 of its range, or the time range is naive or empty.
+            TypeError: `concepts` is one of them and no list, or a time is no time.
         """
         if not isinstance(text, str) or not text.strip():
             raise ValueError("Ask with at least one word; current_all gives everything")
@@ -74,7 +75,7 @@ class RecallQuery:
             min_score=min_score,
             weights=weights or settings.weights,
             half_life=half_life,
-            keywords=None if concepts is None else frozenset(map(_keyword, concepts)),
+            keywords=None if concepts is None else _keywords(concepts),
             since=since,
             until=until,
         )
@@ -119,8 +120,10 @@ def check_depth(depth: str) -> None:
         raise ValueError(f"Unknown depth {depth!r}: use one of {', '.join(get_args(Depth))}")
 
 
-def _keyword(concept: Concept[Any, Any] | str) -> str:
-    return concept if isinstance(concept, str) else concept.keyword
+def _keywords(concepts: "Iterable[Concept[Any, Any] | str]") -> frozenset[str]:
+    if isinstance(concepts, str | Concept):  # of a text, its letters would be looked for
+        raise TypeError("concepts are a list of Concept or of their keywords: concepts=['city']")
+    return frozenset(each if isinstance(each, str) else each.keyword for each in concepts)
 
 
 def _fewer(ours: frozenset[str] | None, theirs: frozenset[str] | None) -> frozenset[str] | None:

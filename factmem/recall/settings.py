@@ -78,7 +78,12 @@ class RecallSettings:
 
 
 def check_half_life(half_life: timedelta) -> None:
-    """Raise `ValueError` unless a half-life is more than nothing."""
+    """Raise `ValueError` unless a half-life is more than nothing, `TypeError` unless it is one."""
+    given: object = half_life
+    if not isinstance(given, timedelta):
+        raise TypeError(
+            f"A half-life is a timedelta, not {type(given).__name__}: half_life=timedelta(days=30)"
+        )
     if not half_life > timedelta(0):
         raise ValueError("A half-life is a span of time: give more than nothing")
 

@@ -1,0 +1,35 @@
+"""What a recall cannot mean is told at the call, with what to write instead."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from factmem.models import Concept
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall.settings import RecallSettings
+from tests.recall.world import AGENT, ALICE, memory_of, note
+
+
+@pytest.mark.parametrize("concepts", ["city", Concept("city", "Where she lives")])
+async def test_one_concept_is_no_list_of_them(concepts: Any) -> None:
+    """A keyword is a list of letters to Python: nothing would be found, and nobody told."""
+    store = InMemoryProvider()
+    await store.save(note("city", "Seoul"), ALICE, AGENT)
+    memory = memory_of(store)
+
+    with pytest.raises(TypeError, match=r"concepts=\['city'\]"):
+        await memory.recall("Seoul", concepts=concepts)
+
+    assert len(await memory.recall("Seoul", concepts=[concepts])) == 1
+
+
+@pytest.mark.parametrize("half_life", [30, "30 days"])
+async def test_a_half_life_is_a_span_of_time(half_life: Any) -> None:
+    """A bare number has no unit."""
+    with pytest.raises(TypeError, match=r"half_life=timedelta\(days=30\)"):
+        RecallSettings(half_life=half_life)
+    with pytest.raises(TypeError, match=r"half_life=timedelta\(days=30\)"):
+        await memory_of(InMemoryProvider()).recall("Seoul", half_life=half_life)
+
+    assert RecallSettings(half_life=timedelta(days=30)).half_life.days == 30

@@ -122,14 +122,15 @@ class Meanings:
         if not stale:
             return
         async with AsyncExitStack() as held:
-            for _, mirror in stale:  # in one order everywhere, so that nobody waits in a circle
-                await held.enter_async_context(mirror.embedding.get())
-            # The latest states there are: somebody may have done it all while this one waited.
-            wanting = [
-                await self._work(partial(_Wanting, place, mirror))
-                for place, mirror in stale
-                if not mirror.vectors.are_whole(mirror.state.number, model, dimensions)
-            ]
+            wanting: list[_Wanting] = []
+            for place, mirror in stale:  # in one order everywhere, so that nobody waits in a circle
+                lock = mirror.embedding.get()
+                await lock.acquire()
+                if mirror.vectors.are_whole(mirror.state.number, model, dimensions):
+                    lock.release()  # somebody has done it all while this one waited
+                    continue
+                held.callback(lock.release)
+                wanting.append(await self._work(partial(_Wanting, place, mirror)))
             for each in wanting:
                 each.mirror.vectors.use(model, dimensions)
                 await self._look_up(each, dimensions)

@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from factmem.testing.chat import ScriptedChatModel
     from factmem.testing.clock import SettableClock
-    from factmem.testing.providers import FactStoreContract, ProviderContract
+    from factmem.testing.providers import (
+        FactStoreContract,
+        FollowedStoreContract,
+        IndexedStoreContract,
+        ProviderContract,
+    )
     from factmem.testing.storages import StorageContract
 
 __all__ = [
     "FactStoreContract",
+    "FollowedStoreContract",
+    "IndexedStoreContract",
     "ProviderContract",
     "ScriptedChatModel",
     "SettableClock",
@@ -23,6 +30,8 @@ __all__ = [
 
 _HOMES = {
     "FactStoreContract": "factmem.testing.providers",
+    "FollowedStoreContract": "factmem.testing.providers",
+    "IndexedStoreContract": "factmem.testing.providers",
     "ProviderContract": "factmem.testing.providers",
     "ScriptedChatModel": "factmem.testing.chat",
     "SettableClock": "factmem.testing.clock",

@@ -10,7 +10,7 @@ import pytest
 
 from factmem.entries import Entry, stamp, stored
 from factmem.ledger import Ledger
-from factmem.models import MemoryScope
+from factmem.models import Concept, FactType, MemoryScope, MultipleFacts
 from factmem.provider import Amendment, FactStore
 from factmem.testing.clock import START, SettableClock
 from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
@@ -19,11 +19,13 @@ OTHER = MemoryScope.Product("gallery")
 WRITERS = 20
 
 
-def _instead(value: str) -> Amendment:
+def instead(value: str) -> Amendment:
     """Return a change that puts a value in the place of all languages that are current."""
+    concept: Concept[Any, MultipleFacts[Any]]
+    concept = Concept(LANGUAGES.keyword, "", FactType.MULTIPLE, value_type=Any)
 
     def change(entries: Sequence[Entry], now: str) -> Iterable[Entry]:
-        held = Ledger(entries).load(LANGUAGES, now)
+        held = Ledger(entries).load(concept, now)
         names = [(LANGUAGES.keyword, fact.id, 0) for fact in held]
         yield {"at": now, "facts": [stored(languages(value))], "forget": names}
 
@@ -43,7 +45,7 @@ class Amending:
 
         def change(entries: Sequence[Entry], now: str) -> Iterable[Entry]:
             told.append((list(entries), now))
-            return _instead("kotlin")(entries, now)
+            return instead("kotlin")(entries, now)
 
         assert await provider.amend(change, USER, AGENT) == 1
 
@@ -67,7 +69,7 @@ class Amending:
 
     async def test_a_first_entry_makes_the_place(self, provider: FactStore) -> None:
         """The ledger of a place that was never written is empty."""
-        assert await provider.amend(_instead("kotlin"), USER, AGENT) == 1
+        assert await provider.amend(instead("kotlin"), USER, AGENT) == 1
 
         assert [info.scope for info in await provider.places()] == [AGENT]
         assert await provider.load_all(USER, OTHER) == []
@@ -82,7 +84,7 @@ class Amending:
 
         def change(entries: Sequence[Entry], now: str) -> Iterable[Entry]:
             times.append(now)
-            return _instead("kotlin")(entries, now)
+            return instead("kotlin")(entries, now)
 
         await provider.amend(change, USER, AGENT)
 
@@ -124,7 +126,7 @@ class Amending:
         numbers = count()
 
         def change(entries: Sequence[Entry], now: str) -> Iterable[Entry]:
-            return _instead(f"language {next(numbers)}")(entries, now)
+            return instead(f"language {next(numbers)}")(entries, now)
 
         async with anyio.create_task_group() as tasks:
             for _ in range(WRITERS):

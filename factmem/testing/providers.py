@@ -7,21 +7,24 @@ set `anyio_mode = "auto"` in pytest's configuration or mark the class with `pyte
 
 import pytest
 
-from factmem.provider import AgentMemoryProvider, FactStore, TimeProvider
+from factmem.provider import AgentMemoryProvider, FactStore, FollowedStore, IndexedStore
 from factmem.testing._amending import Amending
 from factmem.testing._batches import Batches
+from factmem.testing._changes import Changes
 from factmem.testing._concurrency import Concurrency
 from factmem.testing._current import CurrentFacts, FactsByDescription
 from factmem.testing._forgetting import Forgetting, Purging
 from factmem.testing._history import History
+from factmem.testing._indexes import Indexes
 from factmem.testing._isolation import Isolation
 from factmem.testing._places import Closing, Places
 from factmem.testing._replay import Replay
+from factmem.testing._stores import NewStores, SecondInstances
 from factmem.testing._time import Clocks, Expiry, LookingBack
 from factmem.testing._values import Values
-from factmem.testing.clock import SettableClock
+from factmem.testing._versions import Versions
 
-__all__ = ["FactStoreContract", "ProviderContract"]
+__all__ = ["FactStoreContract", "FollowedStoreContract", "IndexedStoreContract", "ProviderContract"]
 
 
 class ProviderContract(CurrentFacts, FactsByDescription, Values, Isolation, Concurrency):
@@ -41,6 +44,7 @@ class ProviderContract(CurrentFacts, FactsByDescription, Values, Isolation, Conc
 
 
 class FactStoreContract(
+    NewStores,
     ProviderContract,
     Batches,
     Forgetting,
@@ -60,20 +64,32 @@ class FactStoreContract(
     ask for the fixture `clock` as well and hand that to the store.
     """
 
-    def make_provider(self, clock: TimeProvider) -> FactStore:
-        """Return a new, empty store that tells the time by `clock`."""
-        raise NotImplementedError("Override `make_provider` to return a new store on this clock")
-
-    @pytest.fixture
-    def clock(self) -> SettableClock:
-        """Return the clock that the store and the test share."""
-        return SettableClock()
-
-    @pytest.fixture
-    def provider(self, clock: SettableClock) -> FactStore:
-        """Return a new, empty store on the test's clock."""
-        return self.make_provider(clock)
-
     def test_it_is_a_store(self, provider: FactStore) -> None:
         """All methods are there."""
         assert isinstance(provider, FactStore)
+
+
+class IndexedStoreContract(SecondInstances, Versions, Indexes):
+    """What a `FactStore` owes that is an `IndexedStore` besides: versions and indexes.
+
+    Inherit from `FactStoreContract` as well: both take the same `make_provider`, or the same
+    `provider` fixture. Where two instances can share their data, override the fixture `second` too:
+    it returns another instance on the data of `provider`, on the same clock. The suite asks for a
+    version wherever something was saved, and takes None for none.
+    """
+
+    def test_it_is_an_indexed_store(self, provider: FactStore) -> None:
+        """All three methods are there."""
+        assert isinstance(provider, IndexedStore)
+
+
+class FollowedStoreContract(SecondInstances, Changes):
+    """What a `FactStore` with versions owes that is a `FollowedStore` besides: `changes`.
+
+    Made as `IndexedStoreContract` is, and to be inherited from beside it. A store may answer None
+    whenever it cannot tell, but not when all that has happened is one save.
+    """
+
+    def test_it_is_a_followed_store(self, provider: FactStore) -> None:
+        """The method is there."""
+        assert isinstance(provider, FollowedStore)

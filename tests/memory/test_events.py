@@ -15,7 +15,7 @@ from factmem.observing import ObservedProvider, ObservedStore
 from factmem.provider import FactStore, TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.providers import FactStoreContract
+from factmem.testing.providers import FactStoreContract, FollowedStoreContract
 from tests.memory.providers import BareProvider, FailingProvider
 from tests.memory.world import AGENT, ALICE, PRODUCT, THEME, USER, item, languages, memory_of, theme
 from tests.memory.world import user as said
@@ -26,11 +26,19 @@ SECRET = "the-secret-value"
 OP = MemoryOperation
 
 
-class TestObservedStore(FactStoreContract):
+class _Versioned(ObservedStore):
+    """With the versions of the store that it listens to: asking for them is no operation."""
+
+    def __init__(self, store: InMemoryProvider, events: MemoryEvents) -> None:
+        super().__init__(store, events)
+        self.version = store.version
+
+
+class TestObservedStore(FactStoreContract, FollowedStoreContract):
     """A store that is listened to is a store like every other."""
 
     def make_provider(self, clock: TimeProvider) -> ObservedStore:
-        return ObservedStore(InMemoryProvider(clock=clock), MemoryEvents([lambda _: None]))
+        return _Versioned(InMemoryProvider(clock=clock), MemoryEvents([lambda _: None]))
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from factmem.provider import FactStore, TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.scopes import MemoryScopesProfile
-from factmem.testing import FactStoreContract
+from factmem.testing import FactStoreContract, FollowedStoreContract, IndexedStoreContract
 from factmem.testing.chat import ScriptedChatModel
 from factmem.views import ViewedProvider, ViewedStore
 from tests.memory.providers import BareProvider
@@ -46,11 +46,15 @@ BOB = USER.of("bob")
 OURS, THEIRS = Place(AGENT, ALICE), Place(AGENT, BOB)
 
 
-class TestViewedStore(FactStoreContract):
+class TestViewedStore(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
     """Inside its boundary a viewed store is a store like every other."""
 
     def make_provider(self, clock: TimeProvider) -> ViewedStore:
         return ViewedStore(InMemoryProvider(clock=clock), UNBOUNDED)
+
+    @pytest.fixture
+    def second(self, provider: FactStore) -> ViewedStore:
+        return ViewedStore(provider, UNBOUNDED)
 
 
 @pytest.fixture(params=["memory", "files"])

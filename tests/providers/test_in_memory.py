@@ -11,13 +11,17 @@ from factmem.entries import decoded
 from factmem.provider import TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.facts import AGENT, LANGUAGES, USER, languages, theme
-from factmem.testing.providers import FactStoreContract
+from factmem.testing.providers import (
+    FactStoreContract,
+    FollowedStoreContract,
+    IndexedStoreContract,
+)
 
 THREADS = 8
 TASKS = 16
 
 
-class TestInMemoryProvider(FactStoreContract):
+class TestInMemoryProvider(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
     def make_provider(self, clock: TimeProvider) -> InMemoryProvider:
         return InMemoryProvider(clock=clock)
 

@@ -20,23 +20,36 @@ from factmem.storage.base import Storage
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.testing.clock import START, SettableClock
 from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
-from factmem.testing.providers import FactStoreContract
+from factmem.testing.providers import (
+    FactStoreContract,
+    FollowedStoreContract,
+    IndexedStoreContract,
+)
 from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, journal_of
 
 
-class TestPlain(FactStoreContract):
+class TestPlain(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
     """A store in the clear is a store."""
 
     @pytest.fixture
     def provider(self, root: Path, clock: SettableClock) -> FactStore:
         return LocalFileMemoryProvider(root, clock=clock)
 
+    @pytest.fixture
+    def second(self, root: Path, clock: SettableClock) -> FactStore:
+        return LocalFileMemoryProvider(root, clock=clock)
 
-class TestEncrypted(FactStoreContract):
+
+class TestEncrypted(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
     """And so is an encrypted one."""
 
     @pytest.fixture
     def provider(self, root: Path, clock: SettableClock) -> FactStore:
+        storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
+        return LocalFileMemoryProvider(root, storage=storage, clock=clock)
+
+    @pytest.fixture
+    def second(self, root: Path, clock: SettableClock) -> FactStore:
         storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
         return LocalFileMemoryProvider(root, storage=storage, clock=clock)
 

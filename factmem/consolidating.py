@@ -100,8 +100,8 @@ class ConsolidatesFacts(MemoryBase):
 
         What it proposes holds as far as the values are current still: a kept value that was
         forgotten since does not come back, and such merges are in `outdated` of the report that is
-        returned. A merge that was done before is not done again, so that a call that failed can be
-        repeated. Places are written one after the other.
+        returned. A merge that was done before is not written again, so that a call that failed can
+        be repeated; one that was undone is done again. Places are written one after the other.
 
         Raises:
             TypeError: The provider is no `FactStore`.
@@ -118,9 +118,10 @@ class ConsolidatesFacts(MemoryBase):
         """Undo the merges of a report, and return how many values came back. No call to a model.
 
         Each dropped value comes back as it was: when it was said, who said it, how important it
-        was and when it expires; history shows a new save. What was purged or erased since, has
-        expired, or is beyond the history that the store keeps, stays away. The values that were
-        kept are not touched: what the merge gave them, they keep.
+        was and when it expires; history shows a new save. Where the value that was kept is not
+        current any more, nothing comes back: whoever had it forgotten meant the others as well. Nor
+        does what was purged or erased since, has expired, or is beyond the history that the store
+        keeps. The values that were kept are not touched: what the merge gave them, they keep.
 
         Raises:
             TypeError: The provider is no `FactStore`.

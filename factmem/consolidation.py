@@ -24,6 +24,8 @@ from factmem.values import Canonical, canonical
 __all__ = ["ConsolidationReport", "Merge", "MergeAnswer", "merging", "proposed", "restoring"]
 
 _Merges: TypeAlias = "Sequence[Merge]"
+_Name: TypeAlias = tuple[str, Canonical]
+"""A value by its keyword and its canonical form."""
 
 
 def _new_id() -> str:
@@ -141,9 +143,10 @@ def _group(item: JsonValue, shown: int) -> tuple[int, ...] | RejectionReason:
     same, keep = item.get("same"), _number(item.get("keep"))
     if not isinstance(same, list) or keep is None:
         return RejectionReason.MALFORMED
-    numbers = dict.fromkeys([keep, *map(_number, same)])
-    found = tuple(number for number in numbers if number is not None)
-    if len(found) < len(numbers) or len(found) < 2:
+    group = dict.fromkeys(map(_number, same))
+    is_vague = keep not in group and len(group) > 1  # a slip, or does it mean the same as them?
+    found = tuple(each for each in dict.fromkeys([keep, *group]) if each is not None)
+    if is_vague or None in group or len(found) < 2:
         return RejectionReason.MALFORMED
     if not all(0 <= number < shown for number in found):
         return RejectionReason.NOT_STORED
@@ -162,7 +165,8 @@ def merging(
     """Return the change of a place's ledger that merges values of it, as `FactStore.amend` takes it.
 
     Of the values to be dropped those count that are current; a merge of which the kept value, or
-    all others, are not current any more is passed over. One that was done before is not done again.
+    all others, are not current any more is passed over. One that was done before holds as long as
+    the kept value does.
 
     Args:
         merges: What to merge, all in that place.
@@ -174,15 +178,19 @@ def merging(
         ledger = Ledger(entries)
         recorded = {fact["id"] for entry in entries for fact in entry.get("facts", ())}
         for merge in merges:
-            if merge.id not in recorded:
-                entry = _merged(merge, ledger, now)
-                if entry is None:
-                    continue
+            entry = _merged(merge, ledger, now)
+            if entry is not None:
                 ledger.apply(entry)
                 yield entry
-            done.append(merge)
+            if entry is not None or (merge.id in recorded and _holds(merge, ledger, now)):
+                done.append(merge)
 
     return change
+
+
+def _holds(merge: Merge, ledger: Ledger, now: str) -> bool:
+    """Whether the value that stands for the others is current."""
+    return canonical(merge.kept) in ledger.items(merge.keyword, now)
 
 
 def _merged(merge: Merge, ledger: Ledger, now: str) -> Entry | None:
@@ -215,29 +223,31 @@ def restoring(
     """Return the change of a place's ledger that brings back what merges have dropped.
 
     Each value comes back as it was before its merge: when it was said, who said it, how important
-    it was and when it expires. What is current is left as it is. What was purged, or is beyond the
-    history that is kept, and what has expired, does not come back.
+    it was and when it expires. What is current is left as it is. Where the kept value is not
+    current any more nothing comes back: whoever had it forgotten meant the others as well. Nor does
+    what was purged, has expired, or is beyond the history that is kept.
 
     Args:
         merges: What to undo, all in that place.
         restored: Takes the values that come back.
     """
-    keywords = {merge.id: merge.keyword for merge in merges}
+    by_id = {merge.id: merge for merge in merges}
 
     def change(entries: Sequence[Entry], now: str) -> Iterator[Entry]:
         restored.clear()
         ledger = Ledger()
-        lost: dict[tuple[str, Canonical], list[StoredFact]] = {}
+        lost: dict[_Name, tuple[Merge, list[StoredFact]]] = {}
         for entry in entries:
-            for merge_id in {fact["id"] for fact in entry.get("facts", ())} & keywords.keys():
-                lost.update(_lost(entry, keywords[merge_id], ledger))
+            for merge_id in {fact["id"] for fact in entry.get("facts", ())} & by_id.keys():
+                lost.update(_lost(entry, by_id[merge_id], ledger))
             ledger.apply(entry)
+        held = {merge.id for merge in merges if _holds(merge, ledger, now)}
         current = {
-            (keyword, key) for keyword in keywords.values() for key in ledger.items(keyword, now)
+            (each.keyword, key) for each in merges for key in ledger.items(each.keyword, now)
         }
         facts: list[StoredFact] = []
-        for name, saves in lost.items():
-            if name not in current and _is_alive(saves[0], now):
+        for name, (merge, saves) in lost.items():
+            if merge.id in held and name not in current and _is_alive(saves[0], now):
                 facts += saves
                 restored.extend(saves[0].get("values", ()))
         if facts:
@@ -247,14 +257,15 @@ def restoring(
 
 
 def _lost(
-    entry: Entry, keyword: str, before: Ledger
-) -> Iterator[tuple[tuple[str, Canonical], list[StoredFact]]]:
-    """Give the values that an entry forgets, each with the saves that bring it back."""
+    entry: Entry, merge: Merge, before: Ledger
+) -> Iterator[tuple[_Name, tuple[Merge, list[StoredFact]]]]:
+    """Give the values that a merge's entry forgets, each with the saves that bring it back."""
     gone = set(map(tuple, entry.get("forget", ())))
-    for key, item in before.items(keyword, "").items():
-        if _name(keyword, item) in gone:
-            about = _saved(_new_id(), keyword, before, item)
-            yield (keyword, key), [_said_by(source, about) for source in item.sources]
+    for key, item in before.items(merge.keyword, "").items():
+        if _name(merge.keyword, item) in gone:
+            about = _saved(_new_id(), merge.keyword, before, item)
+            saves = [_said_by(source, about) for source in item.sources]
+            yield (merge.keyword, key), (merge, saves)
 
 
 def _is_alive(fact: StoredFact, now: str) -> bool:

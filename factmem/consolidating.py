@@ -65,7 +65,8 @@ class ConsolidatesFacts(MemoryBase):
 
         Raises:
             ValueError: The concept holds one value, or there is no chat model. No model was asked.
-            TypeError: `dry_run` is not set, and the provider is no `FactStore`. No model was asked.
+            TypeError: `concept` is none; or `dry_run` is not set, and the provider is no
+                `FactStore`. No model was asked.
             UnboundSubjectError: A subject is per entity and names none. No model was asked.
             MemoryAccessError: A view does not let this be written. No model was asked.
             StoredFactError: A stored value does not fit the concept's `value_type`.
@@ -73,12 +74,8 @@ class ConsolidatesFacts(MemoryBase):
             ExtractionError: The model's answer could not be used. Nothing was merged.
             StorageError: A place could not be read or written; what was merged before stays.
         """
+        _check_concept(concept)
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as seen:
-            if concept.fact_type is not FactType.MULTIPLE:
-                raise ValueError(
-                    f"{concept.keyword!r} holds one value, so there is nothing to merge: "
-                    f"consolidate takes a concept of FactType.MULTIPLE"
-                )
             chat_model = self._model()
             if dry_run:
                 seen.places = self._places(subjects, scopes)
@@ -104,10 +101,11 @@ class ConsolidatesFacts(MemoryBase):
         be repeated; one that was undone is done again. Places are written one after the other.
 
         Raises:
-            TypeError: The provider is no `FactStore`.
+            TypeError: `report` is none, or the provider is no `FactStore`.
             MemoryAccessError: A view does not let one of the places be written. Nothing was merged.
             StorageError: A place could not be written; what was merged before stays.
         """
+        _check_report(report)
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as seen:
             seen.places = self._writable(report.merges)
             merged = await self._merged(report)
@@ -124,10 +122,11 @@ class ConsolidatesFacts(MemoryBase):
         keeps. The values that were kept are not touched: what the merge gave them, they keep.
 
         Raises:
-            TypeError: The provider is no `FactStore`.
+            TypeError: `report` is none, or the provider is no `FactStore`.
             MemoryAccessError: A view does not let one of the places be written. Nothing came back.
             StorageError: A place could not be written; what came back before stays.
         """
+        _check_report(report)
         async with self._events.operation(MemoryOperation.RESTORE) as seen:
             seen.places = self._writable(report.merges)
             store = self._store()
@@ -193,6 +192,26 @@ class ConsolidatesFacts(MemoryBase):
                 f"{type(self._provider).__name__} is none"
             )
         return self._provider
+
+
+def _check_concept(concept: Concept[Any, Any]) -> None:
+    if not isinstance(concept, Concept):
+        raise TypeError(
+            f"consolidate takes a Concept, not {type(concept).__name__}: the one that the values "
+            f"were saved under"
+        )
+    if concept.fact_type is not FactType.MULTIPLE:
+        raise ValueError(
+            f"{concept.keyword!r} holds one value, so there is nothing to merge: consolidate takes "
+            f"a concept of FactType.MULTIPLE"
+        )
+
+
+def _check_report(report: ConsolidationReport) -> None:
+    if not isinstance(report, ConsolidationReport):
+        raise TypeError(
+            f"This takes the report that consolidate or merge returned, not {type(report).__name__}"
+        )
 
 
 def _values(concept: Concept[Any, Any], facts: Iterable[Any]) -> list[JsonValue]:

@@ -219,6 +219,16 @@ class TestRefusing:
         with pytest.raises(ValueError, match=r"holds one value.*MULTIPLE"):
             await memory_of(model=ScriptedChatModel()).consolidate(THEME)
 
+    async def test_what_is_no_concept_and_no_report(self) -> None:
+        """The error names what belongs there."""
+        memory: Any = memory_of(model=ScriptedChatModel())
+
+        with pytest.raises(TypeError, match="takes a Concept, not str"):
+            await memory.consolidate("languages")
+        for call in (memory.merge, memory.restore):
+            with pytest.raises(TypeError, match="report that consolidate or merge returned, not l"):
+                await call([])
+
     async def test_no_chat_model(self) -> None:
         """Only a model can tell what means the same."""
         with pytest.raises(ValueError, match="chat_model="):

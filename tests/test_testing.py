@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.wrong_providers import WRONG
+from tests.wrong_indexes import WRONG_INDEXES
+from tests.wrong_providers import WRONG_PROVIDERS
+
+WRONG = WRONG_PROVIDERS | WRONG_INDEXES
 
 CONFTEST = """
 import pytest
@@ -23,12 +26,13 @@ SUITE = """
 import pytest
 
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.testing import FactStoreContract
-from tests.wrong_providers import WRONG
+from factmem.testing import FactStoreContract, FollowedStoreContract, IndexedStoreContract
+from tests.wrong_indexes import WRONG_INDEXES
+from tests.wrong_providers import WRONG_PROVIDERS
 
 
 @pytest.mark.anyio
-class TestTheRightOne(FactStoreContract):
+class TestTheRightOne(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
     def make_provider(self, clock):
         return InMemoryProvider(clock=clock)
 
@@ -42,7 +46,7 @@ def suite(wrong):
     return Wrong
 
 
-for wrong in WRONG:
+for wrong in [*WRONG_PROVIDERS, *WRONG_INDEXES]:
     globals()[f"Test{wrong.__name__}"] = suite(wrong)
 """
 
@@ -122,8 +126,10 @@ def test_a_suite_without_a_provider_says_what_to_do(
     """Whoever forgets the one method reads its name."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\n")
     (tmp_path / "test_mine.py").write_text(
-        "from factmem.testing import FactStoreContract, ProviderContract\n"
+        "from factmem.testing import *\n"
         "class TestMine(FactStoreContract): ...\n"
+        "class TestItsIndexes(IndexedStoreContract): ...\n"
+        "class TestItsChanges(FollowedStoreContract): ...\n"
         "class TestOther(ProviderContract): ...\n"
     )
 
@@ -142,3 +148,4 @@ def test_a_suite_without_a_provider_says_what_to_do(
     told = capsys.readouterr().out
     assert "Override `make_provider` to return a new store on this clock" in told
     assert "Override the fixture `provider` to return a new provider" in told
+    assert "5 errors" in told

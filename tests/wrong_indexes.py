@@ -1,0 +1,367 @@
+"""Stores that tell wrongly what has changed, or keep indexes wrongly, with one fault each.
+
+Each comes with the tests of the contracts that must notice.
+"""
+
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import anyio.lowlevel
+
+from factmem.errors import StoredFactError
+from factmem.models import AnyFact, Concept
+from factmem.provider import PlaceChanges, TimeProvider
+from factmem.providers.in_memory import InMemoryProvider
+
+__all__ = ["WRONG_INDEXES"]
+
+
+class TakesNoTimeForAChange(InMemoryProvider):
+    """Has a version that only writing changes: what has expired goes on to be found."""
+
+    async def version(self, subject: Any, scope: Any) -> str:
+        return (await super().version(subject, scope)).rpartition(".")[0]
+
+
+class VersionsWhatIsSaid(InMemoryProvider):
+    """Makes a version of the values, which a confirmation leaves as they are."""
+
+    async def version(self, subject: Any, scope: Any) -> str:
+        facts = await self.load_all(subject, scope)
+        return repr([(fact.id, fact.values, fact.importance) for fact in facts])
+
+
+class CountsEntries(InMemoryProvider):
+    """Takes a place for unchanged when it has as many entries as before."""
+
+    async def version(self, subject: Any, scope: Any) -> str:
+        return str(len(await self.entries(subject, scope)))
+
+
+class CountsQuestions(InMemoryProvider):
+    """Has a version for each time that it is asked for one."""
+
+    def __init__(self, *, clock: TimeProvider) -> None:
+        super().__init__(clock=clock)
+        self._numbers = count()
+
+    async def version(self, subject: Any, scope: Any) -> str:
+        return f"{await super().version(subject, scope)}.{next(self._numbers)}"
+
+
+class VersionsTheWholeStore(InMemoryProvider):
+    """Has one version for all of its places."""
+
+    async def version(self, subject: Any, scope: Any) -> str:
+        await super().version(subject, scope)
+        return repr(
+            [shelf.ledger.version(self._now(shelf)) for _, shelf in sorted(self._shelves.items())]
+        )
+
+
+class _Apart(InMemoryProvider):
+    """Keeps its indexes apart from its places, by what `_name` says."""
+
+    def __init__(self, *, clock: TimeProvider) -> None:
+        super().__init__(clock=clock)
+        self._indexes: dict[Any, bytes] = {}
+
+    def _name(self, subject: Any, scope: Any) -> Any:
+        return scope, subject.name, subject.entity
+
+    async def read_index(self, subject: Any, scope: Any) -> bytes | None:
+        await super().read_index(subject, scope)
+        return self._indexes.get(self._name(subject, scope))
+
+    async def write_index(self, subject: Any, scope: Any, index: bytes, *, version: str) -> bool:
+        is_written = await super().write_index(subject, scope, index, version=version)
+        if is_written:
+            self._indexes[self._name(subject, scope)] = index
+        return is_written
+
+    async def erase(self, subject: Any, scope: Any) -> Any:
+        receipt = await super().erase(subject, scope)
+        self._indexes.pop(self._name(subject, scope), None)
+        return receipt
+
+    async def forget(self, subject: Any, scope: Any, **conditions: Any) -> int:
+        forgotten = await super().forget(subject, scope, **conditions)
+        if conditions.get("purge"):
+            self._indexes.pop(self._name(subject, scope), None)
+        return forgotten
+
+
+class KeepsIndexesOfThePurged(_Apart):
+    """Purges the facts, and not what was made of them."""
+
+    async def forget(self, subject: Any, scope: Any, **conditions: Any) -> int:
+        return await InMemoryProvider.forget(self, subject, scope, **conditions)
+
+
+class KeepsIndexesOfTheErased(_Apart):
+    """Erases the facts, and not what was made of them."""
+
+    async def erase(self, subject: Any, scope: Any) -> Any:
+        return await InMemoryProvider.erase(self, subject, scope)
+
+
+class KeepsIndexesOfTheForgotten(_Apart):
+    """Drops an index only when what is purged was current until then."""
+
+    async def forget(self, subject: Any, scope: Any, **conditions: Any) -> int:
+        forgotten = await InMemoryProvider.forget(self, subject, scope, **conditions)
+        if conditions.get("purge") and forgotten:
+            self._indexes.pop(self._name(subject, scope), None)
+        return forgotten
+
+
+class MixesIndexes(_Apart):
+    """Keeps an index by names of which it folds the case and forgets the kind."""
+
+    def _name(self, subject: Any, scope: Any) -> Any:
+        return scope.name.casefold(), subject.name, (subject.entity or "").casefold()
+
+
+class WritesAnyIndex(InMemoryProvider):
+    """Does not ask of when an index is."""
+
+    async def write_index(self, subject: Any, scope: Any, index: bytes, *, version: str) -> bool:
+        now = await self.version(subject, scope)
+        return await super().write_index(subject, scope, index, version=now)
+
+
+class ChecksThenWrites(InMemoryProvider):
+    """Looks whether the place has changed, waits, and writes."""
+
+    async def write_index(self, subject: Any, scope: Any, index: bytes, *, version: str) -> bool:
+        if await self.version(subject, scope) != version:
+            return False
+        for _ in range(3):
+            await anyio.lowlevel.checkpoint()
+        now = await self.version(subject, scope)
+        return await super().write_index(subject, scope, index, version=now)
+
+
+class WritesInParts(InMemoryProvider):
+    """Shows half of an index before there is the other half."""
+
+    async def write_index(self, subject: Any, scope: Any, index: bytes, *, version: str) -> bool:
+        half = index[: len(index) // 2]
+        is_written = await super().write_index(subject, scope, half, version=version)
+        await anyio.lowlevel.checkpoint()
+        return is_written and await super().write_index(subject, scope, index, version=version)
+
+
+class TakesIndexesForText(InMemoryProvider):
+    """Writes what it can read of the bytes."""
+
+    async def write_index(self, subject: Any, scope: Any, index: bytes, *, version: str) -> bool:
+        text = index.decode(errors="replace").strip()
+        return await super().write_index(subject, scope, text.encode(), version=version)
+
+
+class _Recalling(InMemoryProvider):
+    """Remembers what was current at each version that it told."""
+
+    def __init__(self, *, clock: TimeProvider) -> None:
+        super().__init__(clock=clock)
+        self._facts: dict[str, dict[str, AnyFact]] = {}
+
+    async def version(self, subject: Any, scope: Any) -> str:
+        version = await super().version(subject, scope)
+        await self._note(version, subject, scope)
+        return version
+
+    async def changes(self, subject: Any, scope: Any, **question: Any) -> PlaceChanges | None:
+        changes = await super().changes(subject, scope, **question)
+        if changes is None:
+            return None
+        await self._note(changes.version, subject, scope)
+        return self._spoilt(changes, self._facts[question["since"]])
+
+    async def _note(self, version: str, subject: Any, scope: Any) -> None:
+        facts = await self.load_all(subject, scope)
+        self._facts.setdefault(version, {fact.id: fact for fact in facts})
+
+    def _spoilt(self, changes: PlaceChanges, before: dict[str, AnyFact]) -> PlaceChanges:
+        raise NotImplementedError
+
+
+class TellsNoConfirmation(_Recalling):
+    """Compares facts, and a confirmed fact is equal to what it was."""
+
+    def _spoilt(self, changes: PlaceChanges, before: dict[str, AnyFact]) -> PlaceChanges:
+        def is_old(each: AnyFact | str) -> bool:
+            return isinstance(each, str) or before.get(each.id) == each
+
+        facts = {
+            key: found
+            for key, found in changes.facts.items()
+            if not found or not all(map(is_old, found))
+        }
+        return replace(changes, facts=facts)
+
+
+class TellsValuesOnly(_Recalling):
+    """Takes a fact that holds the values that it held for the one that it was."""
+
+    def _spoilt(self, changes: PlaceChanges, before: dict[str, AnyFact]) -> PlaceChanges:
+        def short(each: AnyFact | str) -> AnyFact | str:
+            if isinstance(each, str) or each.id not in before:
+                return each
+            return each.id if before[each.id].values == each.values else each
+
+        return replace(
+            changes, facts={key: [*map(short, found)] for key, found in changes.facts.items()}
+        )
+
+
+class TellsNoExpiry(InMemoryProvider):
+    """Tells what was written, and not what has become of it since."""
+
+    async def changes(
+        self, subject: Any, scope: Any, *, since: str, **question: Any
+    ) -> PlaceChanges | None:
+        written, _, _ = since.rpartition(".")
+        _, _, expired = (await self.version(subject, scope)).rpartition(".")
+        return await super().changes(subject, scope, since=f"{written}.{expired}", **question)
+
+
+class _Telling(InMemoryProvider):
+    """Tells something else than what has changed."""
+
+    async def changes(self, subject: Any, scope: Any, **question: Any) -> PlaceChanges | None:
+        changes = await super().changes(subject, scope, **question)
+        return None if changes is None else self._spoilt(changes, question["since"])
+
+    def _spoilt(self, changes: PlaceChanges, since: str) -> PlaceChanges:
+        raise NotImplementedError
+
+
+class TellsNoForgetting(_Telling):
+    """Leaves out of what nothing is left."""
+
+    def _spoilt(self, changes: PlaceChanges, since: str) -> PlaceChanges:
+        return replace(changes, facts={key: found for key, found in changes.facts.items() if found})
+
+
+class TellsOnlyWhatIsNew(_Telling):
+    """Leaves out, of a concept that has changed, the facts that have not."""
+
+    def _spoilt(self, changes: PlaceChanges, since: str) -> PlaceChanges:
+        facts = {
+            key: [fact for fact in found if not isinstance(fact, str)]
+            for key, found in changes.facts.items()
+        }
+        return replace(changes, facts=facts)
+
+
+class TellsTheNewestFirst(_Telling):
+    """Has an order of its own."""
+
+    def _spoilt(self, changes: PlaceChanges, since: str) -> PlaceChanges:
+        facts = {key: [*reversed(found)] for key, found in changes.facts.items()}
+        return replace(changes, facts=facts)
+
+
+class StaysAtItsVersion(_Telling):
+    """Tells again and again what it has told already."""
+
+    def _spoilt(self, changes: PlaceChanges, since: str) -> PlaceChanges:
+        return replace(changes, version=since)
+
+
+class TellsTheVersionAfterwards(InMemoryProvider):
+    """Asks for the version once it has gathered what belongs to an earlier one."""
+
+    async def changes(self, subject: Any, scope: Any, **question: Any) -> PlaceChanges | None:
+        changes = await super().changes(subject, scope, **question)
+        if changes is None:
+            return None
+        await anyio.lowlevel.checkpoint()
+        return replace(changes, version=await self.version(subject, scope))
+
+
+class TellsPlainValues(InMemoryProvider):
+    """Gives changes in no other type than JSON's."""
+
+    async def changes(
+        self, subject: Any, scope: Any, *, concepts: Any = (), **question: Any
+    ) -> PlaceChanges | None:
+        return await super().changes(subject, scope, **question)
+
+
+class TellsWhatDoesNotFit(InMemoryProvider):
+    """Writes the value into its error."""
+
+    async def changes(
+        self, subject: Any, scope: Any, *, concepts: Any = (), **question: Any
+    ) -> PlaceChanges | None:
+        named: list[Concept[Any, Any]] = list(concepts)
+        try:
+            return await super().changes(subject, scope, concepts=named, **question)
+        except StoredFactError as exc:
+            plain = await super().changes(subject, scope, **question)
+            raise StoredFactError(f"{exc}: {plain}") from None
+
+
+class NeverTells(InMemoryProvider):
+    """Has the method, and nothing to say."""
+
+    async def changes(self, subject: Any, scope: Any, **question: Any) -> PlaceChanges | None:
+        await super().changes(subject, scope, **question)
+        return None
+
+
+_LEADS = "test_a_change_leads_to_what_is_there"
+_FOLLOWS = "test_following_gives_what_reading_gives"
+
+WRONG_INDEXES: dict[type[InMemoryProvider], set[str]] = {
+    TakesNoTimeForAChange: {
+        "test_a_change_is_another_version",
+        "test_a_change_by_another_instance_is_another_version",
+        "test_one_version_shows_one_content",
+    },
+    VersionsWhatIsSaid: {"test_a_change_is_another_version", "test_one_version_shows_one_content"},
+    CountsEntries: {
+        "test_a_place_made_anew_has_another_version",
+        "test_one_version_shows_one_content",
+    },
+    CountsQuestions: {
+        "test_reading_changes_no_version",
+        "test_what_changes_nothing_changes_no_version",
+    },
+    VersionsTheWholeStore: {"test_other_places_change_no_version"},
+    KeepsIndexesOfThePurged: {
+        "test_what_is_removed_leaves_no_index",
+        "test_purging_what_was_forgotten_before_leaves_no_index",
+        "test_a_purge_meanwhile_leaves_no_index",
+    },
+    KeepsIndexesOfTheErased: {"test_what_is_removed_leaves_no_index"},
+    KeepsIndexesOfTheForgotten: {"test_purging_what_was_forgotten_before_leaves_no_index"},
+    MixesIndexes: {"test_each_place_has_its_own_index"},
+    WritesAnyIndex: {
+        "test_an_index_of_what_was_before_is_refused",
+        "test_an_index_of_no_version_is_refused",
+        "test_a_purge_meanwhile_leaves_no_index",
+    },
+    ChecksThenWrites: {"test_a_purge_meanwhile_leaves_no_index"},
+    WritesInParts: {
+        "test_concurrent_writers_leave_one_index",
+        "test_a_cancelled_write_is_whole_or_not_there",
+    },
+    TakesIndexesForText: {"test_an_index_comes_back"},
+    TellsNoConfirmation: {_LEADS, _FOLLOWS},
+    TellsValuesOnly: {_LEADS, _FOLLOWS},
+    TellsNoExpiry: {_LEADS, _FOLLOWS},
+    TellsNoForgetting: {_LEADS, _FOLLOWS},
+    TellsOnlyWhatIsNew: {_LEADS, _FOLLOWS},
+    TellsTheNewestFirst: {_LEADS, _FOLLOWS},
+    StaysAtItsVersion: {"test_a_save_is_told", _FOLLOWS},
+    TellsTheVersionAfterwards: {"test_changes_while_others_save_lose_none"},
+    TellsPlainValues: {"test_changed_values_have_the_types_of_their_concepts", _FOLLOWS},
+    TellsWhatDoesNotFit: {"test_a_changed_value_that_does_not_fit_is_an_error"},
+    NeverTells: {"test_a_save_is_told", "test_changes_go_on_from_changes"},
+}
+"""Each wrong store, and tests that it fails."""

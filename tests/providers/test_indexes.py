@@ -1,9 +1,7 @@
-"""What a store keeps so that recall need not begin anew: versions of places, and their indexes."""
+"""Indexes in files: what is on the disk of them, and what becomes of it."""
 
 import stat
 import threading
-from collections.abc import AsyncIterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,41 +10,16 @@ import pytest
 from factmem.encryption import Aes256GCMEncryptor, Key
 from factmem.errors import StorageError, StoreBusyError
 from factmem.provider import IndexedStore
-from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage.base import IndexedJournals, Storage
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.simple import SimpleStorage
-from factmem.testing.clock import SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, languages, theme
+from factmem.testing.facts import AGENT, THEME, theme
 from tests.doors import Door, DoorStorage, FailingDoor
 from tests.providers.local_stores import ALICE, BOB, KEY, disk
 
 INDEX = bytes(range(256)) * 40
 TALKATIVE = b"the safe opens with 4711 " * 40
-
-Store = InMemoryProvider | LocalFileMemoryProvider
-
-
-@pytest.fixture
-def clock() -> SettableClock:
-    return SettableClock()
-
-
-@pytest.fixture(params=["memory", "plain", "encrypted"])
-async def store(
-    request: pytest.FixtureRequest, root: Path, clock: SettableClock
-) -> AsyncIterator[Store]:
-    made: Store
-    if request.param == "memory":
-        made = InMemoryProvider(clock=clock)
-    else:
-        storage: Storage = SimpleStorage()
-        if request.param == "encrypted":
-            storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
-        made = LocalFileMemoryProvider(root, storage=storage, clock=clock)
-    async with made:
-        yield made
 
 
 async def keep(store: IndexedStore, index: bytes = INDEX) -> bool:
@@ -59,116 +32,6 @@ async def kept(store: IndexedStore) -> bytes | None:
     return await store.read_index(ALICE, AGENT)
 
 
-CHANGES: dict[str, Any] = {
-    "save": lambda store: store.save(languages("c"), ALICE, AGENT),
-    "confirm": lambda store: store.save(theme("dark"), ALICE, AGENT),
-    "forget": lambda store: store.forget(ALICE, AGENT, concept=THEME),
-    "purge": lambda store: store.forget(ALICE, AGENT, concept=THEME, purge=True),
-    "erase": lambda store: store.erase(ALICE, AGENT),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-async def test_a_version_tells_a_change(store: Store, change: str) -> None:
-    """And nothing but a change of this very place."""
-    await store.save(theme("dark"), ALICE, AGENT)
-    before = await store.version(ALICE, AGENT)
-
-    await store.save(theme("light"), BOB, AGENT)
-    await store.load_all(ALICE, AGENT)
-    await store.history(THEME, ALICE, AGENT)
-    assert await store.version(ALICE, AGENT) == before
-    await CHANGES[change](store)
-
-    assert await store.version(ALICE, AGENT) != before
-    assert isinstance(store, IndexedStore)
-
-
-async def test_a_place_made_anew_has_another_version(store: Store) -> None:
-    """Also when it has as many entries as the one before, saying the same."""
-    versions = []
-    for _ in range(3):
-        await store.save(theme("dark"), BOB, AGENT)
-        versions.append(await store.version(BOB, AGENT))
-        await store.erase(BOB, AGENT)
-    for value in ("dark", "light"):
-        await store.save(theme(value), BOB, AGENT)
-        versions.append(await store.version(BOB, AGENT))
-        await store.forget(BOB, AGENT, concept=THEME, purge=True)
-
-    assert len(set(versions)) == len(versions)
-    assert await store.version(BOB, AGENT) not in versions
-
-
-async def test_time_is_a_change_where_something_expires(store: Store, clock: SettableClock) -> None:
-    """Each expiry is one; time alone is none."""
-    expiries = [clock.now + timedelta(hours=hours) for hours in (1, 2)]
-    await store.save(theme("dark", expires_at=expiries[0]), ALICE, AGENT)
-    await store.save(languages("c", expires_at=expiries[1]), ALICE, AGENT)
-
-    seen = []
-    for _ in range(6):
-        facts = await store.load_all(ALICE, AGENT)
-        seen.append((await store.version(ALICE, AGENT), len(facts)))
-        clock.advance(timedelta(minutes=30))
-
-    assert [count for _, count in seen] == [2, 2, 1, 1, 0, 0]
-    assert len({version for version, _ in seen}) == 3
-    assert len(set(seen)) == 3
-
-
-async def test_an_index_comes_back(store: Store) -> None:
-    """The last one that was written, of its own place only."""
-    assert await kept(store) is None
-    await store.save(theme("dark"), ALICE, AGENT)
-    await store.save(theme("light"), BOB, AGENT)
-    assert await kept(store) is None
-
-    assert await keep(store, b"")
-    assert await kept(store) == b""
-    assert await keep(store)
-    assert await kept(store) == INDEX
-
-    assert await store.read_index(BOB, AGENT) is None
-    assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
-    assert [info.subject.entity for info in await store.places()] == ["alice", "bob"]
-
-
-async def test_an_index_of_facts_that_are_no_more_is_not_kept(store: Store) -> None:
-    """Somebody was slow, and the place has changed meanwhile."""
-    await store.save(theme("dark"), ALICE, AGENT)
-    version = await store.version(ALICE, AGENT)
-    await store.forget(ALICE, AGENT, concept=THEME, purge=True)
-
-    assert not await store.write_index(ALICE, AGENT, INDEX, version=version)
-    assert await kept(store) is None
-
-
-async def test_no_index_without_a_place(store: Store) -> None:
-    """Nothing is created for it."""
-    assert not await keep(store)
-    await store.save(theme("dark"), BOB, AGENT)
-    assert not await keep(store)
-    assert await kept(store) is None
-
-
-async def test_an_erased_or_purged_place_has_no_index(store: Store) -> None:
-    """What was forgotten without purging stays, as it does in history."""
-    for takes_away in (False, True, True):
-        await store.save_many([theme("dark"), languages("c")], ALICE, AGENT)
-        assert await keep(store)
-        if not takes_away:
-            await store.forget(ALICE, AGENT, concept=THEME)
-            assert await kept(store) == INDEX
-            await store.erase(ALICE, AGENT)
-        else:
-            await store.forget(ALICE, AGENT, concept=LANGUAGES, value="c", purge=True)
-        assert await kept(store) is None
-
-
-# In files
-
-
 def indexes(root: Path) -> dict[str, bytes]:
     return {name: data for name, data in disk(root).items() if name.startswith("indexes/")}
 
@@ -178,6 +41,18 @@ async def filled(root: Path, storage: Storage, **options: Any) -> LocalFileMemor
     await made.save(theme("dark"), ALICE, AGENT)
     assert await keep(made, TALKATIVE)
     return made
+
+
+async def test_no_index_without_a_place(root: Path, storage: Storage) -> None:
+    """Nothing is created for it."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    assert not await keep(store)
+    assert disk(root) == {}
+
+    await store.save(theme("dark"), BOB, AGENT)
+
+    assert not await keep(store)
+    assert indexes(root) == {}
 
 
 async def test_an_index_outlives_the_instance(root: Path, storage: Storage) -> None:
@@ -229,20 +104,6 @@ async def test_an_index_is_read_for_its_own_place_only(root: Path) -> None:
 
     assert await store.read_index(BOB, AGENT) is None
     assert await kept(other) is None
-
-
-async def test_another_instance_counts(root: Path, storage: Storage) -> None:
-    """What one purged, another that had not noticed yet does not bring back."""
-    one = await filled(root, storage)
-    two = LocalFileMemoryProvider(root, storage=storage)
-    version = await two.version(ALICE, AGENT)
-
-    await one.forget(ALICE, AGENT, concept=THEME, purge=True)
-
-    assert not await two.write_index(ALICE, AGENT, TALKATIVE, version=version)
-    assert indexes(root) == {}
-    assert await keep(two, b"what is left")
-    assert await kept(one) == b"what is left"
 
 
 @pytest.mark.parametrize("erases", [True, False])
@@ -382,14 +243,3 @@ async def test_a_storage_that_keeps_no_indexes(root: Path) -> None:
 
     assert not await keep(store)
     assert await kept(store) is None
-
-
-async def test_a_closed_store_tells_no_version(store: Store) -> None:
-    """As every other call does."""
-    await store.aclose()
-
-    for call in (store.version, store.read_index):
-        with pytest.raises(ValueError, match="closed"):
-            await call(ALICE, AGENT)
-    with pytest.raises(ValueError, match="closed"):
-        await store.write_index(ALICE, AGENT, INDEX, version="")

@@ -278,18 +278,3 @@ async def test_changes_of_what_never_was(store: Store) -> None:
     assert (nothing.version, nothing.facts) == (ours, {})
     await store.erase(ALICE, AGENT)
     assert await store.changes(ALICE, AGENT, since=ours) is None
-
-
-async def test_a_value_that_expires_is_a_change(store: Store, clock: SettableClock) -> None:
-    """Nothing was written, and yet something else is current."""
-    soon = clock.now + timedelta(hours=1)
-    lasting, fading = notes("pets", "cat", "dog"), notes("pets", "bird", expires_at=soon)
-    await store.save_many([lasting, fading, note("home", "x")], ALICE, AGENT)
-    since = await store.version(ALICE, AGENT)
-
-    clock.now = soon
-    changes = await store.changes(ALICE, AGENT, since=since)
-
-    assert changes is not None
-    assert changes.facts == {"pets": [lasting.id]}
-    assert changes.version == await store.version(ALICE, AGENT) != since

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal, Self, TypeVar, assert_type
 
+import pytest
 from pydantic import BaseModel, Field
 
 from factmem.entries import Entry
@@ -23,13 +24,22 @@ from factmem.provider import (
     Amendment,
     ErasureReceipt,
     FactStore,
+    FollowedStore,
     HistoryEntry,
+    IndexedStore,
+    PlaceChanges,
     PlaceInfo,
     TimeProvider,
 )
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.no_memory import NoMemory
-from factmem.testing import FactStoreContract, ProviderContract, SettableClock
+from factmem.testing import (
+    FactStoreContract,
+    FollowedStoreContract,
+    IndexedStoreContract,
+    ProviderContract,
+    SettableClock,
+)
 
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 
@@ -234,8 +244,37 @@ class OwnStore(OwnProvider):
     async def __aexit__(self, *exc_info: object) -> None: ...
 
 
+class OwnFollowedStore(OwnStore):
+    """A store that tells what has changed, written from the protocols alone."""
+
+    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
+        return None
+
+    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+        return None
+
+    async def write_index(
+        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
+    ) -> bool:
+        return False
+
+    async def changes(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        since: str,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> PlaceChanges | None:
+        return PlaceChanges(since, {"name": [SingleFact(NAME, "Ada"), "an-id"]})
+
+
 own_provider: AgentMemoryProvider = OwnProvider()
 own_store: FactStore = OwnStore()
+own_indexed_store: IndexedStore = OwnFollowedStore()
+own_followed_store: FollowedStore = OwnFollowedStore()
+in_memory_indexes: IndexedStore = InMemoryProvider()
+in_memory_changes: FollowedStore = InMemoryProvider()
 
 
 class TestOwnProvider(ProviderContract):
@@ -247,3 +286,14 @@ class TestOwnStore(FactStoreContract):
 
     def make_provider(self, clock: TimeProvider) -> OwnStore:
         return OwnStore()
+
+
+class TestOwnFollowedStore(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
+    """All suites over a store of one's own, of which there can be two instances."""
+
+    def make_provider(self, clock: TimeProvider) -> OwnFollowedStore:
+        return OwnFollowedStore()
+
+    @pytest.fixture
+    def second(self, provider: FactStore, clock: SettableClock) -> FactStore:
+        return OwnFollowedStore()

@@ -30,7 +30,7 @@ DAYS = "days"
 """A keyword of which all values are days, as text or as a type that is asked for."""
 
 _VALUES: dict[str, Sequence[Any]] = {
-    LANGUAGES.keyword: ("java", "rust", "c", 7),
+    LANGUAGES.keyword: ("java", "rust", "c", "go", "ada", 7),
     DAYS: (date(2001, 1, 1), date(2001, 1, 2)),
 }
 _SOURCES = [None, None, *(FactSource(SourceKind.USER, conversation=name) for name in ("a", "b"))]
@@ -51,7 +51,7 @@ class Steps:
         self._clock = clock
         self._random = Random(seed)  # noqa: S311 - the same steps for the same seed
         self._kinds = [
-            *[self._save] * 6,
+            *[self._save] * 9,
             *[self._forget] * 3,
             *[self._wait] * 2,
             *(self._save_many, self._replay, self._amend, self._erase),

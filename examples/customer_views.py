@@ -99,7 +99,7 @@ async def main() -> None:
         print("  recall gives", await zenith.recall("contract", subjects=[acme]))
         print("  the tree shows", [str(info.place) for info in await zenith.contents.places()])
         try:
-            await zenith.provider.save(SingleFact(LIMIT, "9 TB"), CUSTOMER.of("zenith"), APP)
+            await zenith.store.save(SingleFact(LIMIT, "9 TB"), CUSTOMER.of("zenith"), APP)
         except MemoryAccessError as error:
             print(f"  a save raises: {error}")
 

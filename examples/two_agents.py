@@ -35,7 +35,7 @@ def memory_of(store: InMemoryProvider, agent: str) -> AgentMemory:
 
 async def note(memory: AgentMemory, scope: MemoryScope, text: str) -> None:
     """Keep a note."""
-    await memory.provider.save(MultipleFacts(NOTES, [text]), ARTICLE, scope)
+    await memory.store.save(MultipleFacts(NOTES, [text]), ARTICLE, scope)
 
 
 async def show(name: str, memory: AgentMemory, question: str) -> None:

@@ -18,10 +18,9 @@ from factmem.consolidation import (
 from factmem.detection import RejectedItem
 from factmem.events import MemoryOperation, OperationInProgress
 from factmem.llm.base import ChatModel
-from factmem.memory_base import MemoryBase
+from factmem.memory_base import MemoryBase, store_of
 from factmem.models import Concept, FactType, Identity, MemorySubject, Place
 from factmem.prompts import consolidation_messages
-from factmem.provider import FactStore
 from factmem.scopes import ScopeChoice
 from factmem.transcript import folded
 from factmem.usage import Usage
@@ -80,7 +79,7 @@ class ConsolidatesFacts(MemoryBase):
             if dry_run:
                 seen.places = self._places(subjects, scopes)
             else:
-                self._store()
+                store_of(self._provider)
                 seen.places = self._reach.writable_places(
                     None if subjects is None else tuple(subjects),
                     None if scopes is None else tuple(scopes),
@@ -129,7 +128,7 @@ class ConsolidatesFacts(MemoryBase):
         _check_report(report)
         async with self._events.operation(MemoryOperation.RESTORE) as seen:
             seen.places = self._writable(report.merges)
-            store = self._store()
+            store = self.store
             for merges in _by_place(report.merges):
                 place = merges[0].place
                 restored: list[JsonValue] = []
@@ -162,7 +161,7 @@ class ConsolidatesFacts(MemoryBase):
         )
 
     async def _merged(self, report: ConsolidationReport) -> ConsolidationReport:
-        store = self._store()
+        store = self.store
         held: set[str] = set()
         for merges in _by_place(report.merges):
             place = merges[0].place
@@ -179,19 +178,11 @@ class ConsolidatesFacts(MemoryBase):
 
     def _writable(self, merges: Sequence[Merge]) -> list[Place]:
         """Return the places of merges, all of which may be written."""
-        self._store()
+        store_of(self._provider)
         places = [found[0].place for found in _by_place(merges)]
         for place in places:
             check_writable(place, self._reach.boundary)
         return places
-
-    def _store(self) -> FactStore:
-        if not isinstance(self._provider, FactStore):
-            raise TypeError(
-                f"Merging takes a FactStore, whose method amend writes only what still holds, and "
-                f"{type(self._provider).__name__} is none"
-            )
-        return self._provider
 
 
 def _check_concept(concept: Concept[Any, Any]) -> None:

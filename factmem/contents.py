@@ -5,8 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from factmem.boundary import UNBOUNDED, check_writable
+from factmem.boundary import UNBOUNDED
+from factmem.errors import MemoryAccessError
+from factmem.events import MemoryEvents, MemoryOperation
 from factmem.loading import FactReader
+from factmem.memory_base import store_of
 from factmem.models import (
     AnyFact,
     Concept,
@@ -15,7 +18,7 @@ from factmem.models import (
     MemorySubject,
     Place,
 )
-from factmem.provider import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
+from factmem.provider import AgentMemoryProvider, ErasureReceipt, PlaceInfo
 from factmem.reach import Reach
 from factmem.resolution import PlacedFact
 from factmem.scopes import ScopeChoice
@@ -91,12 +94,20 @@ class MemoryContents:
         provider: Where facts are, held to the boundary of `reach` already.
         reader: Reads the same provider.
         reach: What the memory may touch.
+        events: Who is told of what is refused; of all else the provider tells.
     """
 
-    def __init__(self, provider: AgentMemoryProvider, reader: FactReader, reach: Reach) -> None:
+    def __init__(
+        self,
+        provider: AgentMemoryProvider,
+        reader: FactReader,
+        reach: Reach,
+        events: MemoryEvents,
+    ) -> None:
         self._provider = provider
         self._reader = reader
         self._reach = reach
+        self._events = events
 
     async def places(self) -> list[PlaceInfo]:
         """Return the places that hold anything, ordered by identity.
@@ -105,7 +116,7 @@ class MemoryContents:
             TypeError: The provider is no `FactStore`, as in every method here.
             StorageError: A place could not be read, as in every method here.
         """
-        return await self._store().places()
+        return await store_of(self._provider).places()
 
     async def tree(self) -> MemoryTree:
         """Return all places as a tree: scopes, subjects, entities. `print` shows it.
@@ -119,7 +130,9 @@ class MemoryContents:
 
     async def info(self, place: Place) -> PlaceInfo | None:
         """Return how much a place holds, or None where it holds nothing."""
-        found = await self._store().places(subjects=[place.subject], scopes=[place.scope])
+        found = await store_of(self._provider).places(
+            subjects=[place.subject], scopes=[place.scope]
+        )
         return found[0] if found else None
 
     async def concepts(self) -> list[ConceptInfo]:
@@ -178,10 +191,14 @@ class MemoryContents:
             ValueError: No condition was given, `value` came without `concept`, or `older_than` is
                 naive. Nothing was forgotten.
         """
-        store = self._store()
-        places = self._reach.writable_places(
-            None if subjects is None else tuple(subjects), None if scopes is None else tuple(scopes)
-        )
+        store = store_of(self._provider)
+        those = None if subjects is None else tuple(subjects)
+        where = None if scopes is None else tuple(scopes)
+        meant = self._reach.meant(those, where)
+        # All places before the first one is written: what is refused is not forgotten in part.
+        async with self._events.operation(MemoryOperation.FORGET, meant) as seen:
+            places = self._reach.writable_places(those, where)
+            seen.is_handed_over = True  # to the store, which tells of each place
         forgotten = 0
         for place in places:
             forgotten += await store.forget(
@@ -201,36 +218,38 @@ class MemoryContents:
 
         Without `confirm` nothing is removed, and the report says what would be. Places are erased
         one after the other, each physically; when one fails those before it are gone, and the call
-        can be made again. To erase places one by one there is `provider.erase`.
+        can be made again. To erase places one by one there is `memory.store.erase`.
 
         Args:
             confirm: Whether to do it.
 
         Raises:
             ValueError: The memory is no view, and to clear it would clear the whole store.
-            MemoryAccessError: The view is read-only, and `confirm` is set.
+            MemoryAccessError: The view is read-only, and `confirm` is set. Nothing was read.
         """
         if self._reach.boundary == UNBOUNDED:
             raise ValueError(
                 "This would erase the whole store: make a view of what is to go, as in "
                 "memory.view(subjects=[USER.of('alice')]).contents.reset(confirm=True)"
             )
-        store, found = self._store(), await self.places()
+        store = store_of(self._provider)
+        if confirm:
+            await self._check_erasable()
+        found = await store.places()
         receipts: list[ErasureReceipt] = []
         if confirm:
-            for info in found:
-                check_writable(info.place, self._reach.boundary)
             for info in found:
                 receipts.append(await store.erase(info.subject, info.scope))  # noqa: PERF401
         return ResetReport(found, receipts)
 
-    def _store(self) -> FactStore:
-        if not isinstance(self._provider, FactStore):
-            raise TypeError(
-                f"{type(self._provider).__name__} is no FactStore: what a memory holds can only be "
-                f"listed with a provider that has places, forget and erase"
-            )
-        return self._provider
+    async def _check_erasable(self) -> None:
+        async with self._events.operation(MemoryOperation.ERASE) as seen:
+            if self._reach.boundary.is_read_only:
+                raise MemoryAccessError(
+                    "This view is read-only, so nothing in it can be erased: use the memory that "
+                    "it was made of"
+                )
+            seen.is_handed_over = True  # to the store, which tells of each place
 
     async def _newest_first(self) -> list[PlacedFact]:
         places = [info.place for info in await self.places()]

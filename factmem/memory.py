@@ -11,7 +11,7 @@ from factmem.embedding.base import Embedder
 from factmem.events import EventListener, MemoryEvents
 from factmem.llm.base import ChatModel
 from factmem.loading import FactReader
-from factmem.memory_base import by_keyword
+from factmem.memory_base import by_keyword, store_of
 from factmem.memory_message import MemoryMessage
 from factmem.memory_tools import MemoryTool, memory_tools
 from factmem.models import (
@@ -24,7 +24,7 @@ from factmem.models import (
 from factmem.observing import observed
 from factmem.pending_texts import PendingTexts
 from factmem.presenting import PresentsFacts
-from factmem.provider import AgentMemoryProvider, FactStore, TimeProvider
+from factmem.provider import AgentMemoryProvider, TimeProvider
 from factmem.reach import Reach
 from factmem.recall.recalling import RecallsFacts
 from factmem.recall.search import FactSearch
@@ -129,17 +129,9 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
         )
 
     @property
-    def provider(self) -> AgentMemoryProvider:
-        """Where facts are; of a view, a provider that holds no more than the view shows.
-
-        It is what code saves and forgets through, and what `export_facts` takes.
-        """
-        return self._provider
-
-    @property
     def contents(self) -> MemoryContents:
         """What is in it: a tree of places, concepts, records; forgetting and clearing."""
-        return MemoryContents(self._provider, self._reader, self._reach)
+        return MemoryContents(self._provider, self._reader, self._reach, self._events)
 
     def view(
         self,
@@ -195,8 +187,7 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
             TypeError: The provider is no `FactStore`.
             UnboundSubjectError: A subject is per entity and names none: make a view first.
         """
-        if not isinstance(self._provider, FactStore):
-            raise TypeError(f"Tools need a FactStore, and {type(self._provider).__name__} is none")
+        store_of(self._provider)
         places = self._reach.places()
         bound = self.view(places=places)
         return memory_tools(

@@ -10,11 +10,11 @@ from factmem.loading import FactReader
 from factmem.memory_message import MemoryMessage
 from factmem.models import Concept, MemorySubject, Place
 from factmem.pending_texts import PendingTexts
-from factmem.provider import AgentMemoryProvider
+from factmem.provider import AgentMemoryProvider, FactStore
 from factmem.reach import Reach
 from factmem.scopes import ScopeChoice
 
-__all__ = ["MemoryBase", "by_keyword"]
+__all__ = ["MemoryBase", "by_keyword", "store_of"]
 
 
 class MemoryBase:
@@ -36,6 +36,26 @@ class MemoryBase:
         """What the memory may touch: everything, unless it is a view."""
         return self._reach.boundary
 
+    @property
+    def provider(self) -> AgentMemoryProvider:
+        """Where facts are; of a view, a provider that holds no more than the view shows.
+
+        It has the four methods that every provider has, and what is done through it is told to
+        listeners. `store` is the same as a `FactStore`.
+        """
+        return self._provider
+
+    @property
+    def store(self) -> FactStore:
+        """The provider, where it is a `FactStore`; of a view, no more of it than the view shows.
+
+        It is what code forgets, erases and reads histories through, and what `export_facts` takes.
+
+        Raises:
+            TypeError: The provider is no `FactStore`: it has `save` and three ways to load.
+        """
+        return store_of(self._provider)
+
     def _places(
         self, subjects: Iterable[MemorySubject] | None, scopes: Iterable[ScopeChoice] | None
     ) -> list[Place]:
@@ -56,6 +76,21 @@ class MemoryBase:
                 "Finding facts in a chat takes a model: AgentMemory(..., chat_model=...)"
             )
         return self._chat_model
+
+
+def store_of(provider: AgentMemoryProvider) -> FactStore:
+    """Return a provider as the `FactStore` that it is.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not isinstance(provider, FactStore):
+        raise TypeError(
+            f"{type(provider).__name__} is no FactStore: to list what a memory holds, to forget, "
+            f"erase, merge or export it, and to give a model tools, takes a provider with the "
+            f"methods of FactStore, as those of factmem have"
+        )
+    return provider
 
 
 def by_keyword(concepts: Iterable[Concept[Any, Any]]) -> dict[str, Concept[Any, Any]]:

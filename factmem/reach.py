@@ -7,7 +7,7 @@ from factmem.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.scopes import MemoryScopesProfile, ScopeChoice
 
-__all__ = ["Reach", "check_distinct"]
+__all__ = ["Reach", "check_distinct", "checked_subjects"]
 
 H = TypeVar("H", bound=Hashable)
 
@@ -33,7 +33,7 @@ class Reach:
         default_scopes: Iterable[MemoryScope] | None = None,
         boundary: Boundary = UNBOUNDED,
     ) -> None:
-        self.subjects: tuple[MemorySubject, ...] = _subjects(subjects)
+        self.subjects: tuple[MemorySubject, ...] = checked_subjects(subjects)
         self.scopes = scopes
         self.boundary = boundary
         self._default_scopes = None if default_scopes is None else tuple(default_scopes)
@@ -52,8 +52,32 @@ class Reach:
             ValueError: No scope is named, neither here nor at all: that cannot be meant.
         """
         return [
-            place for place in self._meant(subjects, scopes) if self.boundary.allows(place.identity)
+            place for place in self.meant(subjects, scopes) if self.boundary.allows(place.identity)
         ]
+
+    def meant(
+        self,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+    ) -> list[Place]:
+        """Return the places that a call means, whether they lie inside or not, none twice.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and names none.
+            ValueError: No scope is named, neither here nor at all.
+        """
+        chosen = self.subjects if subjects is None else checked_subjects(subjects)
+        for subject in chosen:
+            subject.check_bound()
+        found = self.scopes.scopes(self._default_scopes if scopes is None else scopes)
+        if not found and scopes is None and self._default_scopes is None:
+            raise ValueError(
+                "There is no scope to look in or to save to: name one for the memory, as in "
+                "AgentMemory(..., scopes=MemoryScopesProfile(agent='my-agent')), or in the call, "
+                "as in scopes=[MemoryScope.Agent('my-agent')]"
+            )
+        places = (Place(scope, subject) for subject in chosen for scope in found)
+        return list({place.identity: place for place in places}.values())
 
     def writable_places(
         self,
@@ -68,7 +92,7 @@ class Reach:
                 nothing may be written at all.
             ValueError: No scope is named, neither here nor at all.
         """
-        meant = self._meant(subjects, scopes)
+        meant = self.meant(subjects, scopes)
         inside = [place for place in meant if self.boundary.allows(place.identity)]
         for place in inside[:1]:
             check_writable(place, self.boundary)
@@ -109,7 +133,7 @@ class Reach:
         Raises:
             UnboundSubjectError: A subject is per entity and names none.
         """
-        given = None if subjects is None else _subjects(subjects)
+        given = None if subjects is None else checked_subjects(subjects)
         named = None if scopes is None else tuple(self.scopes.scopes(scopes))
         only = None if places is None else tuple(places)
         boundary = self.boundary.narrowed(
@@ -126,25 +150,13 @@ class Reach:
             boundary=boundary,
         )
 
-    def _meant(
-        self, subjects: Iterable[MemorySubject] | None, scopes: Iterable[ScopeChoice] | None
-    ) -> list[Place]:
-        chosen = self.subjects if subjects is None else _subjects(subjects)
-        for subject in chosen:
-            subject.check_bound()
-        found = self.scopes.scopes(self._default_scopes if scopes is None else scopes)
-        if not found and scopes is None and self._default_scopes is None:
-            raise ValueError(
-                "There is no scope to look in or to save to: name one for the memory, as in "
-                "AgentMemory(..., scopes=MemoryScopesProfile(agent='my-agent')), or in the call, "
-                "as in scopes=[MemoryScope.Agent('my-agent')]"
-            )
-        places = (Place(scope, subject) for subject in chosen for scope in found)
-        return list({place.identity: place for place in places}.values())
 
+def checked_subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
+    """Return subjects as a tuple.
 
-def _subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
-    """Return what is given as `subjects`; `TypeError` unless they are some."""
+    Raises:
+        TypeError: They are no list of subjects.
+    """
     given = None if isinstance(subjects, MemorySubject) else tuple(subjects)
     if given is None or not all(isinstance(each, MemorySubject) for each in given):
         raise TypeError("subjects are a list of MemorySubject, as in subjects=[USER.of('alice')]")

@@ -2,14 +2,26 @@
 
 from typing import Any, assert_type
 
+from factmem.bundle import export_facts
 from factmem.compression import RetrieveFactsFromHistory
 from factmem.memory import AgentMemory
 from factmem.memory_message import LoadReport
-from factmem.models import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models import (
+    AnyFact,
+    Concept,
+    FactType,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.provider import AgentMemoryProvider, FactStore
 from factmem.recall.match import RecallReport, RecallResult
 
 AGE = Concept("age", "The user's age", value_type=int)
 LANGUAGES = Concept("languages", "Languages", FactType.MULTIPLE)
+ALICE = MemorySubject("user", "The user", 1, per_entity=True).of("alice")
+AGENT = MemoryScope.Agent("desk")
 
 
 async def values_have_their_types(memory: AgentMemory) -> None:
@@ -41,3 +53,14 @@ async def any_list_of_message_dicts_is_a_chat(memory: AgentMemory) -> None:
 def concepts_of_any_type_can_be_retrieved() -> None:
     """And those of one chat may differ."""
     RetrieveFactsFromHistory(AGE, LANGUAGES)
+
+
+async def a_store_is_more_than_a_provider(memory: AgentMemory) -> None:
+    """What only a store can do goes through `store`; `provider` has no more than four methods."""
+    assert_type(memory.provider, AgentMemoryProvider)
+    assert_type(memory.store, FactStore)
+    assert_type(memory.view(read_only=True).store, FactStore)
+    await export_facts(memory.store, "facts.jsonl")
+    assert_type(await memory.store.forget(ALICE, AGENT, concept=AGE), int)
+    await memory.store.erase(ALICE, AGENT)
+    await export_facts(memory.provider, "facts.jsonl")  # type: ignore[arg-type]

@@ -1,0 +1,45 @@
+"""The provider of a memory as the store that it is."""
+
+from pathlib import Path
+
+import pytest
+
+from factmem.bundle import export_facts
+from factmem.errors import MemoryAccessError
+from factmem.providers.in_memory import InMemoryProvider
+from tests.memory.providers import BareProvider
+from tests.memory.world import AGENT, ALICE, THEME, USER, memory_of, theme
+
+BOB = USER.of("bob")
+
+
+async def test_the_store_of_a_memory_is_its_provider(tmp_path: Path) -> None:
+    """It forgets, erases, and goes into a bundle."""
+    store = InMemoryProvider()
+    memory = memory_of(store)
+    await memory.store.save(theme("dark"), ALICE, AGENT)
+
+    assert memory.store is store
+    assert (await export_facts(memory.store, tmp_path / "facts.jsonl")).entries == 1
+    assert await memory.store.forget(ALICE, AGENT, concept=THEME) == 1
+
+
+async def test_the_store_of_a_view_shows_no_more_than_the_view(tmp_path: Path) -> None:
+    """A bundle of it holds one person's facts."""
+    memory = memory_of()
+    await memory.store.save(theme("dark"), ALICE, AGENT)
+    await memory.store.save(theme("light"), BOB, AGENT)
+    view = memory.view(subjects=[ALICE], read_only=True)
+
+    assert (await export_facts(view.store, tmp_path / "facts.jsonl")).entries == 1
+    with pytest.raises(MemoryAccessError):
+        await view.store.erase(ALICE, AGENT)
+
+
+async def test_four_methods_make_no_store() -> None:
+    """Whoever asks for more hears what is missing, by the name of his own class."""
+    memory = memory_of(BareProvider())
+
+    for ask in (lambda: memory.store, memory.tools):
+        with pytest.raises(TypeError, match="BareProvider is no FactStore"):
+            ask()

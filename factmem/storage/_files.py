@@ -3,32 +3,35 @@
 Names are relative to the store's folder and are factmem's own: `factmem.json`, `lock`,
 `journals/...`, `indexes/...`. No descriptor outlives the call that opened it, and nothing is
 buffered, so a fork finds nothing half-done. Errors of the operating system pass as they are; the
-callers name them. Only ordinary files are opened: a pipe would be waited for, a link would lead out
-of the store.
+callers name them. Only ordinary files in ordinary folders are opened: a pipe would be waited for, a
+link would lead out of the store.
 """
 
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from factmem.storage import _lock, _network
-from factmem.storage._ordinary import SAFELY, open_ordinary
+from factmem.storage._ordinary import FOLDER, SAFELY, open_folder, open_ordinary
 
 __all__ = ["Files", "LocalFiles"]
 
 _READ = os.O_RDONLY
 _WRITE = os.O_RDWR | os.O_APPEND
 _NEW = _WRITE | os.O_CREAT | os.O_EXCL
-_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 """macOS: fsync alone leaves the data in the drive's cache."""
 
 
 class Files(Protocol):
-    """The file calls that a store is made of; the crash tests bring a disk of their own."""
+    """The file calls that a store is made of; the crash tests bring a disk of their own.
+
+    Whatever opens, changes or lists raises `CorruptJournalError` where the folder that it concerns,
+    `journals` or `indexes`, is a symbolic link.
+    """
 
     def path(self, name: str) -> str:
         """Return the full path of a name, for messages."""
@@ -151,19 +154,40 @@ class LocalFiles:
     def lock(self, timeout: float) -> AbstractContextManager[None]:
         return _lock.held(self.path("lock"), timeout)
 
+    @contextmanager
+    def _within(self, name: str) -> Generator[tuple[str, int | None]]:
+        """Hold the folder of a file open; give the file's name in it.
+
+        The store's own folder is not held, and may be a link: its owner has chosen it.
+        """
+        folder, _, file = name.rpartition("/")
+        if not folder:
+            yield self.path(name), None
+            return
+        fd = open_folder(self.path(folder))
+        try:
+            yield file, fd
+        except OSError as exc:
+            exc.filename = self.path(name)
+            raise
+        finally:
+            os.close(fd)
+
+    def _open(self, name: str, flags: int) -> int:
+        with self._within(name) as (_, folder):
+            return open_ordinary(self.path(name), flags, within=folder)
+
     def open(self, name: str, *, write: bool = False) -> int:
-        return open_ordinary(self.path(name), _WRITE if write else _READ)
+        return self._open(name, _WRITE if write else _READ)
 
     def create(self, name: str) -> int:
-        path = self.path(name)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+        self.remove(name)
         try:
-            return open_ordinary(path, _NEW)
+            return self._open(name, _NEW)
         except FileNotFoundError:
             with contextlib.suppress(FileExistsError):
-                os.mkdir(os.path.dirname(path), 0o700)
-            return open_ordinary(path, _NEW)
+                os.mkdir(os.path.dirname(self.path(name)), 0o700)
+            return self._open(name, _NEW)
 
     def close(self, fd: int) -> None:
         os.close(fd)
@@ -180,7 +204,7 @@ class LocalFiles:
             rest = rest[os.write(fd, rest) :]
 
     def destroy(self, name: str, count: int) -> None:
-        fd = open_ordinary(self.path(name), os.O_WRONLY)
+        fd = self._open(name, os.O_WRONLY)
         try:
             os.pwrite(fd, bytes(count), 0)
             self.sync(fd)
@@ -194,40 +218,44 @@ class LocalFiles:
             os.fsync(fd)
 
     def sync_folder(self, name: str) -> None:
-        self._sync_path(self.path(name))
+        self._sync(open_folder(self.path(name)) if name else os.open(self._folder, FOLDER))
 
     def sync_parents(self) -> None:
         folder = os.path.realpath(self._folder)
         device = os.stat(folder).st_dev
         while (above := os.path.dirname(folder)) != folder and os.stat(above).st_dev == device:
             with contextlib.suppress(PermissionError):  # then it was not made for this store
-                self._sync_path(above)
+                self._sync(os.open(above, FOLDER))
             folder = above
 
     @staticmethod
-    def _sync_path(path: str) -> None:
-        fd = os.open(path, _FOLDER)
+    def _sync(fd: int) -> None:
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
 
     def rename(self, old: str, new: str) -> None:
-        os.replace(self.path(old), self.path(new))
+        with self._within(old) as (source, there), self._within(new) as (target, here):
+            os.replace(source, target, src_dir_fd=there, dst_dir_fd=here)
 
     def remove(self, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.path(name))
+        with contextlib.suppress(FileNotFoundError), self._within(name) as (file, folder):
+            os.unlink(file, dir_fd=folder)
 
     def names(self) -> list[str]:
         try:
-            return sorted(os.listdir(self.path("journals")))
+            fd = open_folder(self.path("journals"))
         except FileNotFoundError:
             return []
+        try:
+            return sorted(os.listdir(fd))
+        finally:
+            os.close(fd)
 
     def content(self, name: str) -> bytes | None:
         try:
-            fd = open_ordinary(self.path(name), _READ)
+            fd = self._open(name, _READ)
         except FileNotFoundError:
             return None
         except NotADirectoryError:

@@ -44,8 +44,9 @@ from factmem.storage.base import (
 
 __all__ = ["JournalFolder", "journal_path"]
 
-_PATIENCE = 1.0
-"""Seconds that an index waits for the lock: what can be made again has no claim to more."""
+_PATIENCE = 0.05
+"""Seconds that an index waits for the lock, longer than a save holds it. A recall waits with it, and
+what can be made again can be written another time."""
 _MOST_NAMES = 100_000
 """Of how many files it is remembered whose journal they are, which never changes; each was opened
 once, and some 300 bytes are kept of it."""
@@ -233,10 +234,7 @@ class JournalFolder:
         """See `IndexedJournals.write_index`."""
         with self.locked(patience=_PATIENCE):
             writer = FolderWriter(self, self.codec())
-            if is_wanted(writer):
-                writer.write_index(name, index)
-                return True
-            return False
+            return is_wanted(writer) and writer.write_index(name, index)
 
     def exists(self) -> bool:
         """See `Journals.exists`."""

@@ -3,7 +3,12 @@
 A journal has one at most, in the folder `indexes`, sealed as the journal is. It is replaced whole
 and never synced: a power cut may leave an older one, zeros or nothing, all of which are as good as
 none. Only its removal is durable, since it may hold what the journal no longer does.
+
+Where something else stands in the place of that folder, a link that leads elsewhere or a file,
+nothing is read, written or removed there, and no fact is lost by it.
 """
+
+from logging import getLogger
 
 from factmem.errors import CorruptJournalError
 from factmem.storage._codec import Codec
@@ -11,6 +16,11 @@ from factmem.storage._files import Files
 from factmem.storage._journal import CHUNK
 
 __all__ = ["IndexFiles"]
+
+_logger = getLogger(__name__)
+
+_NO_FOLDER = (CorruptJournalError, NotADirectoryError)
+"""What is raised where `indexes` is a link, or no folder."""
 
 _FOLDER = "indexes"
 _SUFFIX = ".index"
@@ -21,6 +31,7 @@ class IndexFiles:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self._is_told = False
 
     def read(self, codec: Codec, journal: str) -> bytes | None:
         """Return the index of a journal; None if there is none that verifies."""
@@ -31,25 +42,44 @@ class IndexFiles:
         except (ValueError, CorruptJournalError):  # damaged, or no file: it is made again
             return None
 
-    def write(self, codec: Codec, journal: str, data: bytes) -> None:
-        """Put an index beside a journal, atomically; under the lock."""
+    def write(self, codec: Codec, journal: str, data: bytes) -> bool:
+        """Put an index beside a journal, atomically; under the lock. Return whether it is there."""
         name = _name(codec, journal)
         path = f"{_FOLDER}/{name}"
-        fd = self._files.create(f"{path}.tmp")
+        try:
+            fd = self._files.create(f"{path}.tmp")
+        except _NO_FOLDER:
+            self._tell()
+            return False
         try:
             self._files.append(fd, codec.seal_index(name, data))
         finally:
             self._files.close(fd)
         self._files.rename(f"{path}.tmp", path)
+        return True
 
     def remove(self, codec: Codec, journal: str) -> int:
         """Remove the index of a journal, durably; return the bytes freed. Under the lock."""
         path = f"{_FOLDER}/{_name(codec, journal)}"
-        freed = sum(self._removed(codec, each) for each in (f"{path}.tmp", path))
-        # Also where nothing was found: whoever removed it may have died before this.
-        if self._files.exists(_FOLDER):
-            self._files.sync_folder(_FOLDER)
+        try:
+            freed = sum(self._removed(codec, each) for each in (f"{path}.tmp", path))
+            # Also where nothing was found: whoever removed it may have died before this.
+            if self._files.exists(_FOLDER):
+                self._files.sync_folder(_FOLDER)
+        except _NO_FOLDER:
+            self._tell()
+            return 0
         return freed
+
+    def _tell(self) -> None:
+        """Log that there is no folder of indexes, once."""
+        if not self._is_told:
+            self._is_told = True
+            _logger.warning(
+                "%r is a link, or no folder: no index is kept there, and none removed. Take it "
+                "away, and what it leads to if vectors may be left there",
+                self._files.path(_FOLDER),
+            )
 
     def _removed(self, codec: Codec, path: str) -> int:
         if not self._files.exists(path):

@@ -1,7 +1,8 @@
-"""Opening a store's files, and nothing but ordinary files.
+"""Opening a store's files and folders, and nothing but ordinary ones.
 
-Somebody may put a pipe, a device, a folder or a link where a file of the store is to be. A pipe
-would be waited for without end, and a link would lead out of the store: neither is ever followed.
+Somebody may put a pipe, a device, a folder or a link where a file of the store is to be, or a link
+where one of its folders is. A pipe would be waited for without end, and a link would lead out of
+the store: neither is ever followed.
 """
 
 import errno
@@ -10,10 +11,12 @@ import stat
 
 from factmem.errors import CorruptJournalError
 
-__all__ = ["SAFELY", "open_ordinary"]
+__all__ = ["FOLDER", "SAFELY", "open_folder", "open_ordinary"]
 
 SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 """Not to block makes no difference to ordinary files: it is for pipes that nobody writes to."""
+
+FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 
 _KINDS = (
     (stat.S_ISLNK, "a symbolic link"),
@@ -28,16 +31,23 @@ _OF_OTHER_KINDS = frozenset(
 """How systems refuse to open a link, a folder, or a pipe or socket that has no other end."""
 
 
-def open_ordinary(path: str, flags: int) -> int:
+def open_ordinary(path: str, flags: int, *, within: int | None = None) -> int:
     """Open an ordinary file; one that `flags` let be made is for its owner only.
+
+    Args:
+        path: Its full path.
+        flags: How to open it.
+        within: Its folder, where that is open already: then the path is not walked again.
 
     Raises:
         CorruptJournalError: Something else has that name.
         OSError: The operating system refused.
     """
+    name = path if within is None else os.path.basename(path)
     try:
-        fd = os.open(path, flags | SAFELY, 0o600)
+        fd = os.open(name, flags | SAFELY, 0o600, dir_fd=within)
     except OSError as exc:
+        exc.filename = path
         if exc.errno in _OF_OTHER_KINDS and (kind := _kind_at(path)):
             raise _refusal(path, kind) from None
         raise
@@ -46,6 +56,25 @@ def open_ordinary(path: str, flags: int) -> int:
         return fd
     os.close(fd)
     raise _refusal(path, _kind(mode))
+
+
+def open_folder(path: str) -> int:
+    """Open a folder inside a store, and no link that leads to one.
+
+    Raises:
+        CorruptJournalError: It is a symbolic link.
+        OSError: The operating system refused.
+    """
+    try:
+        return os.open(path, FOLDER | os.O_NOFOLLOW)
+    except OSError as exc:
+        if exc.errno in {errno.ELOOP, errno.EMLINK, errno.ENOTDIR} and os.path.islink(path):
+            raise CorruptJournalError(
+                f"{path!r} is a symbolic link, and would lead out of the store. It was not "
+                f"followed, and nothing was changed: put the folder itself in its place. Where the "
+                f"store is to lie elsewhere, move all of it; the store's own folder may be a link"
+            ) from None
+        raise
 
 
 def _kind_at(path: str) -> str:

@@ -255,11 +255,11 @@ class FolderWriter:
                 self._remove(file, each)
             self._files.sync_folder("journals")
 
-    def write_index(self, name: JournalName, data: bytes) -> None:
+    def write_index(self, name: JournalName, data: bytes) -> bool:
         """Put an index beside a journal; see `IndexedJournals.write_index`."""
         codec, file = self._existing(name)
         with self._folder.errors_of(file):
-            self._folder.indexes.write(codec, file, data)
+            return self._folder.indexes.write(codec, file, data)
 
     def _copies(self, file: str) -> list[str]:
         """Return what stands beside a journal's file under its name.

@@ -251,7 +251,7 @@ class IndexedJournals(Journals, Protocol):
         Whoever reads meanwhile gets one or the other whole. It is not made durable.
 
         Raises:
-            StoreBusyError: Somebody else held the lock for a second.
+            StoreBusyError: Somebody else held the lock for a twentieth of a second.
             ValueError: There is no such journal.
         """
         ...

@@ -4,12 +4,17 @@
   too, so that "Umea" finds "Umeå".
 - Words of spaced scripts are stemmed as English. Scripts written without spaces (Han, Kana, Thai,
   Lao, Khmer, Burmese), and Hangul, whose particles stick to the noun, are cut into overlapping
-  pairs of characters; a lone character is a term of its own.
+  pairs of characters; a lone character is a term of its own, as is, in Japanese and Chinese, one
+  before an ending.
 - Identifiers give their parts: `maxRetryCount`, `max-retry-count` and `max_retry_count` meet in
-  "max", "retry" and "count"; a camel-case word is a term as a whole besides ("PostgreSQL").
+  "max", "retry" and "count"; a camel-case word is a term as a whole besides ("PostgreSQL"). Letters
+  and the number they stand beside come apart where there are two letters or more: `IONIQ5` is
+  `IONIQ 5`, and "v3" stays.
 - Numbers stay, without leading zeros and thousands separators; "4.35" is a term as are its parts;
   a number and the counter that follows it in Korean, Japanese or Chinese ("5월", "5月") are one term
   besides the number, the same one in all three languages for years, months and days.
+- Groups of digits that make a number of nine digits or more, as a telephone's, are terms joined as
+  well: "010-1234-5678" meets 01012345678. Groups between spaces do so from a leading 0 on.
 - "C++" and "C#" differ from "C"; an emoji is a word.
 
 Any `str` is accepted, lone surrogates included, and the time is linear in its length.
@@ -20,6 +25,7 @@ import unicodedata
 from functools import cache, lru_cache, partial
 
 from factmem.recall.stemming import Stem, default_stem
+from factmem.recall.unspaced import pairs, unspaced_words
 
 __all__ = ["STOP_WORDS", "Word", "words"]
 
@@ -35,8 +41,9 @@ STOP_WORDS = frozenset(
 out of a query; they stay in the index, so a query of nothing else still works."""
 
 Word = tuple[str, ...]
-"""A word of a text as the terms that it is indexed under: the overlapping pairs of a Korean word, one
-term everywhere else."""
+"""A word of a text as the terms that it is indexed under: the overlapping pairs of a Korean word, the
+forms of an inflected Japanese one, a group of digits and the whole number that it is a part of; one
+term everywhere else. A word of a question is found where any of its terms is."""
 
 _LONGEST_WORD = 64
 """Longer words are cut here: nobody searches for the rest of a pasted key or an image's base64."""
@@ -50,6 +57,8 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
+_GROUP = r"[0-9]{2,12}+"
+_GROUPS_END = r"(?!-?[A-Za-z0-9]|[.,:][0-9])"
 _COUNTERS: dict[str, str] = {"年": "년", "月": "월", "日": "일"}
 
 _nfkc = partial(unicodedata.normalize, "NFKC")
@@ -58,6 +67,8 @@ _pieces = re.compile(
     rf"(?P<hangul>[{_HANGUL}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<spaced>[^{_HANGUL}{_UNSPACED}]+)"
 )
 _number = re.compile(r"[0-9]+(?:[.,:][0-9]+)*")
+_letters_and_digits = re.compile(r"(?:[^\W\d_]{2,}+|[0-9]++){2,}+")
+_letters_or_digits = re.compile(r"[0-9]+|[^0-9]+")
 _thousands = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 _contraction = re.compile(r"['\u2019](?:s|m|d|ll|re|ve)\Z", re.IGNORECASE)
 _humps = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -89,6 +100,8 @@ def _tokens(*, ascii_only: bool) -> re.Pattern[str]:
     return re.compile(
         r"[A-Za-z](?:\+\+|#)(?![^\W_])"  # C++, C#
         r"|[\u2600-\u27bf\U0001f000-\U0001faff]"  # emoji
+        rf"|(?=(?:-?[0-9]){{9}}){_GROUP}(?:-{_GROUP}){{1,4}}+{_GROUPS_END}"  # 010-1234-5678
+        rf"|(?=0(?:\ ?[0-9]){{8}}){_GROUP}(?:\ {_GROUP}){{1,4}}+{_GROUPS_END}"  # 010 1234 5678
         r"|[0-9]++(?:[.,:][0-9]+)+"  # 4.35, 10:15, 300,000
         rf"|{word}(?:['\u2019]{word})*"
     )
@@ -109,6 +122,8 @@ def _marks() -> str:
 def _words(token: str, stem: Stem) -> tuple[Word, ...]:
     """Cut one token at the borders of scripts, and analyse each piece."""
     if token.isascii():
+        if " " in token or "-" in token:
+            return _groups(token)
         return tuple((term,) for term in _spaced(token, stem))
     found: list[Word] = []
     number = ""
@@ -118,11 +133,11 @@ def _words(token: str, stem: Stem) -> tuple[Word, ...]:
             found += ((term,) for term in _spaced(piece, stem))
             number = found[-1][0] if piece.isdecimal() else ""
             continue
-        pairs = _pairs(piece) if len(piece) > 1 or not number else []
+        cut = [tuple(pairs(piece))] if script.lastgroup == "hangul" else unspaced_words(piece)
         if number:
-            counter = _COUNTERS.get(piece[0], piece[0])
-            pairs.insert(0, f"{number}{counter}")
-        found += [tuple(pairs)] if script.lastgroup == "hangul" else ((pair,) for pair in pairs)
+            counted = f"{number}{_COUNTERS.get(piece[0], piece[0])}"
+            cut[0] = (counted, *(term for term in cut[0] if len(term) > 1))
+        found += cut
         number = ""
     return tuple(found)
 
@@ -130,8 +145,11 @@ def _words(token: str, stem: Stem) -> tuple[Word, ...]:
 _known_words = lru_cache(maxsize=2**15)(_words)
 
 
-def _pairs(run: str) -> list[str]:
-    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+def _groups(token: str) -> tuple[Word, ...]:
+    """Give each group of digits as a word that the joined number stands for as well."""
+    groups = re.split("[- ]", token)
+    [whole] = _numbers("".join(groups))
+    return tuple((_numbers(group)[0], whole) for group in groups)
 
 
 def _spaced(piece: str, stem: Stem) -> list[str]:
@@ -142,6 +160,8 @@ def _spaced(piece: str, stem: Stem) -> list[str]:
     if _number.fullmatch(word):
         return _numbers(word)
     word = _contraction.sub("", word).replace("'", "").replace("\u2019", "")
+    if _letters_and_digits.fullmatch(word) and not word.isalpha():
+        return [form for part in _letters_or_digits.findall(word) for form in _spaced(part, stem)]
     parts = [part for part in _humps.split(word) if len(part) > 1]
     forms = [word, *parts] if len(parts) > 1 else [word]
     return [_stemmed(_folded(form), stem) for form in forms if form]

@@ -30,15 +30,16 @@ from typing import Generic, NamedTuple
 from typing_extensions import TypeVar
 
 from factmem.recall.analysis import STOP_WORDS, Word, words
+from factmem.recall.unspaced import content_terms
 
 __all__ = ["LexicalHit", "LexicalIndex"]
 
 K = TypeVar("K", bound=Hashable, default=str)
 
-_LEAST_SIZE = 50
-"""A word that no document holds weighs no more beside one that a single document holds than it does
-among so many documents. Among two it would weigh so much more that a question of four words were
-not covered by the one fact it is about."""
+_LEAST_WEIGHT = 2.0
+"""What a word adds to coverage however many documents hold it. By rarity alone a word that all
+documents have would weigh nothing beside one that none has, so where everything is about printers
+nothing would be found for "printer broken"."""
 
 _WEIGHT_STEP = 16
 """Weights are multiples of 1/16: sums of those are exact, in any order."""
@@ -51,7 +52,7 @@ class LexicalHit(NamedTuple, Generic[K]):
     score: float
     """BM25: above 0, without an upper bound, comparable only within one search."""
     coverage: float
-    """The share of the query's words, each weighing its idf, that the document has: above 0, up to 1.
+    """The share of the query's words that the document has, a rare one weighing more: above 0, up to 1.
     It means the same for every query, so a threshold can be set on it."""
 
 
@@ -253,8 +254,8 @@ class LexicalIndex(Generic[K]):
     def _query_words(self, query: str) -> list[Word]:
         """Give each word of a query once, without stop words where others remain."""
         wanted = dict.fromkeys(self._analyze(query))
-        content = [word for word in wanted if not self._stop_words.issuperset(word)]
-        return content or list(wanted)
+        content = (content_terms(word) for word in wanted if not self._stop_words.issuperset(word))
+        return list(dict.fromkeys(filter(None, content))) or list(wanted)
 
     def _matching(
         self, wanted: list[Word], allowed: set[int] | None, size: int
@@ -266,7 +267,7 @@ class LexicalIndex(Generic[K]):
             if allowed is not None:
                 postings = postings.among(allowed)
             holders = len(postings.slots)
-            found[term] = _idf(holders, size), postings
+            found[term] = log(1 + (size - holders + 0.5) / (holders + 0.5)), postings
         return found
 
     def _scores(self, found: dict[str, _Found], allowed: set[int] | None) -> dict[int, float]:
@@ -300,10 +301,6 @@ def _counted(analyze: Callable[[str], Sequence[Word]], text: str) -> _Counts:
 _recurring = lru_cache(maxsize=2**12)(_counted)
 
 
-def _idf(holders: int, size: int) -> float:
-    return log(1 + (size - holders + 0.5) / (holders + 0.5))
-
-
 def _coverage(
     wanted: list[Word], found: dict[str, _Found], slots: set[int], size: int
 ) -> dict[int, float]:
@@ -314,11 +311,11 @@ def _coverage(
     one, the particle would hold the coverage of every Korean question below that of an English one.
     """
     covered = dict.fromkeys(slots, 0.0)
-    whole, least = 0.0, max(size, _LEAST_SIZE)
-    unknown = _idf(1, size) * _idf(0, least) / _idf(1, least)
+    whole = 0.0
     for word in wanted:
         known = [held.slots for term in word if (held := found[term][1]).slots]
-        weight = _idf(min(map(len, known)), size) if known else unknown
+        holders = min(map(len, known), default=0)
+        weight = _LEAST_WEIGHT + log(1 + (size + 0.5) / (holders + 0.5))
         whole += weight
         for slot in slots.intersection(chain.from_iterable(known)):
             covered[slot] += weight

@@ -37,6 +37,10 @@ def terms(text: str) -> list[str]:
         ("HTTP", ["http"]),
         ("C++, C# and C", ["c++", "c", "c#", "c", "and", "c"]),
         ("wellcast-v3", ["wellcast", "v3"]),
+        ("IONIQ5, IONIQ 5, ioniq-5", ["ioniq", "5"] * 3),
+        ("iPhone15ProMax", ["iphone", "15", "promax", "pro", "max"]),
+        ("17th of May, 9am, utf8", ["17", "th", "of", "may", "9", "am", "utf", "8"]),
+        ("a1b2c3 B12 9f0eab4", ["a1b2c3", "b12", "9f0eab4"]),
     ],
 )
 def test_words_of_spaced_scripts(text: str, expected: list[str]) -> None:
@@ -63,6 +67,41 @@ def test_numbers_and_dates_stay(text: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["010-1234-5678", "010 1234 5678", "010-1234-5678로", "(010-1234-5678)"]
+)
+def test_groups_of_digits_are_one_number_too(text: str) -> None:
+    """Each group stays a word, and is found by the number without separators as well."""
+    groups = words(text)[:3]
+
+    assert groups == [(group, "1012345678") for group in ("10", "1234", "5678")]
+    assert words("01012345678") == [("1012345678",)]
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-05-17 10:15", "2019-2023", "2019 2020 2021", "555-0199", "0 1 2 3 4 5 6 7 8 9"]
+)
+def test_numbers_side_by_side_stay_apart(text: str) -> None:
+    """Days, spans of years and lists of numbers are no number of nine digits."""
+    assert not [term for term in terms(text) if len(term) > 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("旅行の予定", [("旅行", "行の"), ("予定",)]),
+        ("予定です", [("予定", "定で", "です")]),
+        ("犬を食べた", [("犬", "犬を"), ("食", "食べ", "べた")]),
+        ("そばを", [("そば", "ばを")]),
+        ("5月に", [("5",), ("5월", "月に")]),
+        ("她的猫", [("她的",), ("猫",)]),
+    ],
+)
+def test_endings_belong_to_the_character_before(text: str, expected: list[tuple[str, ...]]) -> None:
+    """What is inflected is one word with its ending, and its first character a term of it."""
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("서윤이는 교사", [("서윤", "윤이", "이는"), ("교사",)]),
@@ -84,7 +123,7 @@ def test_korean_words_are_their_pairs(text: str, expected: list[tuple[str, ...]]
         ("東京タワー", ["東京", "京タ", "タワ", "ワー"]),
         ("すし", ["すし"]),
         ("猫", ["猫"]),
-        ("她喜欢四川菜", ["她喜", "喜欢", "欢四", "四川", "川菜"]),
+        ("她喜欢四川菜", ["她", "喜欢", "欢四", "四川", "川菜"]),
         ("2023年5月17日", ["2023", "2023년", "5", "5월", "17", "17일"]),
         ("三只猫,两条狗", ["三只", "只猫", "两条", "条狗"]),
         ("ภาษาไทย", ["ภา", "าษ", "ษา", "าไ", "ไท", "ทย"]),
@@ -240,6 +279,7 @@ def test_a_megabyte_takes_seconds(piece: str) -> None:
     [
         *("1,", "1.", "c++", "_", " ", "!?", "\0", "'", "\ud800", "👩\u200d", "\ufdfa", "\u00a0é"),
         *("e\u0301", "\u1100\u1161", "1年", "가\u2019", "ก็"),
+        *("11-", "012 ", "ab1", "的漢", "漢の"),
     ],
     ids=ascii,
 )

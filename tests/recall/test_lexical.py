@@ -76,17 +76,82 @@ def test_coverage_is_the_share_of_the_query() -> None:
     assert all(0 < hit.coverage < 0.5 for hit in others)
 
     [hit] = index.search("red zeppelin")
-    ratio = log(1 + 50.5 / 0.5) / log(1 + 49.5 / 1.5)  # as among fifty documents
-    assert hit.coverage == pytest.approx(1 / (1 + ratio))
+    red, zeppelin = 2 + log(1 + 3.5 / 1.5), 2 + log(1 + 3.5 / 0.5)
+    assert hit.coverage == pytest.approx(red / (red + zeppelin))
 
 
 def test_a_few_documents_are_covered_by_what_they_are_about() -> None:
-    """A question of four words is covered by the one fact there is about as well as among fifty."""
+    """A question of three words is covered by the one fact there is about as well as among many."""
     question = "what theme would suit her at night?"
     for others in (0, 1, 9, 48, 49, 200):
         texts = {str(number): f"text {number}" for number in range(others)}
         [hit] = built({"theme": "the theme of the editor", **texts}).search(question)
         assert 0.25 < hit.coverage < 0.32
+
+
+@pytest.mark.parametrize("count", [1, 3, 10, 50, 500])
+def test_what_all_documents_are_about_is_found(count: int) -> None:
+    """A word that every document has counts beside one that none has: 0.2 is the default bar."""
+    index = built({str(n): f"the printer on floor {n} jams" for n in range(count)})
+
+    hits = index.search("printer broken")
+
+    assert len(hits) == count
+    assert all(0.2 < hit.coverage < 0.5 for hit in hits)
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("drives an IONIQ 5", "IONIQ5"),
+        ("drives an IONIQ5", "ioniq 5"),
+        ("calls from 010-1234-5678", "01012345678"),
+        ("calls from 01012345678", "010-1234-5678"),
+        ("calls from 010 1234 5678", "010-1234-5678"),
+    ],
+)
+def test_parts_and_the_joined_form_meet(said: str, asked: str) -> None:
+    """They cover a question as the same form would."""
+    [hit] = built({"said": said, "other": "nothing of that"}).search(asked)
+
+    assert (hit.id, hit.coverage) == ("said", 1.0)
+
+
+EAST = {
+    "猫": "ペット: 黒い猫を二匹飼っています",
+    "転職": "仕事の予定です。来年の春に転職する",
+    "図書館": "好きな場所: 駅前の図書館です",
+    "うどん": "昼ごはんはうどんが多い",
+    "牛奶": "过敏: 他对牛奶过敏",
+    "狗": "他有一只叫豆豆的狗",
+    "西安": "用户是在西安长大的",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "best"),
+    [
+        ("猫は何匹ですか?", "猫"),
+        ("転職するのはいつですか?", "転職"),
+        ("図書館によく行きますか?", "図書館"),
+        ("どんな場所が好きですか?", "図書館"),
+        ("うどんは好き?", "うどん"),
+        ("你的狗叫什么名字?", "狗"),
+        ("她能喝牛奶吗?", "牛奶"),
+        ("你是不是在西安长大的?", "西安"),
+    ],
+)
+def test_endings_and_particles_do_not_answer(question: str, best: str) -> None:
+    """Japanese and Chinese questions are ranked by what they ask about, and cover its fact."""
+    [hit, *_] = built(EAST).search(question)
+
+    assert hit.id == best
+    assert hit.coverage >= 0.2
+
+
+def test_a_question_of_particles_alone_is_searched() -> None:
+    """As one of English stop words is."""
+    assert [hit.id for hit in built({"他": "他的", "猫": "猫"}).search("他的")] == ["他"]
 
 
 def test_a_particle_does_not_halve_the_coverage() -> None:

@@ -36,10 +36,15 @@ __all__ = ["LexicalHit", "LexicalIndex"]
 
 K = TypeVar("K", bound=Hashable, default=str)
 
-_LEAST_WEIGHT = 2.0
+_LEAST_WEIGHT = 1.0
 """What a word adds to coverage however many documents hold it. By rarity alone a word that all
 documents have would weigh nothing beside one that none has, so where everything is about printers
-nothing would be found for "printer broken"."""
+nothing would be found for "printer broken". With 2, the name of whom a question is about would do."""
+
+_LEAST_SIZE = 50
+"""A word that no document holds weighs no more beside one that a single document holds than it does
+among so many documents. Among two it would weigh so much more that a question of four words were
+not covered by the one fact it is about."""
 
 _WEIGHT_STEP = 16
 """Weights are multiples of 1/16: sums of those are exact, in any order."""
@@ -267,7 +272,7 @@ class LexicalIndex(Generic[K]):
             if allowed is not None:
                 postings = postings.among(allowed)
             holders = len(postings.slots)
-            found[term] = log(1 + (size - holders + 0.5) / (holders + 0.5)), postings
+            found[term] = _idf(holders, size), postings
         return found
 
     def _scores(self, found: dict[str, _Found], allowed: set[int] | None) -> dict[int, float]:
@@ -301,6 +306,10 @@ def _counted(analyze: Callable[[str], Sequence[Word]], text: str) -> _Counts:
 _recurring = lru_cache(maxsize=2**12)(_counted)
 
 
+def _idf(holders: int, size: int) -> float:
+    return log(1 + (size - holders + 0.5) / (holders + 0.5))
+
+
 def _coverage(
     wanted: list[Word], found: dict[str, _Found], slots: set[int], size: int
 ) -> dict[int, float]:
@@ -311,11 +320,12 @@ def _coverage(
     one, the particle would hold the coverage of every Korean question below that of an English one.
     """
     covered = dict.fromkeys(slots, 0.0)
-    whole = 0.0
+    whole, least = 0.0, max(size, _LEAST_SIZE)
+    unknown = _idf(1, size) * _idf(0, least) / _idf(1, least)
     for word in wanted:
         known = [held.slots for term in word if (held := found[term][1]).slots]
-        holders = min(map(len, known), default=0)
-        weight = _LEAST_WEIGHT + log(1 + (size + 0.5) / (holders + 0.5))
+        rarity = _idf(min(map(len, known)), size) if known else unknown
+        weight = _LEAST_WEIGHT + rarity
         whole += weight
         for slot in slots.intersection(chain.from_iterable(known)):
             covered[slot] += weight

@@ -59,8 +59,8 @@ class RecallSettings:
     """After this time since its last confirmation a fact's recency is one half."""
     min_score: float = 0.2
     """What a match's `relevance` must reach, from 0 to 1. On the corpus in `benchmarks/recall` 0.2
-    loses fewer than one of a hundred right answers. A model whose vectors are all near each other
-    needs a higher one."""
+    loses one or two of a hundred right answers. A model whose vectors are all near each other needs
+    a higher one."""
     prompt_min_score: float = 0.1
     """The same for `recall_facts_to_agent`. Less, as people who chat use many words that no fact
     has, and the model that reads the facts passes over what does not help."""

@@ -186,6 +186,8 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
         Raises:
             TypeError: The provider is no `FactStore`.
             UnboundSubjectError: A subject is per entity and names none: make a view first.
+            ValueError: `prefix` makes names that endpoints refuse: they have up to 64 letters,
+                digits, `_` and `-`.
         """
         store_of(self._provider)
         places = self._reach.places()
@@ -197,4 +199,5 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
             bound._caught_up,
             prefix=prefix,
             writable=writable and not self.boundary.is_read_only,
+            subjects=[place.subject for place in places],
         )

@@ -187,8 +187,7 @@ async def test_a_keyword_that_may_mean_two_forgets_neither(spelled: AgentMemory)
     "arguments",
     [
         '"{\\"concept\\": \\"ide-theme\\"}"',
-        '{"concept": "ide-theme", "values": null}',
-        '{"concept": "ide-theme", "values": []}',
+        '```json\n{"concept": "ide-theme"}\n```',
         "ide-theme",
     ],
 )
@@ -201,6 +200,10 @@ async def test_arguments_within_a_text(spelled: AgentMemory, arguments: str) -> 
     "arguments",
     [
         '{"concept": "ide-theme", "values": ["dar',
+        '```json\n{"concept": "ide-theme", "values": ["dar',
+        '{"concept": "ide-theme", "values": null}',
+        '{"concept": "ide-theme", "values": []}',
+        '{"concept": "ide-theme", "values": ""}',
         '{"concept": ["ide-theme", "note"]}',
         '{"concept": {"keyword": "ide-theme"}}',
         '{"concept": null, "values": ["something"]}',

@@ -1,0 +1,132 @@
+"""What other frameworks and careless models hand to the tools of a memory."""
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from factmem.memory import AgentMemory
+from factmem.providers.in_memory import InMemoryProvider
+from tests.memory.test_memory_tools import call, tool
+from tests.memory.world import (
+    AGENT,
+    ALICE,
+    COMPANY,
+    LANGUAGES,
+    USER,
+    languages,
+    memory_of,
+    note,
+    theme,
+)
+
+BOB = USER.of("bob")
+
+
+@pytest.fixture
+async def memory() -> AgentMemory:
+    """Alice's theme and languages."""
+    store = InMemoryProvider()
+    await store.save(theme("dark"), ALICE, AGENT)
+    await store.save(languages("en", "ko"), ALICE, AGENT)
+    return memory_of(store)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"query": "theme"}, MappingProxyType({"query": "theme", "concepts": None})]
+)
+async def test_a_mapping_is_taken_as_it_is(
+    memory: AgentMemory, arguments: Mapping[str, object]
+) -> None:
+    """Most frameworks have read the model's JSON already."""
+    told = json.loads(await tool(memory, "recall").call(arguments))
+
+    assert (told["found"], told["facts"][0]["values"]) == (1, ["dark"])
+
+
+async def test_a_mapping_is_held_to_what_a_text_is(memory: AgentMemory) -> None:
+    """What a tool does not have, and what has no JSON, is refused here too."""
+    forget = tool(memory, "forget")
+
+    for wrong in ({"concept": "languages", "value": "ko"}, {"concept": "languages", "values": {1}}):
+        assert (await forget.call(wrong)).startswith("Error: nothing was done.")
+    assert json.loads(await forget.call({"concept": "languages", "values": ("ko",)})) == {
+        "forgotten": 1
+    }
+
+
+async def test_none_stands_for_no_arguments(memory: AgentMemory) -> None:
+    """A tool that takes none runs, another says what it needs."""
+    assert json.loads(await tool(memory, "list_concepts").call(None))["found"] == 2
+    assert json.loads(await tool(memory, "list_concepts").call())["found"] == 2
+    assert "query" in await tool(memory, "recall").call(None)
+    wrong: Any = 7
+    assert (await tool(memory, "recall").call(wrong)).startswith("Error:")
+
+
+@pytest.mark.parametrize("fence", ["```json\n%s\n```", "```\n%s\n```", " ```JSON %s```\n"])
+async def test_a_code_fence_is_taken_off(memory: AgentMemory, fence: str) -> None:
+    """Models wrap their JSON in Markdown."""
+    told = json.loads(await tool(memory, "recall").call(fence % '{"query": "theme"}'))
+
+    assert told["found"] == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"query": "theme"',
+        "{'query': 'theme'}",
+        '["theme"',
+        '```json\n{"query": "theme"',
+        '```json\n{"query": "theme"\n```',
+        '"{\\"query\\": \\"theme\\""',
+    ],
+)
+async def test_what_begins_as_json_and_is_none_is_told(memory: AgentMemory, arguments: str) -> None:
+    """Searched as words it would find nothing, and the model would believe that."""
+    assert (await tool(memory, "recall").call(arguments)).startswith("Error: nothing was done.")
+
+
+@pytest.mark.parametrize("values", [[], "", None])
+async def test_no_values_are_not_all_values(memory: AgentMemory, values: object) -> None:
+    """A model that lists nothing does not mean everything; it hears how to say that."""
+    told = await tool(memory, "forget").call({"concept": "languages", "values": values})
+
+    assert told.startswith("Error: nothing was done.")
+    assert "leave it out" in told
+    assert len(await memory.current(LANGUAGES)) == 1
+    assert await call(memory, "forget", concept="languages") == {"forgotten": 2}
+
+
+@pytest.mark.parametrize("prefix", ["my tool ", "m.", "münze_", "notes/", "x" * 52, "a\n"])
+async def test_a_prefix_makes_names_that_endpoints_take(memory: AgentMemory, prefix: str) -> None:
+    """Refused here, and not by an endpoint in the middle of a run."""
+    with pytest.raises(ValueError, match="a-z and A-Z, 0-9, '_' and '-', at most 64"):
+        memory.tools(prefix)
+
+
+async def test_a_prefix_may_be_as_long_as_there_is_room(memory: AgentMemory) -> None:
+    """51 letters before the longest name, or none at all."""
+    assert max(len(each.name) for each in memory.tools("x" * 51)) == 64
+    assert memory.tools("")[0].name == "recall"
+
+
+async def test_a_row_says_whose_it_is_where_that_is_open(memory: AgentMemory) -> None:
+    """Of two users each by the entity, of one company none; one user alone needs no entity."""
+    await memory.store.save(theme("light"), BOB, AGENT)
+    await memory.store.save(note("theme-of-signs", "grey"), COMPANY, AGENT)
+    both = memory.view(subjects=[ALICE, BOB, COMPANY])
+
+    def whose(told: Any) -> set[tuple[str, str, str | None]]:
+        return {(row["values"][0], row["about"], row.get("entity")) for row in told["facts"]}
+
+    assert whose(await call(both, "recall", query="theme")) == {
+        ("dark", "user", "alice"),
+        ("light", "user", "bob"),
+        ("grey", "company", None),
+    }
+    one = both.view(subjects=[BOB, COMPANY])
+    assert ("light", "user", None) in whose(await call(one, "recall", query="theme"))

@@ -18,7 +18,7 @@ from factmem.consolidation import (
 from factmem.detection import RejectedItem
 from factmem.events import MemoryOperation, OperationInProgress
 from factmem.llm.base import ChatModel
-from factmem.memory_base import MemoryBase, store_of
+from factmem.memory_core import MemoryCore, store_of
 from factmem.models import Concept, FactType, Identity, MemorySubject, Place
 from factmem.prompts import consolidation_messages
 from factmem.scopes import ScopeChoice
@@ -34,7 +34,7 @@ MAX_VALUES = 200
 _LONGEST_VALUE = 1_000
 
 
-class ConsolidatesFacts(MemoryBase):
+class ConsolidatesFacts(MemoryCore):
     """Merges near-equal values of a concept that holds many, and undoes it."""
 
     async def consolidate(

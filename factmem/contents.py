@@ -9,7 +9,7 @@ from factmem.boundary import UNBOUNDED
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.loading import FactReader
-from factmem.memory_base import store_of
+from factmem.memory_core import store_of
 from factmem.models import (
     AnyFact,
     Concept,

@@ -5,7 +5,7 @@ from typing import Any
 
 from factmem.detection import DetectionReport
 from factmem.events import MemoryOperation, OperationInProgress
-from factmem.memory_base import MemoryBase, by_keyword
+from factmem.memory_core import MemoryCore, by_keyword
 from factmem.messages import QUESTION_MESSAGE, History
 from factmem.models import Concept, MemorySubject, Place, SourceKind
 from factmem.prompts import question_about
@@ -17,7 +17,7 @@ from factmem.transcript import Transcript
 __all__ = ["DetectsFacts", "noted"]
 
 
-class DetectsFacts(MemoryBase):
+class DetectsFacts(MemoryCore):
     """What a chat states becomes facts, item by item, as far as the chat bears it out."""
 
     _detector: FactDetector

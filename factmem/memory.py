@@ -11,7 +11,7 @@ from factmem.embedding.base import Embedder
 from factmem.events import EventListener, MemoryEvents
 from factmem.llm.base import ChatModel
 from factmem.loading import FactReader
-from factmem.memory_base import by_keyword, store_of
+from factmem.memory_core import by_keyword, store_of
 from factmem.memory_message import MemoryMessage
 from factmem.memory_tools import MemoryTool, memory_tools
 from factmem.models import (

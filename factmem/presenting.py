@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from factmem.memory_base import MemoryBase
+from factmem.memory_core import MemoryCore
 from factmem.memory_message import LoadReport
 from factmem.messages import History
 from factmem.models import AnyFact, Concept, MemorySubject, MultipleFacts, SingleFact
@@ -16,7 +16,7 @@ __all__ = ["PresentsFacts"]
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 
 
-class PresentsFacts(MemoryBase):
+class PresentsFacts(MemoryCore):
     """Facts that hold: into the prompt, to the application, and where they come from."""
 
     async def load_facts_to_agent(

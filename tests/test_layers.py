@@ -44,7 +44,7 @@ LEVELS: list[list[str]] = [
     ],
     ["recall.*", "recall"],
     ["pending_texts"],
-    ["memory_base"],
+    ["memory_core"],
     ["presenting", "detecting", "consolidating", "contents", "recall.recalling"],
     ["remembering", "memory_tools"],
     ["memory"],

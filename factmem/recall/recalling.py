@@ -8,7 +8,7 @@ from typing import Any
 from anyio.lowlevel import checkpoint
 
 from factmem.events import MemoryOperation
-from factmem.memory_base import MemoryBase
+from factmem.memory_core import MemoryCore
 from factmem.messages import History, last_said
 from factmem.models import Concept, MemorySubject, Place
 from factmem.recall.match import RecallReport, RecallResult
@@ -22,7 +22,7 @@ from factmem.scopes import ScopeChoice
 __all__ = ["RecallsFacts"]
 
 
-class RecallsFacts(MemoryBase):
+class RecallsFacts(MemoryCore):
     """Finds the facts that a question is about, by words and, with an embedder, by meaning."""
 
     _search: FactSearch

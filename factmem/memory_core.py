@@ -14,10 +14,10 @@ from factmem.provider import AgentMemoryProvider, FactStore
 from factmem.reach import Reach
 from factmem.scopes import ScopeChoice
 
-__all__ = ["MemoryBase", "by_keyword", "store_of"]
+__all__ = ["MemoryCore", "by_keyword", "store_of"]
 
 
-class MemoryBase:
+class MemoryCore:
     """The state of a memory, and the ways to its places: every part goes through them."""
 
     _provider: AgentMemoryProvider

@@ -15,6 +15,7 @@ from factmem.memory_feature import MemoryFeature, MemoryOptions
 from factmem.messages import OWN_MESSAGES, is_instruction
 from factmem.models import MemorySubject
 from factmem.nodes import Strategy, node_llm_request
+from factmem.reach import checked_subjects
 from factmem.tools import ToolFunction, tools_by_name
 
 __all__ = ["Agent"]
@@ -201,7 +202,7 @@ class Agent:
     ) -> AgentContext:
         if not isinstance(text, str):
             raise TypeError(f"What the user says is a text, not {type(text).__name__}")
-        concerned: Sequence[MemorySubject] = () if subjects is None else tuple(subjects)
+        concerned = () if subjects is None else checked_subjects(subjects)
         if subjects is not None and not concerned:
             raise ValueError("subjects is empty: name at least one, or leave it out")
         for subject in concerned:

@@ -80,10 +80,7 @@ class ConsolidatesFacts(MemoryCore):
                 seen.places = self._places(subjects, scopes)
             else:
                 store_of(self._provider)
-                seen.places = self._reach.writable_places(
-                    None if subjects is None else tuple(subjects),
-                    None if scopes is None else tuple(scopes),
-                )
+                seen.places = self._reach.writable_places(subjects, scopes)
             await self._caught_up()
             report = await self._proposal(concept, seen, chat_model)
             if not dry_run:

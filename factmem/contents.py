@@ -19,7 +19,7 @@ from factmem.models import (
     Place,
 )
 from factmem.provider import AgentMemoryProvider, ErasureReceipt, PlaceInfo
-from factmem.reach import Reach
+from factmem.reach import Reach, checked_subjects
 from factmem.resolution import PlacedFact
 from factmem.scopes import ScopeChoice
 
@@ -129,7 +129,16 @@ class MemoryContents:
         )
 
     async def info(self, place: Place) -> PlaceInfo | None:
-        """Return how much a place holds, or None where it holds nothing."""
+        """Return how much a place holds, or None where it holds nothing.
+
+        Raises:
+            TypeError: `place` is none.
+        """
+        if not isinstance(place, Place):
+            raise TypeError(
+                f"info takes a place, not {type(place).__name__}: "
+                f"Place(MemoryScope.Product('my-app'), USER.of('alice'))"
+            )
         found = await store_of(self._provider).places(
             subjects=[place.subject], scopes=[place.scope]
         )
@@ -151,8 +160,11 @@ class MemoryContents:
             offset: How many of the newest to pass over.
 
         Raises:
+            TypeError: `limit` or `offset` is no whole number.
             ValueError: `limit` or `offset` is negative.
         """
+        if not all(isinstance(each, int) for each in (limit, offset)):
+            raise TypeError("limit and offset count records: give whole numbers, as in limit=50")
         if limit < 0 or offset < 0:
             raise ValueError("limit and offset count records: neither can be negative")
         return (await self._newest_first())[offset : offset + limit]
@@ -192,8 +204,8 @@ class MemoryContents:
                 naive. Nothing was forgotten.
         """
         store = store_of(self._provider)
-        those = None if subjects is None else tuple(subjects)
-        where = None if scopes is None else tuple(scopes)
+        those = None if subjects is None else checked_subjects(subjects)
+        where = None if scopes is None else self._reach.scopes.scopes(scopes)
         meant = self._reach.meant(those, where)
         # All places before the first one is written: what is refused is not forgotten in part.
         async with self._events.operation(MemoryOperation.FORGET, meant) as seen:

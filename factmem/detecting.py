@@ -129,8 +129,8 @@ class DetectsFacts(MemoryCore):
         async with self._events.operation(MemoryOperation.DETECT) as seen:
             seen.places, detect = self._detection_in(
                 Transcript(messages, trust=trust, since=since),
-                None if subjects is None else tuple(subjects),
-                None if scopes is None else tuple(scopes),
+                subjects,
+                scopes,
                 conversation,
                 concepts=concepts,
                 dry_run=dry_run,
@@ -140,8 +140,8 @@ class DetectsFacts(MemoryCore):
     def _detection_in(
         self,
         transcript: Transcript,
-        subjects: Sequence[MemorySubject] | None,
-        scopes: Sequence[ScopeChoice] | None,
+        subjects: Iterable[MemorySubject] | None,
+        scopes: Iterable[ScopeChoice] | None,
         conversation: str | None,
         *,
         concepts: Iterable[Concept[Any, Any]] = (),

@@ -5,6 +5,17 @@ from copy import copy
 from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 
+from factmem._memory_arguments import (
+    check_max_tokens,
+    checked_chat_model,
+    checked_clock,
+    checked_embedder,
+    checked_listeners,
+    checked_profile,
+    checked_provider,
+    checked_settings,
+    checked_token_counter,
+)
 from factmem.consolidating import ConsolidatesFacts
 from factmem.contents import MemoryContents
 from factmem.embedding.base import Embedder
@@ -77,6 +88,7 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
         include_values: Whether events hold facts and queries.
 
     Raises:
+        TypeError: An argument is of the wrong kind, such as a path in the place of a provider.
         ValueError: Two of `concepts` have one keyword, or `max_tokens` has no room for a fact.
     """
 
@@ -96,17 +108,19 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
         listeners: Iterable[EventListener] = (),
         include_values: bool = False,
     ) -> None:
-        self._chat_model = chat_model
-        self._embedder = embedder
-        self._recall_settings = recall_settings
+        check_max_tokens(max_tokens)
+        self._chat_model = checked_chat_model(chat_model)
+        self._embedder = checked_embedder(embedder)
+        self._recall_settings = checked_settings(recall_settings)
         self._warm = WarmIndexes()
         self._concepts = by_keyword(concepts)
-        self._clock = clock
-        self._events = MemoryEvents(listeners, include_values=include_values)
+        self._clock = checked_clock(clock)
+        self._events = MemoryEvents(checked_listeners(listeners), include_values=include_values)
         self._pending = PendingTexts()
-        self._reach = Reach(subjects, scopes)
-        self._message = MemoryMessage(self._reach.subjects, max_tokens, token_counter)
-        self._connect(provider)
+        self._reach = Reach(subjects, checked_profile(scopes))
+        counter = checked_token_counter(token_counter)
+        self._message = MemoryMessage(self._reach.subjects, max_tokens, counter)
+        self._connect(checked_provider(provider))
 
     def _connect(self, provider: AgentMemoryProvider) -> None:
         """Make everything that reads or writes facts: nothing else here may hold a provider.
@@ -161,6 +175,7 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
             read_only: Whether writing raises.
 
         Raises:
+            TypeError: An argument is no list, or not of what it should be.
             UnboundSubjectError: A subject is per entity and names none.
         """
         made = copy(self)

@@ -97,10 +97,21 @@ def by_keyword(concepts: Iterable[Concept[Any, Any]]) -> dict[str, Concept[Any, 
     """Return concepts by their keywords.
 
     Raises:
+        TypeError: They are no list of concepts.
         ValueError: Two have one keyword, and are not the same.
     """
+    listed: object = concepts
+    if isinstance(listed, str) or not isinstance(listed, Iterable):
+        raise TypeError(
+            f"concepts are a list of Concept, not {type(concepts).__name__}: concepts=[AGE]"
+        )
     found: dict[str, Concept[Any, Any]] = {}
     for concept in concepts:
+        if not isinstance(concept, Concept):
+            raise TypeError(
+                f"A concept is a Concept, not {type(concept).__name__}: "
+                f"Concept(keyword, description)"
+            )
         if found.setdefault(concept.keyword, concept) != concept:
             raise ValueError(f"Two concepts have the keyword {concept.keyword!r}: keep one")
     return found

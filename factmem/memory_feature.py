@@ -16,6 +16,7 @@ from factmem.memory_message import LoadReport
 from factmem.models import Concept, MemorySubject
 from factmem.provider import AgentMemoryProvider, FactStore, TimeProvider
 from factmem.providers.no_memory import NoMemory
+from factmem.reach import checked_subjects
 from factmem.recall.settings import RecallSettings
 from factmem.scopes import MemoryScopesProfile
 from factmem.tokens import TokenCounter, estimate_tokens
@@ -108,7 +109,8 @@ class MemoryFeature(Generic[M]):
         **options: See `MemoryOptions`.
 
     Raises:
-        TypeError: There is no such option, or `tools` with a provider that is no `FactStore`.
+        TypeError: There is no such option, one is of the wrong kind, or `tools` comes with a
+            provider that is no `FactStore`.
         ValueError: There is no scope, no subject, `background` without `auto_detect`, or `recall`
             without loading or of less than one fact.
     """
@@ -125,7 +127,7 @@ class MemoryFeature(Generic[M]):
         **options: Unpack[MemoryOptions],
     ) -> None:
         _check(options)
-        self._subjects = tuple(options.get("subjects", (MemorySubject.EVERYTHING,)))
+        self._subjects = checked_subjects(options.get("subjects", (MemorySubject.EVERYTHING,)))
         if not self._subjects:
             raise ValueError("subjects is empty: name at least one, or leave it out")
         own_model = options.get("chat_model")

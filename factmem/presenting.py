@@ -110,8 +110,14 @@ class PresentsFacts(MemoryCore):
         No call to a model. None when none of the places has, or had, a fact of its id.
 
         Raises:
+            TypeError: `fact` is none.
             UnboundSubjectError: A subject is per entity and names none.
         """
+        if not isinstance(fact, SingleFact | MultipleFacts):
+            raise TypeError(
+                f"why takes a fact, such as `current` and `recall` return, not "
+                f"{type(fact).__name__}"
+            )
         return await origin_of(fact, self._places(subjects, scopes), self._provider)
 
 

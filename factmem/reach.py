@@ -81,8 +81,8 @@ class Reach:
 
     def writable_places(
         self,
-        subjects: Sequence[MemorySubject] | None = None,
-        scopes: Sequence[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
     ) -> list[Place]:
         """Return the places that a call may write to: of those that it means, the ones inside.
 
@@ -111,8 +111,8 @@ class Reach:
             ValueError: The scope is a type that has no name here.
             MemoryAccessError: The place lies beyond the boundary, or nothing may be written.
         """
-        subject.check_bound()
         place = Place(self.scopes.writable(scope), subject)
+        subject.check_bound()
         check_writable(place, self.boundary)
         return place
 
@@ -131,11 +131,12 @@ class Reach:
         is left, where this reach's own of that type is not.
 
         Raises:
+            TypeError: An argument is no list, or not of what it should be.
             UnboundSubjectError: A subject is per entity and names none.
         """
         given = None if subjects is None else checked_subjects(subjects)
         named = None if scopes is None else tuple(self.scopes.scopes(scopes))
-        only = None if places is None else tuple(places)
+        only = None if places is None else _checked_places(places)
         boundary = self.boundary.narrowed(
             scopes=named, subjects=given, places=only, read_only=read_only
         )
@@ -157,9 +158,21 @@ def checked_subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, 
     Raises:
         TypeError: They are no list of subjects.
     """
-    given = None if isinstance(subjects, MemorySubject) else tuple(subjects)
+    listed: object = subjects
+    given = tuple(subjects) if isinstance(listed, Iterable) else None
     if given is None or not all(isinstance(each, MemorySubject) for each in given):
         raise TypeError("subjects are a list of MemorySubject, as in subjects=[USER.of('alice')]")
+    return given
+
+
+def _checked_places(places: Iterable[Place]) -> tuple[Place, ...]:
+    listed: object = places
+    given = tuple(places) if isinstance(listed, Iterable) else None
+    if given is None or not all(isinstance(each, Place) for each in given):
+        raise TypeError(
+            "places are a list of Place, as in "
+            "places=[Place(MemoryScope.Product('my-app'), USER.of('alice'))]"
+        )
     return given
 
 

@@ -71,7 +71,7 @@ class RemembersText(DetectsFacts):
                 in the background, `flush` waits for that, and nothing is returned.
 
         Raises:
-            TypeError: `text` is none.
+            TypeError: `text` is none, or another argument is of the wrong kind. No model was asked.
             UnboundSubjectError: A subject is per entity and names none. No model was asked.
             MemoryAccessError: A view does not let this be written. No model was asked.
             ValueError: There is no chat model, or no place to save to. No model was asked.
@@ -118,6 +118,8 @@ class RemembersText(DetectsFacts):
         """
         if isinstance(texts, str):
             raise TypeError("remember_many takes several texts, and this is one: call remember")
+        if not isinstance(texts, Iterable):
+            raise TypeError(f"remember_many takes several texts, not {type(texts).__name__}")
         return await self._look(list(texts), subject, scope, source, wait=wait)
 
     async def flush(self) -> None:
@@ -174,7 +176,12 @@ class RemembersText(DetectsFacts):
         for text in texts:
             if not isinstance(text, str):
                 raise TypeError(f"What is to be remembered is a text, not {type(text).__name__}")
-        told = FactSource(SourceKind.USER, source) if isinstance(source, str) else source
+        told = _told_by(source)
+        if subject is not None and not isinstance(subject, MemorySubject):
+            raise TypeError(
+                f"subject is one MemorySubject, not {type(subject).__name__}: "
+                f"subject=USER.of('alice')"
+            )
         transcript = Transcript(
             [{"role": "user", "content": text} for text in texts],
             written_by=told.kind if told else None,
@@ -209,3 +216,14 @@ class RemembersText(DetectsFacts):
             seen.is_handed_over = True
         await checkpoint()
         return None
+
+
+def _told_by(source: FactSource | str | None) -> FactSource | None:
+    if isinstance(source, str):
+        return FactSource(SourceKind.USER, source)
+    if source is not None and not isinstance(source, FactSource):
+        raise TypeError(
+            f"source is the application's name for where a text comes from, or a FactSource, not "
+            f"{type(source).__name__}: source='ticket-7'"
+        )
+    return source

@@ -54,9 +54,9 @@ class MemoryScopesProfile:
         Raises:
             TypeError: They are no list of scopes and types.
         """
-        if isinstance(choices, MemoryScope | str):
-            raise TypeError("scopes are a list, as in scopes=[MemoryScope.Product('my-app')]")
         chosen = MemoryScopeType if choices is None else choices
+        if isinstance(chosen, str) or not isinstance(chosen, Iterable):
+            raise TypeError("scopes are a list, as in scopes=[MemoryScope.Product('my-app')]")
         found = (self.scope(choice) for choice in chosen)
         return [scope for scope in found if scope is not None]
 

@@ -43,7 +43,7 @@ LEVELS: list[list[str]] = [
         *("saving", "memory_message", "compression"),
     ],
     ["recall.*", "recall"],
-    ["pending_texts"],
+    ["pending_texts", "_memory_arguments"],
     ["memory_core"],
     ["presenting", "detecting", "consolidating", "contents", "recall.recalling"],
     ["remembering", "memory_tools"],

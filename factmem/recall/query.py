@@ -55,7 +55,8 @@ class RecallQuery:
         Raises:
             ValueError: The text is empty, `limit` is no whole number from 1 on, a number is out
                 of its range, or the time range is naive or empty.
-            TypeError: `concepts` is one of them and no list, or a time is no time.
+            TypeError: `concepts` is one of them and no list, a time is no time, or the weights are
+                none.
         """
         if not isinstance(text, str) or not text.strip():
             raise ValueError("Ask with at least one word; current_all gives everything")
@@ -73,7 +74,7 @@ class RecallQuery:
             text=text,
             limit=limit,
             min_score=min_score,
-            weights=weights or settings.weights,
+            weights=settings.weights if weights is None else _checked_weights(weights),
             half_life=half_life,
             keywords=None if concepts is None else _keywords(concepts),
             since=since,
@@ -118,6 +119,15 @@ def check_depth(depth: str) -> None:
     """Raise `ValueError` unless there is such a depth."""
     if depth not in get_args(Depth):
         raise ValueError(f"Unknown depth {depth!r}: use one of {', '.join(get_args(Depth))}")
+
+
+def _checked_weights(weights: RecallWeights) -> RecallWeights:
+    if not isinstance(weights, RecallWeights):
+        raise TypeError(
+            f"weights are RecallWeights, not {type(weights).__name__}: "
+            f"weights=RecallWeights(recency=0.2)"
+        )
+    return weights
 
 
 def _keywords(concepts: "Iterable[Concept[Any, Any] | str]") -> frozenset[str]:

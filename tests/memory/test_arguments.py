@@ -1,0 +1,255 @@
+"""What cannot be meant is told when it is said, with what to write instead, and without a value."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock, MagicMock, create_autospec
+
+import pytest
+
+from factmem.agent import Agent
+from factmem.embedding.base import Embedder
+from factmem.embedding.callable import CallableEmbedder
+from factmem.events import MemoryEvent
+from factmem.llm.openai import OpenAIChatModel
+from factmem.memory import AgentMemory
+from factmem.models import Place
+from factmem.provider import FactStore
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall.settings import RecallSettings
+from factmem.scopes import MemoryScopesProfile
+from factmem.storage.simple import SimpleStorage
+from factmem.testing.chat import ScriptedChatModel
+from tests.memory.providers import BareProvider
+from tests.memory.world import AGENT, ALICE, LANGUAGES, PROFILE, THEME, USER, item, memory_of, theme
+
+SECRET = "sk-secret"
+
+
+class Client:
+    """What is handed over in place of a model or an embedder: it can do something else."""
+
+    api_key = SECRET
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        raise NotImplementedError
+
+
+def embed(texts: Sequence[str]) -> list[list[float]]:
+    return [[1.0] for _ in texts]
+
+
+WRONG: list[tuple[str, object, str]] = [
+    ("provider", SECRET, r"not str: LocalFileMemoryProvider\(path\)"),
+    ("provider", Path(SECRET), r"not PosixPath|not WindowsPath"),
+    ("provider", InMemoryProvider, r"not the class InMemoryProvider: .* InMemoryProvider\("),
+    ("provider", None, r"NoneType cannot, as it lacks save, load.* InMemoryProvider\(\)"),
+    ("provider", SimpleStorage(), r"SimpleStorage cannot, as it lacks .*: LocalFile"),
+    ("chat_model", SECRET, r"not str: OpenAIChatModel\(name\)"),
+    ("chat_model", Client(), r"not Client: .*OpenAIChatModel\(name, client=client\)"),
+    ("chat_model", OpenAIChatModel, "not the class OpenAIChatModel"),
+    ("embedder", embed, r"not function, .* CallableEmbedder\(function, model="),
+    ("embedder", SECRET, r"str is none, as it lacks embed: OpenAIEmbedder\(name\)"),
+    ("embedder", CallableEmbedder, "the class CallableEmbedder is none"),
+    ("embedder", Client(), "Client is none, as it lacks model, dimensions"),
+    ("scopes", [AGENT], r"not list: scopes=MemoryScopesProfile\(agent="),
+    ("scopes", AGENT, r"not MemoryScope: scopes=MemoryScopesProfile\(agent="),
+    ("scopes", None, r"not NoneType: scopes=MemoryScopesProfile"),
+    ("scopes", MemoryScopesProfile, "not the class MemoryScopesProfile"),
+    ("subjects", ALICE, r"subjects=\[USER\.of\('alice'\)\]"),
+    ("subjects", SECRET, r"subjects=\[USER\.of\('alice'\)\]"),
+    ("subjects", None, r"subjects=\[USER\.of\('alice'\)\]"),
+    ("concepts", THEME, r"not Concept: concepts=\[AGE\]"),
+    ("concepts", "theme", r"not str: concepts=\[AGE\]"),
+    ("concepts", ["theme"], r"not str: Concept\(keyword, description\)"),
+    ("clock", datetime.now(UTC), r"not datetime: clock=lambda: datetime\.now\(UTC\)"),
+    ("recall_settings", {}, r"not dict: recall_settings=RecallSettings\("),
+    ("recall_settings", RecallSettings, "not the class RecallSettings"),
+    ("max_tokens", "150", "not str: max_tokens=500"),
+    ("token_counter", 5, r"not int: token_counter=tiktoken_counter\(\)"),
+    ("listeners", print, r"not builtin_function_or_method: listeners=\[listener\]"),
+    ("listeners", SECRET, r"not str: listeners=\[listener\]"),
+    ("listeners", None, r"not NoneType: listeners=\[listener\]"),
+    ("listeners", [1], r"not int: listeners=\[print\]"),
+    ("listeners", [MemoryEvent], r"not the class MemoryEvent"),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "told"), WRONG, ids=range(len(WRONG)))
+def test_a_memory_of_what_it_cannot_be_made_of_is_not_made(
+    name: str, given: Any, told: str
+) -> None:
+    """Not at the first question, hours later, with an AttributeError."""
+    options: dict[str, Any] = {"provider": InMemoryProvider(), name: given}
+
+    with pytest.raises(TypeError, match=told) as caught:
+        AgentMemory(options.pop("provider"), **options)
+
+    assert SECRET not in str(caught.value)
+
+
+OPTIONS = [case for case in WRONG if case[0] != "scopes"]
+
+
+@pytest.mark.parametrize(("name", "given", "told"), OPTIONS, ids=range(len(OPTIONS)))
+def test_an_installed_memory_is_checked_alike(name: str, given: Any, told: str) -> None:
+    """`install` refuses what `AgentMemory` refuses, in the same words."""
+    options: dict[str, Any] = {"provider": InMemoryProvider(), "agent_name": "desk", name: given}
+
+    with pytest.raises(TypeError, match=told) as caught:
+        Agent(ScriptedChatModel()).install(AgentMemory, **options)
+
+    assert SECRET not in str(caught.value)
+
+
+async def test_a_run_takes_a_list_of_subjects() -> None:
+    """The same check, before a model is asked."""
+    model, wrong = ScriptedChatModel(), ALICE
+    agent = Agent(model)
+    agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="desk")
+
+    with pytest.raises(TypeError, match=r"subjects=\[USER\.of\('alice'\)\]"):
+        await agent.run("Hello", subjects=wrong)  # type: ignore[arg-type]
+
+    assert model.calls == []
+
+
+PLACE = Place(AGENT, ALICE)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"subjects": PLACE}, r"subjects=\[USER\.of\('alice'\)\]"),
+        ({"subjects": ALICE}, r"subjects=\[USER\.of\('alice'\)\]"),
+        ({"subjects": 7}, r"subjects=\[USER\.of\('alice'\)\]"),
+        ({"scopes": PLACE}, r"scopes=\[MemoryScope\.Product\('my-app'\)\]"),
+        ({"scopes": AGENT}, r"scopes=\[MemoryScope\.Product\('my-app'\)\]"),
+        ({"scopes": PROFILE}, r"scopes=\[MemoryScope\.Product\('my-app'\)\]"),
+        ({"scopes": [PLACE]}, r"MemoryScope\.Product\('my-app'\)"),
+        ({"places": PLACE}, r"places=\[Place\("),
+        ({"places": [(AGENT, ALICE)]}, r"places=\[Place\("),
+        ({"places": [ALICE]}, r"places=\[Place\("),
+    ],
+)
+def test_a_view_of_what_is_no_list_is_not_made(options: dict[str, Any], told: str) -> None:
+    """A view that shows something else than was meant would be worse than none."""
+    with pytest.raises(TypeError, match=told):
+        memory_of().view(**options)
+
+
+Attempt = Callable[[Any], Any]
+CALLS: list[tuple[Attempt, str]] = [
+    (lambda m: m.remember("I like tea", source=7), "not int: source='ticket-7'"),
+    (lambda m: m.remember("I like tea", subject=[ALICE]), r"not list: subject=USER\.of"),
+    (lambda m: m.remember("I like tea", scope=[AGENT]), "A scope is a MemoryScope"),
+    (lambda m: m.remember(["I like tea"]), "a text, not list"),
+    (lambda m: m.remember_many("I like tea"), "call remember"),
+    (lambda m: m.remember_many(7), "several texts, not int"),
+    (lambda m: m.current(THEME, subjects=ALICE), r"subjects=\[USER\.of"),
+    (lambda m: m.current(THEME, scopes=PLACE), r"scopes=\[MemoryScope"),
+    (lambda m: m.auto_detect_facts([], subjects=ALICE), r"subjects=\[USER\.of"),
+    (lambda m: m.auto_detect_facts([], concepts=THEME), r"not Concept: concepts=\[AGE\]"),
+    (lambda m: m.save_facts_from_history([], THEME, "alice", AGENT), "MemorySubject"),
+    (lambda m: m.contents.forget(concept=THEME, subjects=ALICE), r"subjects=\[USER\.of"),
+    (lambda m: m.contents.forget(concept=THEME, scopes=AGENT), r"scopes=\[MemoryScope"),
+    (lambda m: m.contents.records("5"), "limit and offset"),
+    (lambda m: m.contents.info(AGENT), r"not MemoryScope: Place\("),
+    (lambda m: m.why(THEME), r"why takes a fact.*not Concept"),
+    (lambda m: m.recall("theme", weights={}), r"not dict: weights=RecallWeights\("),
+    (lambda m: m.recall("theme", limit="5"), "limit is how many .* whole number"),
+    (lambda m: m.recall("theme", subjects=ALICE), r"subjects=\[USER\.of"),
+    (lambda m: m.consolidate(LANGUAGES, subjects=ALICE), r"subjects=\[USER\.of"),
+    (lambda m: m.consolidate(LANGUAGES, subjects=ALICE, dry_run=False), r"subjects=\[USER\.of"),
+]
+
+
+@pytest.mark.parametrize(("attempt", "told"), CALLS, ids=range(len(CALLS)))
+async def test_a_call_says_what_it_takes(attempt: Attempt, told: str) -> None:
+    """Before a model is asked, and before anything is read or written."""
+    model, store = ScriptedChatModel(), InMemoryProvider()
+
+    with pytest.raises((TypeError, ValueError), match=told):
+        await attempt(memory_of(store, model))
+
+    assert model.calls == []
+    assert await store.places() == []
+
+
+class Delegating:
+    """A wrapper as people write it: it has no method of its own."""
+
+    def __init__(self, wrapped: object) -> None:
+        self._wrapped = wrapped
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._wrapped, name)
+
+
+class Costly:
+    """An embedder that loads its model when it is asked about it."""
+
+    @property
+    def model(self) -> str:
+        raise AssertionError("asked too early")
+
+    @property
+    def dimensions(self) -> int | None:
+        raise AssertionError("asked too early")
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return embed(texts)
+
+
+async def test_parts_of_ones_own_are_taken() -> None:
+    """Four methods are a provider; wrappers work as what they wrap."""
+    for provider in (BareProvider(), Delegating(InMemoryProvider())):
+        model: Any = Delegating(ScriptedChatModel({"facts": [item()]}))
+        embedder: Any = Delegating(CallableEmbedder(embed, model="one"))
+        given: Any = provider
+        memory = memory_of(given, model, embedder=embedder)
+
+        await memory.remember("I prefer the dark theme.")
+
+        result = await memory.recall("Which theme?")
+        assert [match.fact.values for match in result] == [("dark",)]
+        assert result.is_semantic
+
+
+def test_nothing_of_a_part_is_asked_when_a_memory_is_made() -> None:
+    """A property may load a model of a gigabyte."""
+    assert memory_of(embedder=Costly()).boundary.is_read_only is False
+
+
+@pytest.mark.parametrize("double", [MagicMock, AsyncMock])
+async def test_mocks_are_taken(double: Callable[[], Any]) -> None:
+    """Whoever tests his own code hands a memory what `unittest.mock` gives."""
+    provider = double()
+    provider.load_all = AsyncMock(return_value=[theme("dark")])
+    provider.load = AsyncMock(return_value=[theme("dark")])
+
+    memory = AgentMemory(
+        provider,
+        chat_model=double(),
+        embedder=double(),
+        scopes=PROFILE,
+        subjects=[ALICE],
+        token_counter=double(),
+        listeners=[double()],
+    )
+
+    assert [fact.value for fact in await memory.current(THEME)] == ["dark"]
+
+
+async def test_mocks_with_a_specification_are_taken() -> None:
+    """Of a protocol and of a class, neither of which is an instance of the other."""
+    for provider in (
+        create_autospec(InMemoryProvider, instance=True),
+        MagicMock(spec=FactStore),
+        AsyncMock(spec_set=InMemoryProvider),
+    ):
+        provider.load = AsyncMock(return_value=[])
+        memory = memory_of(provider, embedder=MagicMock(spec=Embedder))
+
+        assert await memory.current(THEME, subjects=[USER.of("bob")]) == []

@@ -86,7 +86,7 @@ class StorageContract(SharedJournals):
             writer.rewrite(NAME, read(writer, NAME)[0])
         append(journals, NAME, text)
 
-        assert texts(journals, NAME) == [text] * 4
+        assert [found == text for found in texts(journals, NAME)] == [True] * 4
 
     @pytest.mark.parametrize(
         "text", [b"", b"{}", b"[1]", b"text", b'{"a":1}\n', b'{"a":1}\n{"b":2}', b'{"a":\n1}']
@@ -169,7 +169,9 @@ class StorageContract(SharedJournals):
             pieces.append(len(reading.records))
             position, is_end = reading.position, reading.is_end
 
-        assert [each.data for each in found] == [record(number, size) for number in range(50)]
+        right = [record(number, size) for number in range(50)]
+        assert len(found) == len(right)
+        assert all(each.data == text for each, text in zip(found, right, strict=True))
         assert max(pieces) * size <= 2_500_000
 
     # Rewriting and erasing

@@ -56,7 +56,7 @@ class FactIndex:
         Args:
             identity: The fact's place.
             placed: The fact.
-            digest: That of its text; without one it is near to no question.
+            digest: That of its text; without one it is found by words alone.
         """
         fact = placed.fact
         shelf = self._shelves.get(identity)
@@ -131,7 +131,10 @@ class FactIndex:
         return ranking.best(Candidates(self._placed, self._heard_at), words, cosines)
 
     def _cosines(self, similar: Similarities, among: Sequence[int] | None) -> dict[int, float]:
-        """Return the cosine of each candidate; 0 where its place has changed since."""
+        """Return the cosine of each candidate that has a vector.
+
+        None have those whose text was refused, or came after the vectors were compared.
+        """
         cosines: dict[int, float] = {}
         for identity, shelf in self._shelves.items():
             known = similar.get(identity, _NO_COSINES)
@@ -139,5 +142,5 @@ class FactIndex:
             try:
                 cosines |= zip(texts, map(known.__getitem__, texts.values()), strict=True)
             except KeyError:
-                cosines |= {number: known.get(text, 0.0) for number, text in texts.items()}
-        return cosines if among is None else {number: cosines[number] for number in among}
+                cosines |= {n: known[text] for n, text in texts.items() if text in known}
+        return cosines if among is None else {n: cosines[n] for n in among if n in cosines}

@@ -66,7 +66,7 @@ class Ranking:
         Args:
             candidates: The facts by their numbers.
             words: BM25 and coverage of those that have words of the question.
-            cosines: The cosine of every candidate; empty where only words are compared.
+            cosines: The cosine of each candidate that has a vector; words alone count for others.
         """
         scored = self._scored(candidates, words, cosines)
         limit = self._query.limit
@@ -103,18 +103,24 @@ class Ranking:
         scored: list[_Scored] = []
         for number in self._possible(words, cosines):
             bm25, coverage = words.get(number, _NO_WORDS)
-            cosine = cosines.get(number, 0.0)
-            relevance = lexical_weight * coverage + semantic_weight * max(cosine, 0.0)
+            cosine = cosines.get(number)
+            if cosine is None:
+                relevance = coverage
+            else:
+                relevance = lexical_weight * coverage + semantic_weight * max(cosine, 0.0)
             if relevance < self._query.min_score or relevance <= 0:
                 continue
             placed, heard_at = facts[number], times[number]
             if placed is None:
                 continue
             lexical = bm25 / most
-            semantic = (cosine - least) / span if span else float(bool(cosines))
             recency = 0.5 ** (max(self._now - heard_at, 0.0) / half_life)
             prior = weights.recency * recency + weights.importance * placed.fact.importance
-            fused = lexical_weight * lexical + semantic_weight * semantic
+            if cosine is None:
+                semantic, fused = 0.0, lexical
+            else:
+                semantic = (cosine - least) / span if span else 1.0
+                fused = lexical_weight * lexical + semantic_weight * semantic
             score = fused * (weights.relevance + prior) / whole
             scored.append((score, heard_at, number, relevance, lexical, semantic, recency))
         return scored

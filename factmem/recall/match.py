@@ -52,6 +52,7 @@ class RecallResult(list[Match]):
         usage: Usage | None = None,
         embedding_calls: int = 0,
         embedded_texts: int = 0,
+        refused_texts: int = 0,
     ) -> None:
         super().__init__(matches)
         self.depth = depth
@@ -61,7 +62,8 @@ class RecallResult(list[Match]):
         self.queries: list[str] = list(queries)
         """What was searched for: the question, or what the chat model made of it."""
         self.failures: list[Exception] = list(failures)
-        """What kept it from searching deeper, or by meaning; empty as a rule."""
+        """What kept it from searching deeper, or by meaning, and what a text was refused for that
+        was never embedded before; empty as a rule."""
         self.unreadable: list[UnreadableConcept] = list(unreadable)
         """Concepts that were left out, as a value does not fit the type that was declared."""
         self.usage: Usage = usage or Usage()
@@ -70,6 +72,9 @@ class RecallResult(list[Match]):
         """How often the embedder was called."""
         self.embedded_texts = embedded_texts
         """How many texts it was given: the question, and facts that it had not seen yet."""
+        self.refused_texts = refused_texts
+        """How many texts of facts it refuses, as this recall found or an earlier one: words alone
+        find those facts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,25 @@
 """Comparing meanings: vectors for questions, and for the facts that have none yet."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from logging import getLogger
 from typing import TypeVar
 
-from anyio import to_thread
+from anyio import Semaphore, create_task_group, move_on_after, to_thread
 
-from factmem.embedding._vectors import checked_vectors
-from factmem.embedding.base import Embedder, QueryEmbedder
-from factmem.errors import FactmemError
-from factmem.events import MemoryEvents, MemoryOperation
+from factmem.embedding.base import Embedder
+from factmem.errors import EmbeddingError, FactmemError
+from factmem.events import MemoryEvents
 from factmem.models import Identity, Place
 from factmem.provider import AgentMemoryProvider, IndexedStore
 from factmem.recall.documents import LONGEST_TEXT
 from factmem.recall.index import Similarities
 from factmem.recall.mirror import PlaceMirror, PlaceState, PlaceTexts
 from factmem.recall.places_index import PlacesIndex
+from factmem.recall.requests import EmbeddingCost, EmbeddingRequests
 from factmem.recall.warm import WarmIndexes
 
-__all__ = ["EmbeddingCost", "Meanings", "similarities"]
+__all__ = ["Meanings", "similarities"]
 
 R = TypeVar("R")
 
@@ -29,14 +27,8 @@ _logger = getLogger(__name__)
 
 _BATCH = 512
 """How many texts an embedder is given at a time; what came back is kept if a later batch fails."""
-
-
-@dataclass(slots=True)
-class EmbeddingCost:
-    """What one recall asked of the embedder."""
-
-    calls: int = 0
-    texts: int = 0
+_AT_ONCE = 4
+"""Of how many places a recall has texts embedded at a time."""
 
 
 class Meanings:
@@ -47,6 +39,7 @@ class Meanings:
         provider: Where facts are; an `IndexedStore` keeps their vectors for the next process.
         warm: What is known from earlier recalls, and the threads to work in.
         events: Who is told of each request to the embedder.
+        seconds: How long a recall may wait for vectors.
     """
 
     def __init__(
@@ -55,11 +48,14 @@ class Meanings:
         provider: AgentMemoryProvider,
         warm: WarmIndexes,
         events: MemoryEvents,
+        *,
+        seconds: float,
     ) -> None:
         self._embedder = embedder
-        self._events = events
+        self._requests = EmbeddingRequests(embedder, warm, events)
         self._store = provider if isinstance(provider, IndexedStore) else None
         self._warm = warm
+        self._seconds = seconds
 
     async def vectors(
         self,
@@ -70,18 +66,26 @@ class Meanings:
     ) -> list[Sequence[float]]:
         """Return a vector for each question, having made sure that all facts have theirs.
 
-        Questions come first: they tell how many dimensions the model has now.
+        Facts that the embedder refuses have none. Questions come first: they tell how many
+        dimensions the model has now.
 
         Raises:
-            EmbeddingError: The embedder failed; the vectors that it gave before are kept.
+            EmbeddingError: The embedder failed, or time was up; the vectors that it gave before
+                are kept.
         """
-        try:
-            vectors = await self._of_questions(texts, [*index.places.values()], cost)
-            await self._of_facts(index, states, len(vectors[0]), cost)
-        except Exception:
-            self._warm.questions.clear()  # perhaps they are of a model that is there no more
-            raise
-        return vectors
+        with move_on_after(self._seconds):
+            try:
+                vectors = await self._of_questions(texts, [*index.places.values()], cost)
+                await self._of_facts(index, states, len(vectors[0]), cost)
+            except Exception:
+                self._warm.questions.clear()  # perhaps they are of a model that is there no more
+                raise
+            return vectors
+        raise EmbeddingError(
+            f"{self._embedder.model!r} gave not all vectors within {self._seconds:g} s. What it "
+            f"gave is kept, and the next recall goes on from there; where it needs longer, raise "
+            f"RecallSettings.embedding_seconds"
+        )
 
     async def _of_questions(
         self, texts: Sequence[str], places: Sequence[Place], cost: EmbeddingCost
@@ -90,15 +94,7 @@ class Meanings:
         known = self._warm.questions.of(cut)
         new = [text for text in dict.fromkeys(cut) if text not in known]
         if new:
-            embedder, dimensions = self._embedder, self._embedder.dimensions
-            async with self._request(places, len(new), cost):
-                if isinstance(embedder, QueryEmbedder):
-                    given = await embedder.embed_queries(new)
-                else:
-                    given = await embedder.embed(new)
-                vectors = checked_vectors(
-                    given, count=len(new), dimensions=dimensions, model=embedder.model
-                )
+            vectors = await self._requests.of_questions(new, places, cost)
             fresh = dict(zip(new, vectors, strict=True))
             self._warm.questions.add(fresh)
             known |= fresh
@@ -111,32 +107,42 @@ class Meanings:
         dimensions: int,
         cost: EmbeddingCost,
     ) -> None:
+        """Have the places done that are not, some at a time.
+
+        Each has requests of its own, so that nobody who looks at one of them waits for texts of
+        another, which may be somebody else's.
+        """
         model = self._embedder.model
-        stale = [
-            (place, index.mirrors[place.identity])
-            for place in sorted(index.places.values(), key=_order)
-            if not index.mirrors[place.identity].vectors.are_whole(
-                states[place.identity].number, model, dimensions
-            )
-        ]
-        if not stale:
-            return
-        async with AsyncExitStack() as held:
-            wanting: list[_Wanting] = []
-            for place, mirror in stale:  # in one order everywhere, so that nobody waits in a circle
-                lock = mirror.embedding.get()
-                await lock.acquire()
-                if mirror.vectors.are_whole(mirror.state.number, model, dimensions):
-                    lock.release()  # somebody has done it all while this one waited
-                    continue
-                held.callback(lock.release)
-                wanting.append(await self._work(partial(_Wanting, place, mirror)))
-            for each in wanting:
-                each.mirror.vectors.use(model, dimensions)
-                await self._look_up(each, dimensions)
+        turns, failures = Semaphore(_AT_ONCE), list[Exception]()
+
+        async def do(place: Place, mirror: PlaceMirror) -> None:
+            async with turns:
+                try:
+                    if not failures:
+                        await self._of_place(place, mirror, dimensions, cost)
+                except Exception as exc:  # noqa: BLE001 - raised when those at work are done
+                    failures.append(exc)
+
+        async with create_task_group() as group:
+            for identity, place in index.places.items():
+                mirror = index.mirrors[identity]
+                if not mirror.vectors.are_whole(states[identity].number, model, dimensions):
+                    group.start_soon(do, place, mirror)
+        if failures:
+            raise failures[0]
+
+    async def _of_place(
+        self, place: Place, mirror: PlaceMirror, dimensions: int, cost: EmbeddingCost
+    ) -> None:
+        model, vectors = self._embedder.model, mirror.vectors
+        async with mirror.embedding.get():
+            if vectors.are_whole(mirror.state.number, model, dimensions):
+                return  # somebody has done it all while this one waited
+            wanting = await self._work(partial(_Wanting, place, mirror))
+            vectors.use(model, dimensions)
+            await self._look_up(wanting, dimensions)
             await self._embed(wanting, dimensions, cost)
-            for each in wanting:
-                await self._write(each, await self._work(each.done))
+            await self._write(wanting, await self._work(wanting.done))
 
     async def _look_up(self, wanting: "_Wanting", dimensions: int) -> None:
         """Take what an earlier process has left in the store."""
@@ -151,29 +157,18 @@ class Meanings:
                 _logger.warning("An index could not be read: %s", type(exc).__name__)
         await self._work(lambda: vectors.take_index(index, dimensions))
 
-    async def _embed(
-        self, wanting: "Sequence[_Wanting]", dimensions: int, cost: EmbeddingCost
-    ) -> None:
-        """Have the texts embedded that have no vector yet, those of several places together."""
-        texts = await self._work(lambda: _texts(wanting))
-        digests, places = list(texts), [each.place for each in wanting]
-        for start in range(0, len(digests), _BATCH):
-            batch = digests[start : start + _BATCH]
-            async with self._request(places, len(batch), cost):
-                given = await self._embedder.embed([texts[digest] for digest in batch])
-                model = self._embedder.model
-                await self._work(partial(_take, wanting, batch, given, dimensions, model))
-
-    @asynccontextmanager
-    async def _request(
-        self, places: Sequence[Place], texts: int, cost: EmbeddingCost
-    ) -> AsyncGenerator[None]:
-        """Hold one request to the embedder: what it costs counts, however it ends."""
-        cost.calls += 1
-        cost.texts += texts
-        async with self._events.operation(MemoryOperation.EMBED, places) as seen:
-            seen.count, seen.embedding_calls = texts, 1
-            yield
+    async def _embed(self, wanting: "_Wanting", dimensions: int, cost: EmbeddingCost) -> None:
+        """Have the texts embedded that have no vector yet."""
+        vectors = wanting.mirror.vectors
+        texts = await self._work(wanting.missing)
+        digests = list(texts)
+        while digests:
+            cut, size = vectors.cut, max(_BATCH // vectors.cut, 1)
+            vectors.cut = min(4 * cut, _BATCH)  # the next recall asks for less if this is too much
+            batch = {each: texts[each] for each in digests[:size]}
+            await self._requests.of_facts(batch, wanting.place, dimensions, vectors, cost)
+            vectors.cut = max(cut // 2, 1)
+            del digests[:size]
 
     async def _write(
         self, wanting: "_Wanting", worth: tuple[bytes, frozenset[bytes]] | None
@@ -205,40 +200,16 @@ class _Wanting:
         self.place = place
         self.mirror = mirror
         self.texts: PlaceTexts = mirror.texts()
-        self._missing: frozenset[bytes] = frozenset()
 
     def missing(self) -> dict[bytes, str]:
         """Return the texts that have no vector, by their digests."""
         missing = self.mirror.vectors.missing(self.texts.facts)
-        self._missing = frozenset(missing)
         return self.texts.of(missing, self.place.subject.entity)
-
-    def take(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
-        """Take in those vectors that are of its texts."""
-        ours = {digest: vector for digest, vector in vectors.items() if digest in self._missing}
-        self.mirror.vectors.add(ours)
 
     def done(self) -> tuple[bytes, frozenset[bytes]] | None:
         """Let go of what is not wanted any more; return what is to be written, as vectors do."""
         self.mirror.vectors.keep(self.texts.facts.keys(), self.texts.number)
         return self.mirror.vectors.worth_writing()
-
-
-def _texts(wanting: Iterable[_Wanting]) -> dict[bytes, str]:
-    """Return the texts without vectors of all places, each once."""
-    texts: dict[bytes, str] = {}
-    for each in wanting:
-        texts |= each.missing()
-    return texts
-
-
-def _take(
-    wanting: Iterable[_Wanting], batch: Sequence[bytes], given: object, dimensions: int, model: str
-) -> None:
-    """Check the vectors of a batch, and give each place those that it wants."""
-    vectors = checked_vectors(given, count=len(batch), dimensions=dimensions, model=model)
-    for each in wanting:
-        each.take(dict(zip(batch, vectors, strict=True)))
 
 
 def similarities(vectors: Sequence[Sequence[float]], index: PlacesIndex) -> list[Similarities]:
@@ -250,8 +221,3 @@ def similarities(vectors: Sequence[Sequence[float]], index: PlacesIndex) -> list
         }
         for vector in vectors
     ]
-
-
-def _order(place: Place) -> tuple[str, str, str, str]:
-    kind, scope, subject, entity = place.identity
-    return kind, scope, subject, entity or ""

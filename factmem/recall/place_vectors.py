@@ -32,7 +32,16 @@ class PlaceVectors:
         """What the store's index lacks, or has too much, as far as is known."""
         self._written_at = float("-inf")
         self._whole_for = 0
-        """The number of the latest reading of which every text has a vector."""
+        """The number of the latest reading of which every text has a vector, or was refused."""
+        self._refused: set[bytes] = set()
+        self.cut = 1
+        """Into how many parts a batch of texts is cut, by how the last requests went."""
+
+    @property
+    def refused(self) -> int:
+        """How many texts go without a vector, as the embedder refused them."""
+        with self._lock:
+            return len(self._refused)
 
     def use(self, model: str, dimensions: int) -> None:
         """Let go of vectors of another model, or of other dimensions."""
@@ -41,11 +50,15 @@ class PlaceVectors:
             is_same = table is not None and table.dimensions == dimensions
             if model != self._model or (table is not None and not is_same):
                 self._table, self._is_looked_up, self._whole_for = None, False, 0
-                self._unsaved = set()
+                self._unsaved, self._refused = set(), set()
+                self.cut = 1
             self._model = model
 
     def are_whole(self, number: int, model: str, dimensions: int) -> bool:
-        """Whether every text of a reading, or of a later one, has a vector of this model."""
+        """Whether every text of a reading, or of a later one, has a vector of this model.
+
+        Those that it refused count as if they had one.
+        """
         with self._lock:
             table = self._table
             return (
@@ -75,10 +88,15 @@ class PlaceVectors:
                 self._table = table
 
     def missing(self, digests: Collection[bytes]) -> list[bytes]:
-        """Return the digests that have no vector, in their order."""
+        """Return the digests that have no vector and were not refused, in their order."""
         with self._lock:
-            known = frozenset[bytes]() if self._table is None else self._table.keys()
+            known = self._refused if self._table is None else self._refused | self._table.keys()
             return [each for each in digests if each not in known]
+
+    def refuse(self, digest: bytes) -> None:
+        """Note that the embedder refuses a text, so that it is not given it again and again."""
+        with self._lock:
+            self._refused.add(digest)
 
     def add(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
         """Take in vectors of the model and the dimensions in use."""
@@ -91,12 +109,13 @@ class PlaceVectors:
                     self._unsaved ^= {digest}
 
     def keep(self, digests: AbstractSet[bytes], number: int) -> None:
-        """Let go of the vectors of all texts but those of a reading, which all have theirs."""
+        """Let go of all texts but those of a reading, which all have their vectors, or cannot."""
         with self._lock:
             if self._table is not None:
                 for digest in self._table.keys() - digests:
                     self._table.discard(digest)
                     self._unsaved ^= {digest}
+            self._refused &= digests
             self._whole_for = number
 
     def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:

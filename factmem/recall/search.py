@@ -16,11 +16,12 @@ from factmem.loading import FactReader
 from factmem.models import Identity, Place
 from factmem.provider import AgentMemoryProvider, IndexedStore, TimeProvider
 from factmem.recall.match import Match, RecallResult
-from factmem.recall.meaning import EmbeddingCost, Meanings, similarities
+from factmem.recall.meaning import Meanings, similarities
 from factmem.recall.mirror import PlaceMirror, PlaceState
 from factmem.recall.places_index import PlacesIndex
 from factmem.recall.planning import RecallPlan, planned
 from factmem.recall.query import Depth, RecallQuery
+from factmem.recall.requests import EmbeddingCost
 from factmem.recall.settings import RecallSettings
 from factmem.recall.warm import WarmIndexes
 from factmem.resolution import UnreadableConcept
@@ -84,7 +85,11 @@ class FactSearch:
         self._store = provider if isinstance(provider, IndexedStore) else None
         self._reader = reader
         self._warm = warm
-        self._meanings = None if embedder is None else Meanings(embedder, provider, warm, events)
+        self._meanings = (
+            None
+            if embedder is None
+            else Meanings(embedder, provider, warm, events, seconds=settings.embedding_seconds)
+        )
         self._chat_model = chat_model
         self._settings = settings
         self._clock = clock
@@ -210,6 +215,10 @@ class FactSearch:
         except Exception as exc:  # noqa: BLE001 - embedders have errors of their own; words remain
             course.fell_back(exc, "Embedding")
             return None
+        finally:
+            refusal = course.cost.refusal
+            if refusal is not None and refusal not in course.failures:
+                course.fell_back(refusal, "Embedding a text")
 
     async def _searched(
         self,
@@ -241,6 +250,7 @@ class FactSearch:
             usage=course.usage,
             embedding_calls=course.cost.calls,
             embedded_texts=course.cost.texts,
+            refused_texts=sum(mirror.vectors.refused for mirror in index.mirrors.values()),
         )
 
 

@@ -68,6 +68,10 @@ class RecallSettings:
     """`depth="auto"` asks the chat model about questions longer than this, in estimated tokens."""
     planning_seconds: float = 10.0
     """How long the chat model may take over one question."""
+    embedding_seconds: float = 30.0
+    """How long a recall waits for its vectors: for the embedder, and for other recalls that have
+    facts of the same place embedded. Then it compares words alone; what came back is kept, and the
+    next recall goes on from there. `float("inf")` sets no limit."""
 
     def __post_init__(self) -> None:
         check_half_life(self.half_life)
@@ -75,6 +79,8 @@ class RecallSettings:
         check_min_score(self.prompt_min_score)
         if not self.planning_seconds > 0:
             raise ValueError("planning_seconds is a time: give more than 0 seconds")
+        if not self.embedding_seconds > 0:
+            raise ValueError("embedding_seconds is a time: give more than 0 seconds")
 
 
 def check_half_life(half_life: timedelta) -> None:

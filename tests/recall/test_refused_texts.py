@@ -1,0 +1,183 @@
+"""A text that the embedder refuses costs the others nothing; what is not its fault is not searched."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from factmem.errors import EmbeddingError
+from factmem.providers.local_file import LocalFileMemoryProvider
+from tests.recall.world import AGENT, ALICE, BOB, Store, TopicEmbedder, memory_of, note, values
+
+
+class Refusing(TopicEmbedder):
+    """Raises where one of these words is in one of the texts."""
+
+    def __init__(self, *words: str, error: Callable[[], Exception]) -> None:
+        super().__init__()
+        self.words = words
+        self.error = error
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        given = await super().embed(texts)
+        if any(word in text for word in self.words for text in texts):
+            raise self.error()
+        return given
+
+    async def embed_queries(self, queries: Sequence[str]) -> Sequence[Sequence[float]]:
+        return await super().embed(queries)
+
+
+class BadRequestError(Exception):
+    """What packages raise whose errors carry a status."""
+
+    status_code = 400
+
+
+def caused() -> EmbeddingError:
+    error = EmbeddingError("the function raised")
+    error.__cause__ = ValueError("too long")
+    return error
+
+
+REFUSALS: dict[str, Callable[[], Exception]] = {
+    "bad request": lambda: EmbeddingError("refused", status=400),
+    "too large": lambda: EmbeddingError("refused", status=413),
+    "unprocessable": lambda: EmbeddingError("refused", status=422),
+    "a function's ValueError": caused,
+    "a class's ValueError": lambda: ValueError("content filter"),
+    "a package's error": BadRequestError,
+}
+
+
+async def filled(store: Store, count: int, *refused: str) -> None:
+    facts = [note(f"k{n}", f"dog {n}") for n in range(count)]
+    facts[count // 3 : count // 3] = [note(word, f"{word} kitten") for word in refused]
+    await store.save_many(facts, ALICE, AGENT)
+
+
+@pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
+async def test_one_refused_text_costs_only_itself(
+    store: Store, error: Callable[[], Exception]
+) -> None:
+    """The others are compared by meaning; it is found by its words, and not sent again."""
+    embedder = Refusing("poison", error=error)
+    await filled(store, 400, "poison")
+    memory = memory_of(store, embedder=embedder)
+
+    first = await memory.recall("any pet?")
+    assert (first.is_semantic, first.refused_texts, len(first.failures)) == (True, 1, 1)
+    assert first.embedding_calls <= 2 + 1 + 20
+    assert all("dog" in value for value in values(first))
+
+    second = await memory.recall("the poison")
+    assert (second.is_semantic, second.refused_texts, second.failures) == (True, 1, [])
+    assert (second.embedding_calls, second.embedded_texts) == (1, 1)
+    assert values(second) == ["poison kitten"]
+
+
+async def test_a_new_fact_beside_a_refused_one_is_sent_alone(store: Store) -> None:
+    """And a text that changed is another one, which may pass."""
+    embedder = Refusing("poison", error=REFUSALS["bad request"])
+    await filled(store, 3, "poison")
+    memory = memory_of(store, embedder=embedder)
+    await memory.recall("any pet?")
+    embedder.calls.clear()
+
+    await store.save(note("new", "kitten"), ALICE, AGENT)
+    result = await memory.recall("any pet?")
+    assert [len(call) for call in embedder.calls] == [1]
+    assert result.refused_texts == 1
+
+    await store.forget(ALICE, AGENT, concept=note("poison", "").concept)
+    assert (await memory.recall("any pet?")).refused_texts == 0
+
+
+async def test_many_refused_texts_have_a_budget(store: Store) -> None:
+    """One recall stops at it, falls back to words and says so; the next ones go on from there."""
+    words = [f"poison{n}" for n in range(24)]
+    embedder = Refusing("poison", error=REFUSALS["bad request"])
+    await filled(store, 90, *words)
+    memory = memory_of(store, embedder=embedder)
+
+    results = [await memory.recall("any pet?")]
+    assert (results[0].is_semantic, len(results[0].failures)) == (False, 1)
+    while not results[-1].is_semantic:
+        results.append(await memory.recall("any pet?"))
+        assert len(results) < 6
+
+    assert max(result.embedding_calls for result in results) <= 2 + 32
+    assert results[-1].refused_texts == 24
+    assert (await memory.recall("any pet?")).embedding_calls == 0
+
+
+@pytest.mark.parametrize("status", [None, 401, 404, 408, 429, 500, 503])
+async def test_other_failures_are_not_searched(store: Store, status: int | None) -> None:
+    """A quota, a time-out, a server that fails: one request for the facts, and words."""
+    embedder = Refusing("dog", error=lambda: EmbeddingError("no", status=status))
+    await filled(store, 20)
+    memory = memory_of(store, embedder=embedder)
+
+    for question in ("any pet?", "which animal?"):
+        result = await memory.recall(question)
+        assert (result.is_semantic, result.refused_texts) == (False, 0)
+        assert result.embedding_calls == 2
+
+
+async def test_an_embedder_that_refuses_everything_is_asked_once_more(store: Store) -> None:
+    """With a harmless text, which tells that it is not the facts."""
+    embedder = Refusing("", error=REFUSALS["bad request"])
+    await filled(store, 20)
+    memory = memory_of(store, embedder=embedder)
+
+    for question in ("any pet?", "which animal?"):
+        result = await memory.recall(question)
+        assert (result.is_semantic, result.refused_texts) == (False, 0)
+        assert result.embedding_calls == 3
+
+
+async def test_a_request_that_is_too_large_refuses_no_text(store: Store) -> None:
+    """Halves of it pass, so nothing went wrong."""
+
+    class Small(TopicEmbedder):
+        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            given = await super().embed(texts)
+            if len(texts) > 10:
+                raise EmbeddingError("too much at once", status=413)
+            return given
+
+    embedder = Small()
+    await filled(store, 30)
+    memory = memory_of(store, embedder=embedder)
+
+    result = await memory.recall("any pet?")
+
+    assert (result.is_semantic, result.refused_texts, result.failures) == (True, 0, [])
+    assert [len(call) for call in embedder.calls] == [1, 30, 1, 15, 7, 8, 15, 7, 8]
+
+
+async def test_the_next_process_asks_for_the_refused_text_alone(tmp_path: Path) -> None:
+    """The others have their vectors in the index; another model may take what this one refuses."""
+    async with LocalFileMemoryProvider(tmp_path) as store:
+        await filled(store, 20, "poison")
+        first = memory_of(store, embedder=Refusing("poison", error=REFUSALS["bad request"]))
+        assert (await first.recall("any pet?")).refused_texts == 1
+
+    async with LocalFileMemoryProvider(tmp_path) as store:
+        embedder = Refusing("poison", error=REFUSALS["bad request"])
+        result = await memory_of(store, embedder=embedder).recall("any pet?")
+        assert (result.is_semantic, result.refused_texts) == (True, 1)
+        assert [len(call) for call in embedder.calls] == [1, 1, 1]
+
+        taking = memory_of(store, embedder=TopicEmbedder(model="another"))
+        assert (await taking.recall("any pet?")).refused_texts == 0
+
+
+async def test_what_views_do_not_show_is_not_counted(store: Store) -> None:
+    """The number of refused texts is that of the places that were searched."""
+    await filled(store, 3, "poison")
+    await store.save(note("pet", "kitten"), BOB, AGENT)
+    memory = memory_of(store, embedder=Refusing("poison", error=REFUSALS["bad request"]))
+
+    assert (await memory.recall("any pet?")).refused_texts == 1
+    assert (await memory.view(subjects=[BOB]).recall("any pet?")).refused_texts == 0

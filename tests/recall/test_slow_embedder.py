@@ -1,0 +1,243 @@
+"""An embedder that is slow, or never answers: recall waits as long as it was told to, no longer."""
+
+from collections.abc import Callable, Sequence
+
+import anyio
+import pytest
+
+from factmem.errors import EmbeddingError
+from factmem.memory import AgentMemory
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall import meaning
+from factmem.recall.match import RecallResult
+from factmem.recall.settings import RecallSettings
+from tests.recall.world import AGENT, ALICE, PRODUCT, TopicEmbedder, memory_of, note, values
+
+
+class Time:
+    """In the place of a clock: it is up for all who wait, when a test says so."""
+
+    def __init__(self) -> None:
+        self.scopes: list[anyio.CancelScope] = []
+        self.limits: list[float] = []
+
+    def move_on_after(self, seconds: float) -> anyio.CancelScope:
+        self.limits.append(seconds)
+        self.scopes.append(anyio.CancelScope())
+        return self.scopes[-1]
+
+    def is_up(self) -> None:
+        for scope in self.scopes:
+            scope.cancel()
+        self.scopes.clear()
+
+
+class Hanging(TopicEmbedder):
+    """Never answers a request with one of these words, or of more texts than that."""
+
+    def __init__(self, *words: str, most: int = 512) -> None:
+        super().__init__()
+        self.words = words
+        self.most = most
+        self.is_hanging = anyio.Event()
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        given = await super().embed(texts)
+        if len(texts) > self.most or any(word in text for word in self.words for text in texts):
+            self.is_hanging.set()
+            await anyio.sleep_forever()
+        return given
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Let others go on until something is so; worker threads are among them."""
+    with anyio.fail_after(30):
+        while not is_so():
+            await anyio.lowlevel.checkpoint()
+
+
+def waiting(memory: AgentMemory) -> int:
+    """How many tasks wait for one that has texts embedded."""
+    mirrors = memory._warm._mirrors.values()
+    return sum(mirror.embedding.get().statistics().tasks_waiting for mirror in mirrors)
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    made = Time()
+    monkeypatch.setattr(meaning, "move_on_after", made.move_on_after)
+    return made
+
+
+@pytest.fixture
+async def store() -> InMemoryProvider:
+    made = InMemoryProvider()
+    await made.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    return made
+
+
+@pytest.mark.parametrize("word", ["animal", "Miso"], ids=["question", "fact"])
+async def test_a_recall_waits_as_long_as_it_was_told(
+    store: InMemoryProvider, time: Time, word: str
+) -> None:
+    """Then words answer, and the result says what happened and what to do."""
+    embedder = Hanging(word)
+    settings = RecallSettings(embedding_seconds=7)
+    memory = memory_of(store, embedder=embedder, recall_settings=settings)
+    results: list[RecallResult] = []
+
+    async def recall() -> None:
+        results.append(await memory.recall("the animal Miso"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(recall)
+        await embedder.is_hanging.wait()
+        time.is_up()
+
+    (result,) = results
+    assert (values(result), result.is_semantic) == (["a cat called Miso"], False)
+    (failure,) = result.failures
+    assert isinstance(failure, EmbeddingError)
+    assert "within 7 s" in str(failure)
+    assert "embedding_seconds" in str(failure)
+    assert time.limits == [7]
+
+    embedder.words = ()
+    assert (await memory.recall("the animal Miso")).is_semantic
+
+
+async def test_who_waits_for_another_recall_waits_no_longer_either(
+    store: InMemoryProvider, time: Time
+) -> None:
+    """One has the place's texts embedded and hangs; the other falls back to words alike."""
+    embedder = Hanging("Miso")
+    memory = memory_of(store, embedder=embedder)
+    results: list[RecallResult] = []
+
+    async def recall(question: str) -> None:
+        results.append(await memory.recall(question))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(recall, "a cat")
+        await embedder.is_hanging.wait()
+        first = time.scopes.pop()
+        group.start_soon(recall, "which cat")
+        await until(lambda: waiting(memory) == 1)
+        time.is_up()
+        await until(lambda: bool(results))
+        assert (results[0].queries, results[0].is_semantic) == (["which cat"], False)
+        first.cancel()
+
+    assert [values(result) for result in results] == [["a cat called Miso"]] * 2
+    assert [call for call in embedder.calls if "Miso" in call[0]] == [embedder.calls[1]]
+
+
+async def test_a_hanging_place_holds_no_other_place(store: InMemoryProvider, time: Time) -> None:
+    """Texts of other places of the same recall are embedded meanwhile, and kept."""
+    embedder = Hanging("Miso")
+    await store.save(note("desk", "espresso"), ALICE, PRODUCT)
+    memory = memory_of(store, embedder=embedder)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(memory.recall, "a cat")
+        await embedder.is_hanging.wait()
+        found = await memory.recall("something to drink", scopes=[PRODUCT])
+        time.is_up()
+
+    assert (values(found), found.is_semantic) == (["espresso"], True)
+    assert len([text for text in embedder.texts if "espresso" in text]) == 1
+
+
+async def test_a_batch_that_takes_too_long_is_cut(time: Time) -> None:
+    """So that a slow machine gets on; what was embedded in time is kept."""
+    store = InMemoryProvider()
+    await store.save_many([note(f"k{n}", f"dog {n}") for n in range(600)], ALICE, AGENT)
+    embedder = Hanging(most=200)
+    memory = memory_of(store, embedder=embedder)
+
+    is_semantic = False
+    while not is_semantic:
+        embedder.is_hanging = anyio.Event()
+        async with anyio.create_task_group() as group:
+
+            async def recall() -> None:
+                nonlocal is_semantic
+                is_semantic = (await memory.recall("dog")).is_semantic
+                embedder.is_hanging.set()
+
+            group.start_soon(recall)
+            await embedder.is_hanging.wait()
+            time.is_up()
+        assert len(embedder.calls) < 30
+
+    sizes = [len(call) for call in embedder.calls if call != ["dog"]]
+    assert sizes == [512, 128, 256, 64, 128, 256, 64, 128, 88]
+
+
+async def test_two_recalls_at_once_embed_each_text_once(store: InMemoryProvider) -> None:
+    """And one that is cancelled while it waits harms neither the other one nor the work."""
+    embedder = TopicEmbedder()
+    has_begun, may_end = anyio.Event(), anyio.Event()
+    embed = embedder.embed
+
+    async def slow(texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        given = await embed(texts)
+        if "Miso" in texts[0]:
+            has_begun.set()
+            await may_end.wait()
+        return given
+
+    embedder.embed = slow  # type: ignore[method-assign]
+    memory = memory_of(store, embedder=embedder)
+    results: list[RecallResult] = []
+
+    async def recall(scope: anyio.CancelScope) -> None:
+        with scope:
+            results.append(await memory.recall("any animal?"))
+
+    scopes = [anyio.CancelScope() for _ in range(3)]
+    async with anyio.create_task_group() as group:
+        group.start_soon(recall, scopes[0])
+        await has_begun.wait()
+        for scope in scopes[1:]:
+            group.start_soon(recall, scope)
+        await until(lambda: waiting(memory) == 2)
+        scopes[1].cancel()
+        await until(lambda: waiting(memory) == 1)
+        may_end.set()
+
+    assert [values(result) for result in results] == [["a cat called Miso"]] * 2
+    assert all(result.is_semantic for result in results)
+    assert len([text for text in embedder.texts if "Miso" in text]) == 1
+
+
+async def test_when_the_one_that_works_is_cancelled_another_takes_over(
+    store: InMemoryProvider,
+) -> None:
+    """Its request is lost; those who waited for it are not."""
+    embedder = Hanging("Miso")
+    memory = memory_of(store, embedder=embedder)
+    results: list[RecallResult] = []
+
+    async def recall() -> None:
+        results.append(await memory.recall("any animal?"))
+
+    async with anyio.create_task_group() as group, anyio.create_task_group() as working:
+        working.start_soon(recall)
+        await embedder.is_hanging.wait()
+        group.start_soon(recall)
+        await until(lambda: waiting(memory) == 1)
+        embedder.words = ()
+        working.cancel_scope.cancel()
+
+    assert [(values(result), result.is_semantic) for result in results] == [
+        (["a cat called Miso"], True)
+    ]
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_time_is_more_than_nothing(seconds: float) -> None:
+    """Whoever wants no meanings passes no embedder."""
+    with pytest.raises(ValueError, match="embedding_seconds"):
+        RecallSettings(embedding_seconds=seconds)
+    assert RecallSettings(embedding_seconds=float("inf")).embedding_seconds > 1e9

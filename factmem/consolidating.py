@@ -73,8 +73,8 @@ class ConsolidatesFacts(MemoryCore):
             ExtractionError: The model's answer could not be used. Nothing was merged.
             StorageError: A place could not be read or written; what was merged before stays.
         """
-        _check_concept(concept)
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as seen:
+            _check_concept(concept)
             chat_model = self._model()
             if dry_run:
                 seen.places = self._places(subjects, scopes)
@@ -101,8 +101,8 @@ class ConsolidatesFacts(MemoryCore):
             MemoryAccessError: A view does not let one of the places be written. Nothing was merged.
             StorageError: A place could not be written; what was merged before stays.
         """
-        _check_report(report)
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as seen:
+            _check_report(report)
             seen.places = self._writable(report.merges)
             merged = await self._merged(report)
             seen.count = merged.count
@@ -122,8 +122,8 @@ class ConsolidatesFacts(MemoryCore):
             MemoryAccessError: A view does not let one of the places be written. Nothing came back.
             StorageError: A place could not be written; what came back before stays.
         """
-        _check_report(report)
         async with self._events.operation(MemoryOperation.RESTORE) as seen:
+            _check_report(report)
             seen.places = self._writable(report.merges)
             store = self.store
             for merges in _by_place(report.merges):

@@ -116,7 +116,9 @@ class MemoryContents:
             TypeError: The provider is no `FactStore`, as in every method here.
             StorageError: A place could not be read, as in every method here.
         """
-        return await store_of(self._provider).places()
+        async with self._events.before(MemoryOperation.LIST):
+            store = store_of(self._provider)
+        return await store.places()
 
     async def tree(self) -> MemoryTree:
         """Return all places as a tree: scopes, subjects, entities. `print` shows it.
@@ -134,14 +136,14 @@ class MemoryContents:
         Raises:
             TypeError: `place` is none.
         """
-        if not isinstance(place, Place):
-            raise TypeError(
-                f"info takes a place, not {type(place).__name__}: "
-                f"Place(MemoryScope.Product('my-app'), USER.of('alice'))"
-            )
-        found = await store_of(self._provider).places(
-            subjects=[place.subject], scopes=[place.scope]
-        )
+        async with self._events.before(MemoryOperation.LIST):
+            store = store_of(self._provider)
+            if not isinstance(place, Place):
+                raise TypeError(
+                    f"info takes a place, not {type(place).__name__}: "
+                    f"Place(MemoryScope.Product('my-app'), USER.of('alice'))"
+                )
+        found = await store.places(subjects=[place.subject], scopes=[place.scope])
         return found[0] if found else None
 
     async def concepts(self) -> list[ConceptInfo]:
@@ -163,10 +165,11 @@ class MemoryContents:
             TypeError: `limit` or `offset` is no whole number.
             ValueError: `limit` or `offset` is negative.
         """
-        if not all(isinstance(each, int) for each in (limit, offset)):
-            raise TypeError("limit and offset count records: give whole numbers, as in limit=50")
-        if limit < 0 or offset < 0:
-            raise ValueError("limit and offset count records: neither can be negative")
+        async with self._events.before(MemoryOperation.LIST):
+            if not all(isinstance(each, int) for each in (limit, offset)):
+                raise TypeError("limit and offset count records: give whole numbers, as limit=50")
+            if limit < 0 or offset < 0:
+                raise ValueError("limit and offset count records: neither can be negative")
         return (await self._newest_first())[offset : offset + limit]
 
     async def forget(
@@ -203,14 +206,13 @@ class MemoryContents:
             ValueError: No condition was given, `value` came without `concept`, or `older_than` is
                 naive. Nothing was forgotten.
         """
-        store = store_of(self._provider)
-        those = None if subjects is None else checked_subjects(subjects)
-        where = None if scopes is None else self._reach.scopes.scopes(scopes)
-        meant = self._reach.meant(those, where)
         # All places before the first one is written: what is refused is not forgotten in part.
-        async with self._events.operation(MemoryOperation.FORGET, meant) as seen:
+        async with self._events.before(MemoryOperation.FORGET) as seen:
+            store = store_of(self._provider)
+            those = None if subjects is None else checked_subjects(subjects)
+            where = None if scopes is None else self._reach.scopes.scopes(scopes)
+            seen.places = self._reach.meant(those, where)
             places = self._reach.writable_places(those, where)
-            seen.is_handed_over = True  # to the store, which tells of each place
         forgotten = 0
         for place in places:
             forgotten += await store.forget(
@@ -239,14 +241,9 @@ class MemoryContents:
             ValueError: The memory is no view, and to clear it would clear the whole store.
             MemoryAccessError: The view is read-only, and `confirm` is set. Nothing was read.
         """
-        if self._reach.boundary == UNBOUNDED:
-            raise ValueError(
-                "This would erase the whole store: make a view of what is to go, as in "
-                "memory.view(subjects=[USER.of('alice')]).contents.reset(confirm=True)"
-            )
-        store = store_of(self._provider)
-        if confirm:
-            await self._check_erasable()
+        async with self._events.before(MemoryOperation.ERASE):
+            store = store_of(self._provider)
+            self._check_erasable(confirm=confirm)
         found = await store.places()
         receipts: list[ErasureReceipt] = []
         if confirm:
@@ -254,14 +251,17 @@ class MemoryContents:
                 receipts.append(await store.erase(info.subject, info.scope))  # noqa: PERF401
         return ResetReport(found, receipts)
 
-    async def _check_erasable(self) -> None:
-        async with self._events.operation(MemoryOperation.ERASE) as seen:
-            if self._reach.boundary.is_read_only:
-                raise MemoryAccessError(
-                    "This view is read-only, so nothing in it can be erased: use the memory that "
-                    "it was made of"
-                )
-            seen.is_handed_over = True  # to the store, which tells of each place
+    def _check_erasable(self, *, confirm: bool) -> None:
+        if self._reach.boundary == UNBOUNDED:
+            raise ValueError(
+                "This would erase the whole store: make a view of what is to go, as in "
+                "memory.view(subjects=[USER.of('alice')]).contents.reset(confirm=True)"
+            )
+        if confirm and self._reach.boundary.is_read_only:
+            raise MemoryAccessError(
+                "This view is read-only, so nothing in it can be erased: use the memory that it "
+                "was made of"
+            )
 
     async def _newest_first(self) -> list[PlacedFact]:
         places = [info.place for info in await self.places()]

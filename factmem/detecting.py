@@ -56,11 +56,12 @@ class DetectsFacts(MemoryCore):
             ValueError: There is no chat model, the scope has no name, or `preserve_questions` is
                 set while a tool call waits for its result.
         """
-        if preserve_questions and messages and messages[-1].get("tool_calls"):
-            raise ValueError(
-                "preserve_questions would tear a tool call from its result: append the result first"
-            )
         async with self._events.operation(MemoryOperation.DETECT) as seen:
+            if preserve_questions and messages and messages[-1].get("tool_calls"):
+                raise ValueError(
+                    "preserve_questions would tear a tool call from its result: append the result "
+                    "first"
+                )
             chat_model = self._model()
             seen.places = [self._place(subject, scope)]
             transcript = Transcript(messages, trust=trust, since=since)

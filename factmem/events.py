@@ -191,6 +191,18 @@ class MemoryEvents:
                     )
                 )
 
+    @asynccontextmanager
+    async def before(
+        self, operation: MemoryOperation, places: Sequence[Place] = ()
+    ) -> AsyncGenerator[OperationInProgress]:
+        """Hold what comes before operations that are told of where they are done.
+
+        What fails or is cancelled in the block is the end of the operation, and one event.
+        """
+        async with self.operation(operation, places) as seen:
+            yield seen
+            seen.is_handed_over = True
+
     async def _tell(self, event: MemoryEvent) -> None:
         for listener in self._listeners:
             try:

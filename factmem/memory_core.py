@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from factmem.boundary import Boundary
-from factmem.events import MemoryEvents
+from factmem.events import MemoryEvents, MemoryOperation
 from factmem.llm.base import ChatModel
 from factmem.loading import FactReader
 from factmem.memory_message import MemoryMessage
@@ -65,6 +65,16 @@ class MemoryCore:
     def _place(self, subject: MemorySubject, scope: ScopeChoice) -> Place:
         """Return the one place that a call writes to."""
         return self._reach.place(subject, scope)
+
+    async def _places_for(
+        self,
+        operation: MemoryOperation,
+        subjects: Iterable[MemorySubject] | None,
+        scopes: Iterable[ScopeChoice] | None,
+    ) -> list[Place]:
+        """Return the places of operations that the provider tells of; a refusal is told here."""
+        async with self._events.before(operation):
+            return self._places(subjects, scopes)
 
     async def _caught_up(self) -> None:
         """Wait until what is being written in the background is written."""

@@ -1,11 +1,12 @@
 """A provider whose operations are told to listeners."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
 from factmem.entries import Entry
-from factmem.events import MemoryEvents, MemoryOperation
+from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.models import (
     AnyFact,
     Concept,
@@ -56,10 +57,18 @@ class ObservedProvider:
         self._provider = provider
         self._events = events
 
+    @asynccontextmanager
+    async def _at(
+        self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
+    ) -> AsyncGenerator[OperationInProgress]:
+        """Hold an operation in one place; that there is no such place ends it as well."""
+        async with self._events.operation(operation) as seen:
+            seen.places = [Place(scope, subject)]
+            yield seen
+
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
         """See `AgentMemoryProvider.save`."""
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.SAVE, [place]) as seen:
+        async with self._at(MemoryOperation.SAVE, subject, scope) as seen:
             await self._provider.save(fact, subject, scope)
             seen.found([fact])
 
@@ -67,16 +76,14 @@ class ObservedProvider:
         self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope
     ) -> list[L]:
         """See `AgentMemoryProvider.load`."""
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.LOAD, [place]) as seen:
+        async with self._at(MemoryOperation.LOAD, subject, scope) as seen:
             facts = await self._provider.load(concept, subject, scope)
             seen.found(facts)
             return facts
 
     async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
         """See `AgentMemoryProvider.load_all`."""
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.LOAD, [place]) as seen:
+        async with self._at(MemoryOperation.LOAD, subject, scope) as seen:
             facts = await self._provider.load_all(subject, scope)
             seen.found(facts)
             return facts
@@ -85,8 +92,7 @@ class ObservedProvider:
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
         """See `AgentMemoryProvider.load_by_description`."""
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.LOAD, [place]) as seen:
+        async with self._at(MemoryOperation.LOAD, subject, scope) as seen:
             seen.text = description
             facts = await self._provider.load_by_description(description, subject, scope)
             seen.found(facts)
@@ -110,8 +116,8 @@ class ObservedStore(ObservedProvider):
         self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
     ) -> None:
         """See `FactStore.save_many`."""
-        place, given = Place(scope, subject), list(facts)
-        async with self._events.operation(MemoryOperation.SAVE, [place]) as seen:
+        async with self._at(MemoryOperation.SAVE, subject, scope) as seen:
+            given = facts if isinstance(facts, SingleFact | MultipleFacts) else list(facts)
             await self._store.save_many(given, subject, scope)
             seen.found(given)
 
@@ -124,8 +130,7 @@ class ObservedStore(ObservedProvider):
         as_of: datetime | None = None,
     ) -> list[L]:
         """See `FactStore.load`."""
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.LOAD, [place]) as seen:
+        async with self._at(MemoryOperation.LOAD, subject, scope) as seen:
             facts = await self._store.load(concept, subject, scope, as_of=as_of)
             seen.found(facts)
             return facts
@@ -139,8 +144,7 @@ class ObservedStore(ObservedProvider):
         as_of: datetime | None = None,
     ) -> list[AnyFact]:
         """See `FactStore.load_all`."""
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.LOAD, [place]) as seen:
+        async with self._at(MemoryOperation.LOAD, subject, scope) as seen:
             facts = await self._store.load_all(subject, scope, concepts=concepts, as_of=as_of)
             seen.found(facts)
             return facts
@@ -156,8 +160,7 @@ class ObservedStore(ObservedProvider):
         """See `FollowedStore.changes`: a load of what has changed; no event where none can tell."""
         if self._followed is None:
             return None
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.LOAD, [place]) as seen:
+        async with self._at(MemoryOperation.LOAD, subject, scope) as seen:
             changes = await self._followed.changes(subject, scope, since=since, concepts=concepts)
             if changes is None:
                 seen.is_handed_over = True  # to the reading of the whole place
@@ -170,8 +173,7 @@ class ObservedStore(ObservedProvider):
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
     ) -> list[HistoryEntry]:
         """See `FactStore.history`."""
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.HISTORY, [place]) as seen:
+        async with self._at(MemoryOperation.HISTORY, subject, scope) as seen:
             entries = await self._store.history(concept, subject, scope)
             seen.found(entry.fact for entry in entries if entry.fact is not None)
             return entries
@@ -189,8 +191,7 @@ class ObservedStore(ObservedProvider):
         purge: bool = False,
     ) -> int:
         """See `FactStore.forget`."""
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.FORGET, [place]) as seen:
+        async with self._at(MemoryOperation.FORGET, subject, scope) as seen:
             seen.count = await self._store.forget(
                 subject,
                 scope,
@@ -205,8 +206,7 @@ class ObservedStore(ObservedProvider):
 
     async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
         """See `FactStore.erase`."""
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.ERASE, [place]) as seen:
+        async with self._at(MemoryOperation.ERASE, subject, scope) as seen:
             receipt = await self._store.erase(subject, scope)
             seen.count = receipt.count or 0
             return receipt
@@ -225,8 +225,7 @@ class ObservedStore(ObservedProvider):
 
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
         """See `FactStore.entries`."""
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.HISTORY, [place]) as seen:
+        async with self._at(MemoryOperation.HISTORY, subject, scope) as seen:
             entries = await self._store.entries(subject, scope)
             seen.count = len(entries)
             return entries
@@ -235,15 +234,13 @@ class ObservedStore(ObservedProvider):
         self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
     ) -> int:
         """See `FactStore.replay`."""
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.SAVE, [place]) as seen:
+        async with self._at(MemoryOperation.SAVE, subject, scope) as seen:
             seen.count = await self._store.replay(entries, subject, scope)
             return seen.count
 
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         """See `FactStore.amend`."""
-        place = Place(scope, subject)
-        async with self._events.operation(MemoryOperation.SAVE, [place]) as seen:
+        async with self._at(MemoryOperation.SAVE, subject, scope) as seen:
             seen.count = await self._store.amend(change, subject, scope)
             return seen.count
 

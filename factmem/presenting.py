@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from factmem.events import MemoryOperation
 from factmem.memory_core import MemoryCore
 from factmem.memory_message import LoadReport
 from factmem.messages import History
@@ -44,7 +45,7 @@ class PresentsFacts(MemoryCore):
             UnboundSubjectError: A subject is per entity and names none.
             StorageError: A place could not be read.
         """
-        places = self._places(subjects, scopes)
+        places = await self._places_for(MemoryOperation.LOAD, subjects, scopes)
         resolution = await self._reader.concept(concept, places)
         return self._message.put(messages, resolution, places, {concept.keyword})
 
@@ -59,7 +60,7 @@ class PresentsFacts(MemoryCore):
 
         The whole memory message is replaced. Otherwise like `load_facts_to_agent`.
         """
-        places = self._places(subjects, scopes)
+        places = await self._places_for(MemoryOperation.LOAD, subjects, scopes)
         resolution = await self._reader.everything(places)
         return self._message.put(messages, resolution, places, None)
 
@@ -79,7 +80,7 @@ class PresentsFacts(MemoryCore):
             StoredFactError: A stored value does not fit the concept's `value_type`.
             UnboundSubjectError: A subject is per entity and names none.
         """
-        places = self._places(subjects, scopes)
+        places = await self._places_for(MemoryOperation.LOAD, subjects, scopes)
         return _readable(await self._reader.concept(concept, places))
 
     async def current_all(
@@ -96,7 +97,8 @@ class PresentsFacts(MemoryCore):
             StoredFactError: A stored value does not fit the type of one of the memory's `concepts`.
             UnboundSubjectError: A subject is per entity and names none.
         """
-        return _readable(await self._reader.everything(self._places(subjects, scopes)))
+        places = await self._places_for(MemoryOperation.LOAD, subjects, scopes)
+        return _readable(await self._reader.everything(places))
 
     async def why(
         self,
@@ -113,12 +115,14 @@ class PresentsFacts(MemoryCore):
             TypeError: `fact` is none.
             UnboundSubjectError: A subject is per entity and names none.
         """
-        if not isinstance(fact, SingleFact | MultipleFacts):
-            raise TypeError(
-                f"why takes a fact, such as `current` and `recall` return, not "
-                f"{type(fact).__name__}"
-            )
-        return await origin_of(fact, self._places(subjects, scopes), self._provider)
+        async with self._events.before(MemoryOperation.HISTORY):
+            if not isinstance(fact, SingleFact | MultipleFacts):
+                raise TypeError(
+                    f"why takes a fact, such as `current` and `recall` return, not "
+                    f"{type(fact).__name__}"
+                )
+            places = self._places(subjects, scopes)
+        return await origin_of(fact, places, self._provider)
 
 
 def _readable(resolution: Resolution[L]) -> list[L]:

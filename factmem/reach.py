@@ -112,7 +112,6 @@ class Reach:
             MemoryAccessError: The place lies beyond the boundary, or nothing may be written.
         """
         place = Place(self.scopes.writable(scope), subject)
-        subject.check_bound()
         check_writable(place, self.boundary)
         return place
 

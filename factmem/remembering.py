@@ -1,6 +1,6 @@
 """Free text into facts: at once, or in the background of an open memory."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Literal, Self, overload
 
@@ -116,11 +116,7 @@ class RemembersText(DetectsFacts):
         A later text wins over an earlier one that it contradicts. The `message` in the source of a
         fact is the position of its text. Otherwise like `remember`.
         """
-        if isinstance(texts, str):
-            raise TypeError("remember_many takes several texts, and this is one: call remember")
-        if not isinstance(texts, Iterable):
-            raise TypeError(f"remember_many takes several texts, not {type(texts).__name__}")
-        return await self._look(list(texts), subject, scope, source, wait=wait)
+        return await self._look(texts, subject, scope, source, wait=wait)
 
     async def flush(self) -> None:
         """Wait until every text that was queued before, here or in a view of it, was looked at.
@@ -168,15 +164,11 @@ class RemembersText(DetectsFacts):
 
     def _looking_at(
         self,
-        texts: list[str],
+        texts: Sequence[str],
         subject: MemorySubject | None,
         scope: ScopeChoice | None,
-        source: FactSource | str | None,
+        told: FactSource | None,
     ) -> tuple[list[Place], Callable[[], Awaitable[DetectionReport]]]:
-        for text in texts:
-            if not isinstance(text, str):
-                raise TypeError(f"What is to be remembered is a text, not {type(text).__name__}")
-        told = _told_by(source)
         if subject is not None and not isinstance(subject, MemorySubject):
             raise TypeError(
                 f"subject is one MemorySubject, not {type(subject).__name__}: "
@@ -195,7 +187,7 @@ class RemembersText(DetectsFacts):
 
     async def _look(
         self,
-        texts: list[str],
+        texts: Iterable[str],
         subject: MemorySubject | None,
         scope: ScopeChoice | None,
         source: FactSource | str | None,
@@ -203,7 +195,8 @@ class RemembersText(DetectsFacts):
         wait: bool,
     ) -> DetectionReport | None:
         async with self._events.operation(MemoryOperation.REMEMBER) as seen:
-            seen.places, detect = self._looking_at(texts, subject, scope, source)
+            given, told = _checked_texts(texts), _told_by(source)
+            seen.places, detect = self._looking_at(given, subject, scope, told)
             if wait:
                 return noted(await detect(), seen)
             places = seen.places
@@ -216,6 +209,18 @@ class RemembersText(DetectsFacts):
             seen.is_handed_over = True
         await checkpoint()
         return None
+
+
+def _checked_texts(texts: Iterable[str]) -> list[str]:
+    if isinstance(texts, str):
+        raise TypeError("remember_many takes several texts, and this is one: call remember")
+    if not isinstance(texts, Iterable):
+        raise TypeError(f"remember_many takes several texts, not {type(texts).__name__}")
+    given = list(texts)
+    for text in given:
+        if not isinstance(text, str):
+            raise TypeError(f"What is to be remembered is a text, not {type(text).__name__}")
+    return given
 
 
 def _told_by(source: FactSource | str | None) -> FactSource | None:

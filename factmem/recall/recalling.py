@@ -7,10 +7,10 @@ from typing import Any
 
 from anyio.lowlevel import checkpoint
 
-from factmem.events import MemoryOperation
+from factmem.events import MemoryOperation, OperationInProgress
 from factmem.memory_core import MemoryCore
 from factmem.messages import History, last_said
-from factmem.models import Concept, MemorySubject, Place
+from factmem.models import Concept, MemorySubject
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallQuery, check_depth
 from factmem.recall.search import FactSearch
@@ -82,35 +82,36 @@ class RecallsFacts(MemoryCore):
             MissingExtraError: The embedder needs a package that is not installed.
             StorageError: A place could not be read.
         """
-        check_depth(depth)
-        asked = RecallQuery.checked(
-            query,
-            self._recall_settings,
-            limit=limit,
-            min_score=min_score,
-            concepts=concepts,
-            since=since,
-            until=until,
-            weights=weights,
-            half_life=half_life,
-        )
-        return await self._recalled(self._places(subjects, scopes), asked, depth)
+        async with self._events.operation(MemoryOperation.RECALL) as seen:
+            check_depth(depth)
+            asked = RecallQuery.checked(
+                query,
+                self._recall_settings,
+                limit=limit,
+                min_score=min_score,
+                concepts=concepts,
+                since=since,
+                until=until,
+                weights=weights,
+                half_life=half_life,
+            )
+            seen.places = self._places(subjects, scopes)
+            return await self._recalled(seen, asked, depth)
 
     async def _recalled(
         self,
-        places: Sequence[Place],
+        seen: OperationInProgress,
         asked: RecallQuery,
         depth: Depth,
         parts: Sequence[RecallQuery] = (),
     ) -> RecallResult:
-        async with self._events.operation(MemoryOperation.RECALL, places) as seen:
-            seen.text = asked.text
-            await self._caught_up()
-            result = await self._search.recall(places, asked, depth, parts)
-            seen.found(match.fact for match in result)
-            seen.spent(result.usage)
-            seen.embedding_calls = result.embedding_calls
-            return result
+        seen.text = asked.text
+        await self._caught_up()
+        result = await self._search.recall(seen.places, asked, depth, parts)
+        seen.found(match.fact for match in result)
+        seen.spent(result.usage)
+        seen.embedding_calls = result.embedding_calls
+        return result
 
     async def recall_facts_to_agent(
         self,
@@ -159,25 +160,27 @@ class RecallsFacts(MemoryCore):
             MissingExtraError: The embedder needs a package that is not installed.
             StorageError: A place could not be read.
         """
-        places = self._places(subjects, scopes)
-        text = last_said(messages) if query is None else query
-        if not text.strip():
-            await checkpoint()
-            found = RecallResult()
-        else:
-            check_depth(depth)
-            usual = self._recall_settings
-            asked = RecallQuery.checked(
-                text,
-                usual,
-                limit=limit,
-                min_score=usual.prompt_min_score if min_score is None else min_score,
-                concepts=concepts,
-                since=since,
-                until=until,
-            )
-            parts = [replace(asked, text=part) for part in sentences(text)]
-            found = await self._recalled(places, asked, depth, parts)
+        async with self._events.operation(MemoryOperation.RECALL) as seen:
+            seen.places = places = self._places(subjects, scopes)
+            text = last_said(messages) if query is None else query
+            if not text.strip():
+                seen.is_handed_over = True  # to nobody: without a word nothing is asked
+                await checkpoint()
+                found = RecallResult()
+            else:
+                check_depth(depth)
+                usual = self._recall_settings
+                asked = RecallQuery.checked(
+                    text,
+                    usual,
+                    limit=limit,
+                    min_score=usual.prompt_min_score if min_score is None else min_score,
+                    concepts=concepts,
+                    since=since,
+                    until=until,
+                )
+                parts = [replace(asked, text=part) for part in sentences(text)]
+                found = await self._recalled(seen, asked, depth, parts)
         placed = [PlacedFact(match.place, match.fact) for match in found]
         resolution = Resolution(placed, found.unreadable)
         report = self._message.put(messages, resolution, places, None, best_first=True)

@@ -1,15 +1,27 @@
-"""What a view refuses is one failed event, and nothing is done in part."""
+"""What is refused is one failed event, and nothing is done in part."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
-from factmem.errors import MemoryAccessError
+from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory import AgentMemory
 from factmem.models import Place
 from factmem.providers.in_memory import InMemoryProvider
-from tests.memory.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme
+from factmem.testing.chat import ScriptedChatModel
+from tests.memory.providers import BareProvider
+from tests.memory.world import (
+    AGENT,
+    ALICE,
+    LANGUAGES,
+    PRODUCT,
+    THEME,
+    USER,
+    memory_of,
+    theme,
+)
 
 BOB = USER.of("bob")
 IN_AGENT, IN_PRODUCT = Place(AGENT, ALICE), Place(PRODUCT, ALICE)
@@ -104,3 +116,124 @@ async def test_what_is_done_is_told_by_the_store_alone(
         ("erase", False),
         ("erase", False),
     ]
+
+
+OP = MemoryOperation
+TEXT = "I prefer the dark theme."
+CALLS: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
+    (lambda m: m.load_facts_to_agent([], THEME, subjects=[USER]), OP.LOAD),
+    (lambda m: m.load_all_facts_to_agent([], subjects=[USER]), OP.LOAD),
+    (lambda m: m.current(THEME, subjects=[USER]), OP.LOAD),
+    (lambda m: m.current_all(subjects=[USER]), OP.LOAD),
+    (lambda m: m.why(theme("dark"), subjects=[USER]), OP.HISTORY),
+    (lambda m: m.recall("Which theme?", subjects=[USER]), OP.RECALL),
+    (lambda m: m.recall_facts_to_agent([], "Which theme?", subjects=[USER]), OP.RECALL),
+    (lambda m: m.recall_facts_to_agent([], " ", subjects=[USER]), OP.RECALL),
+    (lambda m: m.remember(TEXT, subject=USER), OP.REMEMBER),
+    (lambda m: m.remember(TEXT, subject=USER, wait=False), OP.REMEMBER),
+    (lambda m: m.remember_many([TEXT], subject=USER), OP.REMEMBER),
+    (lambda m: m.auto_detect_facts([], subjects=[USER]), OP.DETECT),
+    (lambda m: m.save_facts_from_history([], THEME, USER, AGENT), OP.DETECT),
+    (lambda m: m.consolidate(LANGUAGES, subjects=[USER]), OP.CONSOLIDATE),
+    (lambda m: m.contents.forget(concept=THEME, subjects=[USER]), OP.FORGET),
+    (lambda m: m.store.save(theme("dark"), USER, AGENT), OP.SAVE),
+    (lambda m: m.store.save_many([theme("dark")], USER, AGENT), OP.SAVE),
+    (lambda m: m.store.load(THEME, USER, AGENT), OP.LOAD),
+    (lambda m: m.store.load_all(USER, AGENT), OP.LOAD),
+    (lambda m: m.store.load_by_description("theme", USER, AGENT), OP.LOAD),
+    (lambda m: m.store.changes(USER, AGENT, since=""), OP.LOAD),
+    (lambda m: m.store.history(THEME, USER, AGENT), OP.HISTORY),
+    (lambda m: m.store.entries(USER, AGENT), OP.HISTORY),
+    (lambda m: m.store.forget(USER, AGENT, concept=THEME), OP.FORGET),
+    (lambda m: m.store.erase(USER, AGENT), OP.ERASE),
+    (lambda m: m.store.replay([], USER, AGENT), OP.SAVE),
+    (lambda m: m.store.amend(lambda entries, now: [], USER, AGENT), OP.SAVE),
+    (lambda m: m.store.places(subjects=[USER]), OP.LIST),
+]
+
+
+@pytest.mark.parametrize(("attempt", "operation"), CALLS, ids=range(len(CALLS)))
+async def test_a_call_without_an_entity_is_one_failed_event(
+    told: list[MemoryEvent],
+    attempt: Callable[[Any], Awaitable[object]],
+    operation: MemoryOperation,
+) -> None:
+    """Whoever counts failures per operation misses none, whichever call it was."""
+    model = ScriptedChatModel()
+    async with memory_of(model=model, listeners=[told.append]) as memory:
+        with pytest.raises(UnboundSubjectError):
+            await attempt(memory)
+
+    assert [(event.operation, event.error_type) for event in told] == [
+        (operation, "UnboundSubjectError")
+    ]
+    assert model.calls == []
+
+
+MISTAKES: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation, str]] = [
+    (lambda m: m.recall(" "), OP.RECALL, "ValueError"),
+    (lambda m: m.recall("theme", limit=0), OP.RECALL, "ValueError"),
+    (lambda m: m.recall("theme", depth="profound"), OP.RECALL, "ValueError"),
+    (lambda m: m.recall("theme", weights={}), OP.RECALL, "TypeError"),
+    (lambda m: m.recall_facts_to_agent([], "theme", limit=0), OP.RECALL, "ValueError"),
+    (lambda m: m.why("theme"), OP.HISTORY, "TypeError"),
+    (lambda m: m.remember(TEXT), OP.REMEMBER, "ValueError"),
+    (lambda m: m.remember(7), OP.REMEMBER, "TypeError"),
+    (lambda m: m.remember_many(TEXT), OP.REMEMBER, "TypeError"),
+    (lambda m: m.remember(TEXT, source=7), OP.REMEMBER, "TypeError"),
+    (
+        lambda m: m.save_facts_from_history(
+            [{"role": "assistant", "tool_calls": [{}]}],
+            THEME,
+            ALICE,
+            AGENT,
+            preserve_questions=True,
+        ),
+        OP.DETECT,
+        "ValueError",
+    ),
+    (lambda m: m.consolidate(THEME), OP.CONSOLIDATE, "ValueError"),
+    (lambda m: m.merge([]), OP.CONSOLIDATE, "TypeError"),
+    (lambda m: m.restore([]), OP.RESTORE, "TypeError"),
+    (lambda m: m.contents.info(AGENT), OP.LIST, "TypeError"),
+    (lambda m: m.contents.records(-1), OP.LIST, "ValueError"),
+    (lambda m: m.contents.reset(), OP.ERASE, "ValueError"),
+    (lambda m: m.contents.forget(concept=THEME, scopes=AGENT), OP.FORGET, "TypeError"),
+    (lambda m: m.store.save(theme("dark"), AGENT, ALICE), OP.SAVE, "TypeError"),
+    (lambda m: m.store.save_many(theme("dark"), ALICE, AGENT), OP.SAVE, "TypeError"),
+]
+
+
+@pytest.mark.parametrize(("attempt", "operation", "error"), MISTAKES, ids=range(len(MISTAKES)))
+async def test_a_mistake_is_one_failed_event(
+    told: list[MemoryEvent],
+    attempt: Callable[[Any], Awaitable[object]],
+    operation: MemoryOperation,
+    error: str,
+) -> None:
+    """An operation that is refused for its arguments was called for all that."""
+    with pytest.raises((TypeError, ValueError)):
+        await attempt(memory_of(listeners=[told.append]))
+
+    assert [(event.operation, event.error_type) for event in told] == [(operation, error)]
+
+
+LACKING: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
+    (lambda m: m.contents.tree(), OP.LIST),
+    (lambda m: m.contents.info(IN_AGENT), OP.LIST),
+    (lambda m: m.contents.forget(concept=THEME), OP.FORGET),
+    (lambda m: m.view(subjects=[ALICE]).contents.reset(confirm=True), OP.ERASE),
+]
+
+
+@pytest.mark.parametrize(("attempt", "operation"), LACKING, ids=range(len(LACKING)))
+async def test_what_a_provider_cannot_do_is_one_failed_event(
+    told: list[MemoryEvent],
+    attempt: Callable[[Any], Awaitable[object]],
+    operation: MemoryOperation,
+) -> None:
+    """Four methods are a provider, and not enough for these."""
+    with pytest.raises(TypeError, match="no FactStore"):
+        await attempt(memory_of(BareProvider(), listeners=[told.append]))
+
+    assert [(event.operation, event.error_type) for event in told] == [(operation, "TypeError")]

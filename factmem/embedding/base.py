@@ -11,7 +11,7 @@ class Embedder(Protocol):
     """Gives vectors that are near each other where texts mean about the same.
 
     Implement what is below; inherit from nothing. Any number of tasks may call an instance at once.
-    A plain function becomes one by `factmem.embedding.function.FunctionEmbedder`.
+    A plain function becomes one by `factmem.embedding.callable.CallableEmbedder`.
     """
 
     @property

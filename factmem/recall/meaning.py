@@ -27,12 +27,15 @@ _logger = getLogger(__name__)
 
 _BATCH = 512
 """How many texts an embedder is given at a time; what came back is kept if a later batch fails."""
+_MOST_QUESTIONS = 256
 _AT_ONCE = 4
 """Of how many places a recall has texts embedded at a time."""
 
 
 class Meanings:
     """Has texts embedded, each once, and keeps the vectors where the store can.
+
+    Vectors of questions are kept here: whoever holds another view cannot tell what was asked.
 
     Args:
         embedder: Makes the vectors.
@@ -56,6 +59,8 @@ class Meanings:
         self._store = provider if isinstance(provider, IndexedStore) else None
         self._warm = warm
         self._seconds = seconds
+        self._questions: Mapping[str, Sequence[float]] = {}
+        """The vectors of the last questions; never changed, another one takes its place."""
 
     async def vectors(
         self,
@@ -78,7 +83,7 @@ class Meanings:
                 vectors = await self._of_questions(texts, [*index.places.values()], cost)
                 await self._of_facts(index, states, len(vectors[0]), cost)
             except Exception:
-                self._warm.questions.clear()  # perhaps they are of a model that is there no more
+                self._questions = {}  # perhaps they are of a model that is there no more
                 raise
             return vectors
         raise EmbeddingError(
@@ -91,13 +96,14 @@ class Meanings:
         self, texts: Sequence[str], places: Sequence[Place], cost: EmbeddingCost
     ) -> list[Sequence[float]]:
         cut = [text[:LONGEST_TEXT] for text in texts]
-        known = self._warm.questions.of(cut)
+        known = self._questions
         new = [text for text in dict.fromkeys(cut) if text not in known]
         if new:
             vectors = await self._requests.of_questions(new, places, cost)
             fresh = dict(zip(new, vectors, strict=True))
-            self._warm.questions.add(fresh)
-            known |= fresh
+            known = {**known, **fresh}
+            latest = [*{**self._questions, **fresh}.items()][-_MOST_QUESTIONS:]
+            self._questions = dict(latest)
         return [known[text] for text in cut]
 
     async def _of_facts(

@@ -4,7 +4,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from anyio import CapacityLimiter
 
@@ -13,39 +13,13 @@ from factmem.models import Identity, Place
 from factmem.recall.mirror import PlaceMirror
 from factmem.recall.places_index import PlacesIndex
 
-__all__ = ["QuestionVectors", "WarmIndexes"]
+__all__ = ["WarmIndexes"]
 
 _MOST_FACTS = 200_000
 """How many facts the indexes hold in all, a kilobyte each with the fact; the one that was not used for longest
 goes first, when another set of places is asked about."""
 _MOST_INDEXES = 1_024
-_MOST_QUESTIONS = 256
 _THREADS = 4
-
-
-class QuestionVectors:
-    """The vectors of the questions that were asked last. Safe for threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._vectors: OrderedDict[str, Sequence[float]] = OrderedDict()
-
-    def of(self, texts: Iterable[str]) -> dict[str, Sequence[float]]:
-        """Return the vectors of those texts that are known."""
-        with self._lock:
-            return {text: self._vectors[text] for text in texts if text in self._vectors}
-
-    def add(self, vectors: Mapping[str, Sequence[float]]) -> None:
-        """Take in vectors, and forget those that were asked for longest ago."""
-        with self._lock:
-            self._vectors.update(vectors)
-            while len(self._vectors) > _MOST_QUESTIONS:
-                self._vectors.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget all of them."""
-        with self._lock:
-            self._vectors.clear()
 
 
 class WarmIndexes:
@@ -57,7 +31,6 @@ class WarmIndexes:
 
     def start_afresh(self) -> None:
         """Forget everything; also called in forked children, where an inherited lock may be held."""
-        self.questions: QuestionVectors = QuestionVectors()
         self.workers: PerLoop[CapacityLimiter] = PerLoop(lambda: CapacityLimiter(_THREADS))
         """The threads of each event loop that search."""
         self._lock = threading.Lock()

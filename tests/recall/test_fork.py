@@ -27,7 +27,7 @@ def _forked(backend: str) -> None:
 
     def hold() -> None:
         (index,) = memory._warm._indexes.values()
-        with memory._warm._lock, index._lock, memory._warm.questions._lock:
+        with memory._warm._lock, index._lock:
             is_held.set()
             may_end.wait(30)
 

@@ -1,0 +1,34 @@
+"""Vectors of questions are kept, and tell nobody what others have asked."""
+
+import pytest
+
+from factmem.recall import meaning
+from tests.recall.world import AGENT, ALICE, Store, TopicEmbedder, memory_of, note
+
+
+async def test_a_question_that_is_asked_again_costs_no_call(store: Store) -> None:
+    """Each view pays for its own questions, one over the same places too."""
+    await store.save(note("pet", "cat"), ALICE, AGENT)
+    memory = memory_of(store, embedder=TopicEmbedder())
+    one, another = memory.view(subjects=[ALICE]), memory.view(subjects=[ALICE])
+    calls: list[int] = []
+
+    for asked in (memory, memory, one, one, another, another):
+        result = await asked.recall("any animal?")
+        assert result.is_semantic
+        calls.append(result.embedding_calls)
+
+    assert calls == [2, 0, 1, 0, 1, 0]  # the first one had the fact embedded besides
+
+
+async def test_only_the_last_questions_are_kept(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were asked for longest ago go."""
+    monkeypatch.setattr(meaning, "_MOST_QUESTIONS", 2)
+    await store.save(note("pet", "cat"), ALICE, AGENT)
+    memory = memory_of(store, embedder=TopicEmbedder())
+
+    costs = [(await memory.recall(question)).embedding_calls for question in "abcbca"]
+
+    assert costs == [2, 1, 1, 0, 0, 1]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from copy import copy
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from factmem._memory_arguments import (
@@ -184,6 +185,32 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
         )
         made._connect(viewed(self._unobserved, made._reach.boundary))
         return made
+
+    async def aclose(self) -> None:
+        """Do what `flush` does, and leave in the store the vectors that are not there yet.
+
+        The store stays its maker's to close, after this; one that is closed already, or refuses,
+        gets no vectors, which is no error. The memory can be used further.
+
+        Raises:
+            ExceptionGroup: What failed in the background since the last time.
+        """
+        try:
+            await super().aclose()
+        finally:
+            await self._search.keep_vectors(self.boundary.allows)
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """See `RemembersText.__aexit__`; vectors are left in the store as by `aclose`."""
+        try:
+            await super().__aexit__(exc_type, exc, traceback)
+        finally:
+            await self._search.keep_vectors(self.boundary.allows)
 
     def tools(self, prefix: str = "memory_", *, writable: bool = True) -> list[MemoryTool]:
         """Return tools by which a model uses this memory; for `Agent(tools=...)` and others.

@@ -5,7 +5,7 @@ from functools import partial
 from logging import getLogger
 from typing import TypeVar
 
-from anyio import Semaphore, create_task_group, move_on_after, to_thread
+from anyio import Semaphore, WouldBlock, create_task_group, move_on_after, to_thread
 
 from factmem.embedding.base import Embedder
 from factmem.errors import EmbeddingError, FactmemError
@@ -150,6 +150,22 @@ class Meanings:
             await self._embed(wanting, dimensions, cost)
             await self._write(wanting, await self._work(wanting.done))
 
+    async def keep(self, place: Place, mirror: PlaceMirror) -> None:
+        """Leave vectors in the store that could wait until now.
+
+        Those of a place that somebody else is about to write are left to them.
+        """
+        lock = mirror.embedding.get()
+        try:
+            lock.acquire_nowait()
+        except WouldBlock:
+            return
+        try:
+            wanting = await self._work(partial(_Wanting, place, mirror))
+            await self._write(wanting, await self._work(wanting.left))
+        finally:
+            lock.release()
+
     async def _look_up(self, wanting: "_Wanting", dimensions: int) -> None:
         """Take what an earlier process has left in the store."""
         vectors, place = wanting.mirror.vectors, wanting.place
@@ -216,6 +232,11 @@ class _Wanting:
         """Let go of what is not wanted any more; return what is to be written, as vectors do."""
         self.mirror.vectors.keep(self.texts.facts.keys(), self.texts.number)
         return self.mirror.vectors.worth_writing()
+
+    def left(self) -> tuple[bytes, frozenset[bytes]] | None:
+        """Do what `done` does, at the end: some texts may have no vector, and nothing can wait."""
+        self.mirror.vectors.keep(self.texts.facts.keys())
+        return self.mirror.vectors.worth_writing(is_last=True)
 
 
 def similarities(vectors: Sequence[Sequence[float]], index: PlacesIndex) -> list[Similarities]:

@@ -38,6 +38,12 @@ class PlaceVectors:
         """Into how many parts a batch of texts is cut, by how the last requests went."""
 
     @property
+    def is_unsaved(self) -> bool:
+        """Whether the store's index lacks something, as far as is known."""
+        with self._lock:
+            return self._table is not None and bool(self._unsaved)
+
+    @property
     def refused(self) -> int:
         """How many texts go without a vector, as the embedder refused them."""
         with self._lock:
@@ -108,15 +114,21 @@ class PlaceVectors:
                     self._table.add(digest, vector)
                     self._unsaved ^= {digest}
 
-    def keep(self, digests: AbstractSet[bytes], number: int) -> None:
-        """Let go of all texts but those of a reading, which all have their vectors, or cannot."""
+    def keep(self, digests: AbstractSet[bytes], number: int | None = None) -> None:
+        """Let go of all texts but those of a reading.
+
+        Args:
+            digests: Those of the reading's texts.
+            number: The reading's, where all of them have their vectors, or cannot have one.
+        """
         with self._lock:
             if self._table is not None:
                 for digest in self._table.keys() - digests:
                     self._table.discard(digest)
                     self._unsaved ^= {digest}
             self._refused &= digests
-            self._whole_for = number
+            if number is not None:
+                self._whole_for = number
 
     def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
         """Return the cosine between each text and a vector; nothing where dimensions differ."""
@@ -125,18 +137,21 @@ class PlaceVectors:
                 return {}
             return self._table.similarities(vector)
 
-    def worth_writing(self) -> tuple[bytes, frozenset[bytes]] | None:
+    def worth_writing(self, *, is_last: bool = False) -> tuple[bytes, frozenset[bytes]] | None:
         """Return an index for the store, and what is new in it; None where it can wait.
 
         What a process has not written when it ends is embedded again by the next one: less than a
         64th of a place's texts, and only if they came within a minute.
+
+        Args:
+            is_last: Whether nothing can wait any longer.
         """
         with self._lock:
             table, unsaved = self._table, self._unsaved
             if table is None or not unsaved:
                 return None
             is_recent = self._clock() - self._written_at < _SECONDS
-            if is_recent and len(unsaved) * _WORTHWHILE < len(table):
+            if not is_last and is_recent and len(unsaved) * _WORTHWHILE < len(table):
                 return None
             return table.dump(self._model), frozenset(unsaved)
 

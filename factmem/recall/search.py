@@ -6,7 +6,7 @@ from itertools import count
 from logging import getLogger
 from typing import TypeAlias, TypeVar
 
-from anyio import to_thread
+from anyio import move_on_after, to_thread
 
 from factmem.embedding.base import Embedder
 from factmem.errors import ChatModelError, ExtractionError, MissingExtraError
@@ -36,6 +36,8 @@ R = TypeVar("R")
 
 _States: TypeAlias = Mapping[Identity, PlaceState]
 _numbers = count(1)
+
+_CLOSING_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -219,6 +221,27 @@ class FactSearch:
             refusal = course.cost.refusal
             if refusal is not None and refusal not in course.failures:
                 course.fell_back(refusal, "Embedding a text")
+
+    async def keep_vectors(self, is_ours: Callable[[Identity], bool]) -> None:
+        """Leave vectors in the store that are not in it yet, also when cancelled: for 5 s at most.
+
+        What fails is logged, and nothing is raised: the vectors can be made again.
+
+        Args:
+            is_ours: Tells of which places.
+        """
+        meanings = self._meanings
+        if meanings is None:
+            return
+        with move_on_after(_CLOSING_SECONDS, shield=True):
+            for place, mirror in self._warm.places():
+                if not (mirror.vectors.is_unsaved and is_ours(place.identity)):
+                    continue
+                try:
+                    await self._state(place, mirror)  # only what is of the latest version is taken
+                    await meanings.keep(place, mirror)
+                except Exception as exc:  # noqa: BLE001 - such as that the store is closed already
+                    _logger.info("Vectors were not kept: %s", type(exc).__name__)
 
     async def _searched(
         self,

@@ -58,6 +58,17 @@ class WarmIndexes:
             self._indexes.move_to_end(key)
             return index
 
+    def places(self) -> list[tuple[Place, PlaceMirror]]:
+        """Return the places that were asked about of late, each once, with what is known of it."""
+        with self._lock:
+            indexes = list(self._indexes.values())
+        known = {
+            identity: (place, index.mirrors[identity])
+            for index in indexes
+            for identity, place in index.places.items()
+        }
+        return list(known.values())
+
     def _mirror(self, identity: Identity, has_meaning: bool) -> PlaceMirror:
         mirror = self._mirrors.get(identity)
         if mirror is None:

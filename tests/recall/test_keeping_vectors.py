@@ -1,0 +1,190 @@
+"""Vectors that could not be written at once are left in the store when a memory is closed."""
+
+import fcntl
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.errors import StorageError, StoreBusyError
+from factmem.models import MemoryScope, MemorySubject
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from tests.recall.world import AGENT, ALICE, BOB, TopicEmbedder, memory_of, note, values
+
+
+class Busy(InMemoryProvider):
+    """Takes no index while it is busy."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.error = error or StoreBusyError("later")
+        self.is_busy = True
+
+    async def write_index(
+        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
+    ) -> bool:
+        if self.is_busy:
+            raise self.error
+        return await super().write_index(subject, scope, index, version=version)
+
+    async def embedded(self, *subjects: MemorySubject) -> int:
+        """How many facts a process embeds that finds what was left."""
+        memory = memory_of(self, embedder=TopicEmbedder(), subjects=subjects)
+        return (await memory.recall("any animal?")).embedded_texts - 1
+
+
+class _locked:  # noqa: N801 - reads like a function, as `suppress` does
+    """Hold the lock of a local store as another process would."""
+
+    def __init__(self, root: Path) -> None:
+        self._file = (root / "lock").open("r+")
+
+    def __enter__(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _indexes(root: Path) -> list[Path]:
+    return list(root.glob("indexes/*"))
+
+
+@pytest.fixture
+async def store() -> Busy:
+    made = Busy()
+    await made.save(note("pet", "cat"), ALICE, AGENT)
+    await made.save(note("pet", "dog"), BOB, AGENT)
+    return made
+
+
+@pytest.mark.parametrize("leaves", ["aclose", "async with"])
+async def test_a_memory_leaves_its_vectors(store: Busy, leaves: str) -> None:
+    """Also of a place that was written since: what was embedded of it is not embedded again."""
+    memory = memory_of(store, embedder=TopicEmbedder(), subjects=[ALICE, BOB])
+    await memory.recall("any animal?")
+    await store.save(note("desk", "tea"), ALICE, AGENT)
+    store.is_busy = False
+
+    if leaves == "aclose":
+        await memory.aclose()
+    else:
+        async with memory:
+            assert values(await memory.recall("any animal?", subjects=[BOB])) == ["dog"]
+
+    assert await store.embedded(ALICE, BOB) == 1
+    assert (await memory.recall("any animal?")).is_semantic
+
+
+async def test_a_view_leaves_those_of_its_places(store: Busy) -> None:
+    """What others have recalled is none of its business."""
+    memory = memory_of(store, embedder=TopicEmbedder(), subjects=[ALICE, BOB])
+    await memory.recall("any animal?")
+    store.is_busy = False
+
+    await memory.view(subjects=[BOB], read_only=True).aclose()
+
+    assert await store.read_index(ALICE, AGENT) is None
+    assert await store.embedded(BOB) == 0
+
+
+@pytest.mark.parametrize("error", [StoreBusyError("busy"), StorageError("full"), OSError("odd")])
+async def test_a_store_that_takes_no_vectors_is_no_error(store: Busy, error: Exception) -> None:
+    """And never in the place of one."""
+    memory = memory_of(store, embedder=TopicEmbedder())
+    await memory.recall("any animal?")
+    store.error = error
+
+    await memory.aclose()
+    with pytest.raises(KeyError):
+        async with memory:
+            raise KeyError
+
+
+async def test_a_store_that_is_closed_is_no_error(tmp_path: Path) -> None:
+    """It gets no vectors any more."""
+    async with LocalFileMemoryProvider(tmp_path) as store:
+        await store.save(note("pet", "cat"), ALICE, AGENT)
+        memory = memory_of(store, embedder=TopicEmbedder())
+        with _locked(tmp_path):
+            await memory.recall("any animal?")
+    await memory.aclose()
+    assert _indexes(tmp_path) == []
+
+
+async def test_a_cancelled_memory_leaves_them_too(store: Busy) -> None:
+    """And the error that ended it is not lost for the cancellation."""
+    memory = memory_of(store, embedder=TopicEmbedder())
+    await memory.recall("any animal?")
+    store.is_busy = False
+
+    async def fail() -> None:
+        with anyio.CancelScope() as scope:
+            async with memory:
+                scope.cancel()
+                raise KeyError
+
+    with pytest.raises(KeyError):
+        await fail()
+
+    assert await store.embedded(ALICE) == 0
+
+
+async def test_a_store_that_never_answers_is_given_up(
+    store: Busy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing a memory takes no longer than its time."""
+
+    class Hanging(Busy):
+        async def write_index(self, *args: Any, **options: Any) -> bool:
+            if self.is_busy:
+                raise self.error
+            scopes[-1].cancel()
+            await anyio.sleep_forever()
+            return False
+
+    def move_on_after(seconds: float, *, shield: bool) -> anyio.CancelScope:
+        assert 0 < seconds < 60
+        scopes.append(anyio.CancelScope(shield=shield))
+        return scopes[-1]
+
+    scopes: list[anyio.CancelScope] = []
+    monkeypatch.setattr("factmem.recall.search.move_on_after", move_on_after)
+    hanging = Hanging()
+    await hanging.save(note("pet", "cat"), ALICE, AGENT)
+    memory = memory_of(hanging, embedder=TopicEmbedder())
+    await memory.recall("any animal?")
+    hanging.is_busy = False
+
+    await memory.aclose()
+
+    assert scopes[0].cancelled_caught
+
+
+async def test_without_an_embedder_there_is_nothing_to_leave(store: Busy) -> None:
+    memory = memory_of(store)
+    async with memory:
+        assert values(await memory.recall("cat")) == ["cat"]
+    await memory.aclose()
+    assert await store.read_index(ALICE, AGENT) is None
+
+
+async def test_a_busy_store_gets_them_later(tmp_path: Path) -> None:
+    """A recall reads and answers while another process holds the lock; vectors wait in memory."""
+    async with LocalFileMemoryProvider(tmp_path) as store:
+        await store.save(note("pet", "cat"), ALICE, AGENT)
+        memory = memory_of(store, embedder=TopicEmbedder())
+        with _locked(tmp_path):
+            found = await memory.recall("any animal?")
+            await memory.aclose()
+        assert (values(found), found.is_semantic, found.failures) == (["cat"], True, [])
+        assert _indexes(tmp_path) == []
+
+        await store.save(note("desk", "tea"), ALICE, AGENT)
+        assert (await memory.recall("any animal?")).embedded_texts == 1
+
+    async with LocalFileMemoryProvider(tmp_path) as again:
+        found = await memory_of(again, embedder=TopicEmbedder()).recall("any animal?")
+        assert found.embedded_texts == 1

@@ -1,6 +1,7 @@
 """Work that goes on after the call that started it has returned, inside one task group."""
 
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from types import TracebackType
 
 import anyio
@@ -99,8 +100,20 @@ class BackgroundWork:
                 "there: run it in that loop, or make an agent for each loop"
             )
 
-    def start(self, work: Callable[[], Awaitable[None]], *, line: Hashable) -> None:
+    def start(
+        self,
+        work: Callable[[], Awaitable[None]],
+        *,
+        line: Hashable,
+        waiting: Callable[[], AbstractAsyncContextManager[object]] = nullcontext,
+    ) -> None:
         """Do work as soon as the work before it in its line is done.
+
+        Args:
+            work: What to do.
+            line: What it waits in.
+            waiting: Makes what is held while it waits for its turn: work that is cancelled there
+                is never begun, and this is where that shows.
 
         Raises:
             RuntimeError: It is not open, or in another event loop.
@@ -110,7 +123,7 @@ class BackgroundWork:
         before, done = self._last.get(line), anyio.Event()
         self._last[line] = done
         self._pending.add(done)
-        self._tasks.start_soon(self._do, work, line, before, done)
+        self._tasks.start_soon(self._do, work, line, waiting, before, done)
 
     async def drain(self) -> None:
         """Wait for all work that was started before this call, and raise its failures.
@@ -127,12 +140,14 @@ class BackgroundWork:
         self,
         work: Callable[[], Awaitable[None]],
         line: Hashable,
+        waiting: Callable[[], AbstractAsyncContextManager[object]],
         before: anyio.Event | None,
         done: anyio.Event,
     ) -> None:
         try:
             if before is not None:
-                await before.wait()
+                async with waiting():
+                    await before.wait()
             await work()
         except Exception as exc:  # noqa: BLE001 - one failure must not end the other work
             self._report(exc)

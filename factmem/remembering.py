@@ -68,7 +68,9 @@ class RemembersText(DetectsFacts):
             source: Where it comes from: the application's name for it, such as a ticket's number,
                 or a `FactSource`, of which the kind and the conversation are noted.
             wait: Whether to wait for it. If not, the memory must be open; the text is looked at
-                in the background, `flush` waits for that, and nothing is returned.
+                in the background, `flush` waits for that, and nothing is returned. What fails then
+                has a note with the text's number, counted in the order of such calls from 1 on,
+                with the name of its source and with its places.
 
         Raises:
             TypeError: `text` is none, or another argument is of the wrong kind. No model was asked.
@@ -154,8 +156,9 @@ class RemembersText(DetectsFacts):
     ) -> None:
         """Look at all texts that are left, those of views included.
 
-        When an exception ends the block they are looked at nevertheless; a cancellation ends that,
-        and what was not saved then is not saved.
+        When an exception ends the block they are looked at nevertheless, and what failed is in a
+        note on it; a cancellation ends that, and what was not saved then is not saved. Each text
+        is one event all the same.
 
         Raises:
             ExceptionGroup: What failed, and was not raised by `flush`.
@@ -205,7 +208,13 @@ class RemembersText(DetectsFacts):
                 async with self._events.operation(MemoryOperation.REMEMBER, places) as later:
                     noted(await detect(), later)
 
-            self._pending.add(places, look_later)
+            self._pending.add(
+                places,
+                look_later,
+                count=len(given),
+                source=told.conversation if told else None,
+                waiting=lambda: self._events.before(MemoryOperation.REMEMBER, places),
+            )
             seen.is_handed_over = True
         await checkpoint()
         return None

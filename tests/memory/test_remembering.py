@@ -1,5 +1,6 @@
 """Free text becomes facts, at once or in the background of an open memory."""
 
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,9 @@ import pytest
 from anyio.lowlevel import checkpoint
 from typing_extensions import TypeForm, TypeVar
 
+from factmem.background import MAX_FAILURES
 from factmem.errors import ChatModelError, MemoryAccessError
+from factmem.events import MemoryEvent, MemoryOperation, correlated
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.models import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
@@ -185,18 +188,131 @@ async def test_a_failure_is_raised_once() -> None:
 
 async def test_a_failure_at_the_end_is_not_swallowed() -> None:
     """The block raises it; beside another error it is told in a note."""
-    with pytest.raises(ExceptionGroup, match="1 texts"):
+    with pytest.raises(ExceptionGroup, match="1 text could not be looked at"):
         async with memory_of(model=ScriptedChatModel(ChatModelError("down"))) as memory:
             await memory.remember(TEXT, wait=False)
 
     async def break_off() -> None:
         async with memory_of(model=ScriptedChatModel(ChatModelError("down"))) as memory:
-            await memory.remember(TEXT, wait=False)
+            await memory.remember(TEXT, source="ticket-7", wait=False)
             raise KeyError
 
     with pytest.raises(KeyError) as caught:
         await break_off()
-    assert "could not be looked at" in caught.value.__notes__[0]
+    (note,) = caught.value.__notes__
+    assert note == (
+        "1 text could not be looked at as well: ChatModelError of text 1, from 'ticket-7', for "
+        "agent/support-bot user(alice), product/my-app user(alice)"
+    )
+
+
+async def test_a_failure_names_its_text() -> None:
+    """By number, source and places, so that it can be sent again; its words stay out of it."""
+    failures = [ChatModelError("down"), ChatModelError("down"), DARK, ChatModelError("down")]
+    async with memory_of(model=ScriptedChatModel(*failures)) as memory:
+        await memory.remember(TEXT, source="ticket-7", wait=False)
+        await memory.remember_many([TEXT, TEXT], scope=AGENT, wait=False)
+        await memory.remember(TEXT, wait=False)
+        await memory.remember(TEXT, scope=AGENT, wait=False)
+        with pytest.raises(ExceptionGroup, match="4 texts could not be looked at") as caught:
+            await memory.flush()
+
+    both = "agent/support-bot user(alice), product/my-app user(alice)"
+    assert [failure.__notes__ for failure in caught.value.exceptions] == [
+        [f"Not waited for: text 1, from 'ticket-7', for {both}"],
+        ["Not waited for: texts 2 to 3, for agent/support-bot user(alice)"],
+        ["Not waited for: text 5, for agent/support-bot user(alice)"],
+    ]
+    assert TEXT not in "".join(traceback.format_exception(caught.value))
+
+
+async def test_a_note_stays_short() -> None:
+    """However many texts fail in however many places."""
+    people = [USER.of(str(number)) for number in range(4)]
+    model = ScriptedChatModel(*[ChatModelError("down")] * 7)
+
+    async def break_off() -> None:
+        async with memory_of(model=model, subjects=[ALICE]) as memory:
+            for number in range(7):
+                await memory.remember(TEXT, subject=people[number % 4], wait=False)
+            raise KeyError
+
+    with pytest.raises(KeyError) as caught:
+        await break_off()
+    (note,) = caught.value.__notes__
+    assert note.startswith("7 texts could not be looked at as well: ")
+    assert note.count("ChatModelError of text") == 5
+    assert note.endswith("; and 2 more")
+
+
+async def test_failures_that_nobody_takes_do_not_pile_up() -> None:
+    """The first hundred are kept and the first of each person; further ones are counted."""
+    model = ScriptedChatModel(*(ChatModelError("down") for _ in range(MAX_FAILURES + 5)))
+    async with memory_of(model=model) as memory:
+        bob = memory.view(subjects=[BOB])
+        for _ in range(MAX_FAILURES + 3):
+            await memory.remember(TEXT, wait=False)
+        await anyio.wait_all_tasks_blocked()
+        for _ in range(2):
+            await bob.remember(TEXT, wait=False)
+
+        with pytest.raises(ExceptionGroup, match=r"2 texts .*, 1 of them told here") as bobs:
+            await bob.flush()
+        with pytest.raises(ExceptionGroup, match=r"103 texts .*, 100 of them told") as caught:
+            await memory.flush()
+        await memory.flush()
+
+    assert len(bobs.value.exceptions) == 1
+    assert len(caught.value.exceptions) == MAX_FAILURES
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_cancelled_text_is_one_failed_event(is_async: bool) -> None:
+    """Also one that had not had its turn: whoever counts events can tell what is missing."""
+    told: list[MemoryEvent] = []
+
+    async def tell(event: MemoryEvent) -> None:
+        await checkpoint()
+        told.append(event)
+
+    listener = tell if is_async else told.append
+    model = SlowModel(DARK)
+    with anyio.CancelScope() as scope:
+        async with memory_of(model=model, listeners=[listener]) as memory:  # type: ignore[arg-type]
+            for number in range(3):
+                with correlated(f"request-{number}"):
+                    await memory.remember(TEXT, wait=False)
+            await memory.view(subjects=[BOB]).remember(TEXT, wait=False)
+            await model.asked.wait()
+            scope.cancel()
+            with correlated("too-late"):
+                await memory.remember(TEXT, wait=False)
+
+    ends = [event for event in told if event.operation is MemoryOperation.REMEMBER]
+    assert scope.cancelled_caught
+    assert [event.is_failed for event in ends] == [True] * 5
+    assert {event.error_type for event in ends} == {anyio.get_cancelled_exc_class().__name__}
+    assert all(event.places for event in ends)
+    ids = {event.correlation_id for event in ends}
+    assert len(ids) == 5
+    assert ids >= {"request-0", "request-1", "request-2", "too-late"}
+
+
+async def test_each_text_is_one_event_however_the_block_ends() -> None:
+    """Those before the failure and those after it, when the application broke off."""
+    told: list[MemoryEvent] = []
+    model = ScriptedChatModel(DARK, ChatModelError("down"), LIGHT)
+
+    async def break_off() -> None:
+        async with memory_of(model=model, listeners=[told.append]) as memory:
+            for text in (TEXT, TEXT, "Make that the light theme."):
+                await memory.remember(text, wait=False)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await break_off()
+    ends = [event for event in told if event.operation is MemoryOperation.REMEMBER]
+    assert [event.error_type for event in ends] == [None, "ChatModelError", None]
 
 
 async def test_a_cancelled_block_leaves_nothing_running() -> None:
@@ -229,7 +345,7 @@ async def test_a_view_waits_for_its_own_texts() -> None:
             model.go.set()
             await bob.flush()
 
-    with pytest.raises(ExceptionGroup, match="1 texts"):
+    with pytest.raises(ExceptionGroup, match="1 text could"):
         await serve()
 
 

@@ -16,7 +16,7 @@
     ├── MemoryAccessError        a write outside a view (PermissionError)
     └── MissingExtraError        an optional package is not installed (ImportError)
 
-A caller's mistake is a `ValueError` or a `TypeError`. No message holds a fact's value, a key or a
+Agents have two more: `FeatureError`, which holds the answer, and `StepLimitError`. A caller's mistake is a `ValueError` or a `TypeError`. No message holds a fact's value, a key or a
 prompt.
 """
 

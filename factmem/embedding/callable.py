@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable, iscoroutinefunction
 from typing import TypeAlias
 
-from anyio import to_thread
-
+from factmem.embedding._threads import Threads
 from factmem.embedding._vectors import checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError
 
@@ -58,6 +57,7 @@ class CallableEmbedder:
         self._queries = queries or function
         self._model = checked_name(model)
         self._dimensions = checked_dimensions(dimensions)
+        self._threads = Threads()
 
     def __repr__(self) -> str:
         return f"CallableEmbedder(model={self._model!r})"
@@ -86,7 +86,7 @@ class CallableEmbedder:
         if not texts:
             return []
         try:
-            given = await _called(function, list(texts))
+            given = await self._called(function, list(texts))
         except EmbeddingError:
             raise
         except Exception as exc:
@@ -98,13 +98,12 @@ class CallableEmbedder:
         self._dimensions = len(vectors[0])
         return vectors
 
-
-async def _called(function: EmbeddingFunction, texts: list[str]) -> object:
-    """Call a function where it does not block the event loop."""
-    given: object
-    if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
-        given = function(texts)
-    else:
-        # In a list, since trio lets no coroutine out of a thread: the function may have made one.
-        given, *_ = await to_thread.run_sync(lambda: [function(texts)], abandon_on_cancel=True)
-    return await given if isawaitable(given) else given
+    async def _called(self, function: EmbeddingFunction, texts: list[str]) -> object:
+        """Call a function where it does not block the event loop."""
+        given: object
+        if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
+            given = function(texts)
+        else:
+            # In a list, since trio lets no coroutine out of a thread: the function may make one.
+            given, *_ = await self._threads.run(lambda: [function(texts)])
+        return await given if isawaitable(given) else given

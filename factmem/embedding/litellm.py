@@ -5,11 +5,11 @@ Azure, Bedrock, Cohere, Gemini, Hugging Face, Jina, Mistral, Vertex, Voyage, Wat
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
-from anyio import to_thread
-
+from factmem.embedding._threads import Threads
 from factmem.embedding._vectors import batches, checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError, MissingExtraError
 
@@ -67,6 +67,7 @@ class LiteLLMEmbedder:
         self._for_documents: dict[str, Any] = {**shared, **(document_options or {})}
         self._for_queries: dict[str, Any] = {**shared, **(query_options or {})}
         self._batch_size = batch_size
+        self._threads = Threads()
 
     def __repr__(self) -> str:
         return f"LiteLLMEmbedder({self._model!r})"
@@ -99,9 +100,7 @@ class LiteLLMEmbedder:
     ) -> Sequence[Sequence[float]]:
         vectors: list[Sequence[float]] = []
         for batch in batches(texts, most=self._batch_size, characters=_LONGEST_REQUEST):
-            given = await to_thread.run_sync(
-                self._request, list(batch), options, abandon_on_cancel=True
-            )
+            given = await self._threads.run(partial(self._request, list(batch), options))
             checked = checked_vectors(
                 given, count=len(batch), dimensions=self._dimensions, model=self._model
             )

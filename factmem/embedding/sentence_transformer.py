@@ -6,11 +6,11 @@ first call.
 
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
-from anyio import to_thread
-
+from factmem.embedding._threads import Threads
 from factmem.embedding._vectors import checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError, MissingExtraError
 
@@ -36,7 +36,7 @@ class SentenceTransformerEmbedder:
     The model is loaded on the first call, which downloads it if the machine does not have it yet;
     `options={"local_files_only": True}` forbids that. One call computes at a time, and the others
     wait; any number of tasks, threads and event loops may use an instance. When a call is
-    cancelled it runs on to its end, and what it gives is dropped.
+    cancelled that computes already, it runs on to its end, and what it gives is dropped.
 
     Args:
         model: The model's name or folder.
@@ -70,6 +70,7 @@ class SentenceTransformerEmbedder:
         self._loaded = loaded
         self._dimensions = checked_dimensions(dimensions)
         self._batch_size = batch_size
+        self._threads = Threads()
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -101,15 +102,22 @@ class SentenceTransformerEmbedder:
     async def _embed(self, texts: Sequence[str], method: str) -> Sequence[Sequence[float]]:
         if not texts:
             return []
-        given = await to_thread.run_sync(self._encoded, list(texts), method, abandon_on_cancel=True)
+        given_up = threading.Event()
+        try:
+            given = await self._threads.run(partial(self._encoded, list(texts), method, given_up))
+        except BaseException:
+            given_up.set()
+            raise
         vectors = checked_vectors(
             given, count=len(texts), dimensions=self._dimensions, model=self._model
         )
         self._dimensions = len(vectors[0])
         return vectors
 
-    def _encoded(self, texts: list[str], method: str) -> object:
+    def _encoded(self, texts: list[str], method: str, given_up: threading.Event) -> object:
         with self._lock:
+            if given_up.is_set():  # while others were computed, or the model was loaded
+                return None
             try:
                 if self._loaded is None:
                     self._loaded = self._load()

@@ -1,0 +1,61 @@
+"""A call that hangs keeps a thread of the embedder's, and nobody else's."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+from anyio.to_thread import current_default_thread_limiter
+
+from factmem.embedding.callable import CallableEmbedder
+from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
+
+
+class Hanging:
+    """Answers when it is let go."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.may_end = threading.Event()
+
+    def encode(self, sentences: list[str], **_: Any) -> list[list[float]]:
+        self.calls.append(sentences)
+        self.may_end.wait(30)
+        return [[1.0, 2.0] for _ in sentences]
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    made = Hanging()
+    yield made
+    made.may_end.set()
+
+
+async def given_up(embedder: Any, hanging: Hanging, text: str, *, calls: int) -> None:
+    """Ask, and give up when so many calls have come through."""
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(embedder.embed, [text])
+            await anyio.wait_all_tasks_blocked()
+            while len(hanging.calls) < calls:
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+
+
+async def test_who_gives_up_leaves_the_other_threads_alone(hanging: Hanging) -> None:
+    embedder = CallableEmbedder(hanging.encode, model="test")
+    for number in range(3):
+        await given_up(embedder, hanging, "a", calls=number + 1)
+    assert current_default_thread_limiter().borrowed_tokens == 0
+
+
+async def test_a_model_is_not_run_for_those_who_gave_up(hanging: Hanging) -> None:
+    """What waits behind a slow call is not computed when nobody waits for it any more."""
+    embedder = SentenceTransformerEmbedder("test", loaded=hanging)
+    await given_up(embedder, hanging, "first", calls=1)
+    await given_up(embedder, hanging, "second", calls=1)
+    hanging.may_end.set()
+
+    assert [list(each) for each in await embedder.embed(["third"])] == [[1, 2]]
+    assert hanging.calls == [["first"], ["third"]]

@@ -44,8 +44,9 @@ async def main() -> None:
         for entry in await store.history(CITY, ALICE, APP):
             print(f"  {entry.action}: {entry.fact.values[0] if entry.fact else 'a value'}")
 
-        old = await store.forget(ALICE, APP, older_than=timedelta(days=365), purge=True)
-        print(f"older than a year, and now off the disk: {old}")
+        old = await store.forget(ALICE, APP, older_than=timedelta(days=365))
+        purged = await store.forget(ALICE, APP, concept=LANGUAGES, value="Python", purge=True)
+        print(f"older than a year: {old}; off the disk, history included: {purged}")
 
         receipt = await store.erase(ALICE, APP)
         print(f"erased: {receipt.count} current values, places left: {len(await store.places())}")

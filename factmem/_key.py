@@ -48,8 +48,10 @@ def kind_of(given: object) -> str:
 class Key:
     """A secret of 32 bytes, or a passphrase that becomes one.
 
-    It never shows itself: not in `repr`, `str`, errors, pickles or copies. `to_base64` gives it
-    out. Comparison takes constant time.
+    It comes from `Key.generate`, `from_base64`, `from_env`, `from_file`, `from_keyring` or
+    `from_passphrase`; `Key(secret)` takes the bytes themselves. It never shows itself: not in
+    `repr`, `str`, errors, pickles or copies. `to_base64` gives it out. Comparison takes constant
+    time.
     """
 
     __slots__ = ("_cost", "_derived", "_passphrase", "_secret")

@@ -25,6 +25,9 @@ class MemorySubject:
     A lower priority level is more specific and wins. A subject with `per_entity=True` stands for
     many: bind it with `of("alice")` before facts can be saved or loaded about it.
 
+        USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
+        alice = USER.of("alice")
+
     Name and entity identify it in storage; description and priority are for the application.
     """
 
@@ -87,7 +90,11 @@ class MemoryScopeType(StrEnum):
 class MemoryScope:
     """Where facts are visible: one agent, one feature, one product, or across products.
 
-    Names are global within a store: two agents of one name share their facts.
+    Made by `MemoryScope.Agent("desk")`, `Feature`, `Product` or `CrossProduct`. Names are global
+    within a store: two agents of one name share their facts.
+
+    Raises:
+        ValueError: There is no such type, or the name is no valid name.
     """
 
     type: MemoryScopeType

@@ -53,7 +53,11 @@ class AgentTool(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """What came of a run."""
+    """What came of a run.
+
+    `text` is the answer, `messages` the conversation for the next run to go on with, and
+    `reports_of(DetectionReport)` tells what features did; `usage` is what it cost.
+    """
 
     text: str = field(repr=False)
     """The answer."""

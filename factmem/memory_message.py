@@ -25,7 +25,7 @@ L_co = TypeVar(
 
 @dataclass(frozen=True, slots=True)
 class LoadReport(Generic[L_co]):
-    """What was put into a chat."""
+    """What was put into a chat: facts, and how many values had no room or do not fit their type."""
 
     facts: list[L_co]
     """What holds about the concepts that were asked for, with what had no room."""

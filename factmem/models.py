@@ -224,7 +224,11 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FactSource:
-    """Where a fact comes from: what `why()` shows and what forgetting by source goes by."""
+    """Where a fact comes from: what `why()` shows and what forgetting by source goes by.
+
+    Raises:
+        ValueError: There is no such kind, or `message` is no index from 0 on.
+    """
 
     kind: SourceKind
     conversation: str | None = None
@@ -310,7 +314,7 @@ class _FactFields:
 
 @dataclass(frozen=True, slots=True)
 class SingleFact(_FactFields, Generic[T]):
-    """One value of a concept that holds one.
+    """One value of a concept that holds one: `SingleFact(AGE, 36, importance=0.8)`.
 
     Raises:
         ValueError: The value is not of the concept's type, the concept holds many values, or a
@@ -337,9 +341,9 @@ class SingleFact(_FactFields, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class MultipleFacts(_FactFields, Generic[T]):
-    """Values of a concept that holds many, saved together; at least one.
+    """Values of a concept that holds many, saved together: `MultipleFacts(PETS, ["Miso"])`.
 
-    Any iterable of values but a text is taken. Raises as `SingleFact` does.
+    At least one. Any iterable of values but a text is taken. Raises as `SingleFact` does.
     """
 
     concept: Concept[T, Any]

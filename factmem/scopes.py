@@ -16,6 +16,8 @@ ScopeChoice: TypeAlias = MemoryScope | MemoryScopeType
 class MemoryScopesProfile:
     """The names of an agent's scopes; a type without a name is a scope that the agent lacks.
 
+        MemoryScopesProfile(agent="support-bot", product="my-app")
+
     Raises:
         ValueError: A name is no valid name.
     """

@@ -59,6 +59,15 @@ class PresentsFacts(MemoryCore):
         """Put what holds about every concept into a chat. No call to a model.
 
         The whole memory message is replaced. Otherwise like `load_facts_to_agent`.
+
+        Args:
+            messages: The chat; changed in place.
+            scopes: Where to look; all scopes of the profile by default.
+            subjects: Whom to look for; those of the memory by default.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and names none.
+            StorageError: A place could not be read.
         """
         places = await self._places_for(MemoryOperation.LOAD, subjects, scopes)
         resolution = await self._reader.everything(places)
@@ -76,9 +85,15 @@ class PresentsFacts(MemoryCore):
         One `SingleFact` at most for a concept that holds one value. For one that holds many, a
         `MultipleFacts` for each save, those of the most specific place first.
 
+        Args:
+            concept: What to look up.
+            scopes: Where to look; all scopes of the profile by default.
+            subjects: Whom to look for; those of the memory by default.
+
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
             UnboundSubjectError: A subject is per entity and names none.
+            StorageError: A place could not be read.
         """
         places = await self._places_for(MemoryOperation.LOAD, subjects, scopes)
         return _readable(await self._reader.concept(concept, places))
@@ -96,6 +111,7 @@ class PresentsFacts(MemoryCore):
         Raises:
             StoredFactError: A stored value does not fit the type of one of the memory's `concepts`.
             UnboundSubjectError: A subject is per entity and names none.
+            StorageError: A place could not be read.
         """
         places = await self._places_for(MemoryOperation.LOAD, subjects, scopes)
         return _readable(await self._reader.everything(places))
@@ -111,9 +127,15 @@ class PresentsFacts(MemoryCore):
 
         No call to a model. None when none of the places has, or had, a fact of its id.
 
+        Args:
+            fact: What to explain, such as one that `current` or `recall` gave.
+            scopes: Where to look for it; all scopes of the profile by default.
+            subjects: Whom it may concern; those of the memory by default.
+
         Raises:
             TypeError: `fact` is none.
             UnboundSubjectError: A subject is per entity and names none.
+            StorageError: A place could not be read.
         """
         async with self._events.before(MemoryOperation.HISTORY):
             if not isinstance(fact, SingleFact | MultipleFacts):

@@ -13,7 +13,7 @@ _MONTHS = (
 def date_words(moment: date) -> str:
     """Write a day in English, ISO 8601 and Korean: "17 May 2023 2023-05-17 2023년 5월 17일".
 
-    Analysed by `factmem.recall.analysis.terms`, the Korean form also meets questions in Japanese
+    Analysed by `factmem.recall.analysis.words`, the Korean form also meets questions in Japanese
     and Chinese ("2023年5月"). Month names do not depend on the process's locale.
 
     Args:

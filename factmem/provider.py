@@ -1,18 +1,19 @@
 """What a place to keep facts must be able to do.
 
 `AgentMemoryProvider` is the small protocol for a backend of one's own; `FactStore` is the whole of
-it, as factmem's own providers have it. Both are structural: implement the methods, inherit from
-nothing, then run the suites in `factmem.testing` against the class. What they assert is the
-contract; the texts here introduce it.
+it, as factmem's own providers have it, and `IndexedStore` and `FollowedStore` what spares a recall
+work. All are structural: implement the methods, inherit from nothing, then run the suites in
+`factmem.testing` against the class. What they assert is the contract; the texts here introduce it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from factmem.entries import Entry
+from factmem.indexed_store import FollowedStore, IndexedStore, PlaceChanges
 from factmem.models import (
     AnyFact,
     Concept,
@@ -319,94 +320,3 @@ class FactStore(AgentMemoryProvider, Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc_info: object) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceChanges:
-    """What is current in a place of the keywords that something has changed since a version."""
-
-    version: str
-    """The place's version now: what to ask from next time."""
-    facts: Mapping[str, Sequence[AnyFact | str]]
-    """By keyword, in the order of `load_all`. A fact that is as it was, in every field, may be given
-    by its id alone. Nothing where nothing is current any more; other keywords are as they were."""
-
-
-@runtime_checkable
-class FollowedStore(Protocol):
-    """What an `IndexedStore` may offer besides, so that a recall after a save reads no whole place."""
-
-    async def changes(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        since: str,
-        concepts: Iterable[Concept[Any, Any]] = (),
-    ) -> PlaceChanges | None:
-        """Return what has changed since a version; None where that cannot be told.
-
-        Putting it in the place of what `load_all` gave at that version must give what `load_all`
-        gives now, with the same concepts: forgotten, expired and confirmed facts are changes too.
-        Then the place need not be read; after None it is.
-
-        Args:
-            subject: Whom or what the place is about.
-            scope: Where its facts are visible.
-            since: What `version` gave before the place was read, or the last changes.
-            concepts: The concepts whose value types are known; the same at each call.
-
-        Raises:
-            StoredFactError: A changed value does not fit the type of a concept in `concepts`.
-            StorageError: The store refused.
-        """
-        ...
-
-
-@runtime_checkable
-class IndexedStore(Protocol):
-    """What a store may offer besides, so that recall does not begin anew each time.
-
-    An index is derived from the facts of a place, and opaque to the store: it can be lost at any
-    time. A store that is encrypted encrypts it, `erase` and a purging `forget` remove it.
-    """
-
-    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
-        """Return a text that differs whenever `load_all` may give something else than before.
-
-        In microseconds where nothing was changed. It means something to this instance only. None
-        says that the store cannot tell.
-        """
-        ...
-
-    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
-        """Return the index that was last written for a place; None if there is none that is whole.
-
-        Raises:
-            StorageError: The store refused.
-        """
-        ...
-
-    async def write_index(
-        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
-    ) -> bool:
-        """Keep an index of a place, in place of the one before, unless the place has changed.
-
-        Whoever reads while it is written, in another process too, gets one or the other whole. It
-        is not made durable: a power cut may take it.
-
-        Args:
-            subject: Whom or what the place is about.
-            scope: Where its facts are visible.
-            index: What to keep.
-            version: What `version` gave before the facts were read that the index is made of.
-                When it would give something else now, nothing is written: a value that was purged
-                meanwhile must not come back.
-
-        Returns:
-            Whether it was written.
-
-        Raises:
-            StorageError: The store refused, or was busy.
-        """
-        ...

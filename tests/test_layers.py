@@ -24,7 +24,7 @@ LEVELS: list[list[str]] = [
     ["errors"],
     [
         *("names", "values", "schemas", "models", "entries", "tokens", "messages"),
-        *("_places", "encryption", "_key", "_ciphers"),
+        *("_places", "encryption", "_key", "_ciphers", "indexed_store"),
     ],
     [
         *("ledger", "provider", "scopes", "resolution", "transcript", "boundary", "_*"),
@@ -66,6 +66,7 @@ SIBLINGS = {
     ("models", "schemas"): "a concept's schema is a part of the concept, kept apart for length",
     ("models", "values"): "a concept has the codec of its type",
     ("entries", "models"): "entries are what facts become",
+    ("indexed_store", "models"): "what has changed in a place is facts",
 }
 """Imports within a level, each with its reason. A package's private modules need none."""
 

@@ -2,7 +2,7 @@
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
@@ -21,7 +21,6 @@ from factmem.models import (
     MemorySubject,
     MultipleFacts,
     SingleFact,
-    identity_of,
 )
 from factmem.provider import (
     Amendment,
@@ -41,23 +40,23 @@ from factmem.providers._arguments import (
 )
 from factmem.providers._clock import StoreClock, system_clock
 from factmem.providers._description import described, phrase_of
+from factmem.providers._folder_upkeep import KeepsFolder
 from factmem.providers._group_commit import GroupCommit, Workers
 from factmem.providers._local_arguments import folder_of, storage_of
 from factmem.providers._local_places import LocalPlaces, Save
 from factmem.providers._place_info import changes_of
 from factmem.providers._store_keys import ProviderKeys
-from factmem.storage.base import SalvagedJournal, Storage
+from factmem.storage.base import Storage
 
 __all__ = ["LocalFileMemoryProvider", "ProviderKeys"]
 
-R = TypeVar("R")
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 
 _FEW = 1000
 """Up to how many values a whole place is presented on the event loop, about 4 ms at most."""
 
 
-class LocalFileMemoryProvider:
+class LocalFileMemoryProvider(KeepsFolder):
     """A `FactStore` in a folder of local files.
 
     When a save returns, its facts survive kill -9 and a power cut. Saves that are under way at the
@@ -315,65 +314,6 @@ class LocalFileMemoryProvider:
         identity = self._enter(subject, scope)
         return await self._work(lambda: self._places.keep_index(identity, index, version))
 
-    async def compact(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        keep_history: timedelta = timedelta(0),
-    ) -> int:
-        """Write a place's journal anew without older history, and return how many bytes it freed.
-
-        What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
-        """
-        check_span(keep_history)
-        identity = self._enter(subject, scope)
-        return await self._work(lambda: self._places.compact(identity, keep_history))
-
-    async def salvage(self, subject: MemorySubject, scope: MemoryScope) -> SalvagedJournal:
-        """Go on with what can be read of a damaged place, and keep a copy of its file.
-
-        Raises:
-            ValueError: There is no file of that place.
-        """
-        identity = self._enter(subject, scope)
-        return await self._work(lambda: self._places.salvage(identity))
-
-    async def anchor(self) -> str:
-        """Return how far every place has come, as a text to be kept elsewhere.
-
-        A folder cannot tell by itself that the whole of it was put back to an older copy;
-        `verify` tells it by an anchor. Reads every file; an anchor stays good for ever.
-        """
-        self._check_open()
-        return await self._work(self._journals.anchor)
-
-    async def verify(self, anchor: str) -> None:
-        """Raise unless every place has come at least as far as the anchor says. Reads every file.
-
-        Raises:
-            TamperedError: The store, or a place, is gone or was put back to an older copy.
-            CorruptJournalError: The same, in a store that is not encrypted.
-            ValueError: The text is no anchor.
-        """
-        self._check_open()
-        await self._work(lambda: self._journals.verify(anchor))
-
-    @property
-    def keys(self) -> "ProviderKeys":
-        """The keys of an encrypted store.
-
-        Raises:
-            ValueError: The store is not encrypted.
-        """
-        self._check_open()
-        if self._journals.keys is None:
-            raise ValueError(
-                "A store in the clear has no keys: make one with "
-                "storage=EncryptedStorage(Aes256GCMEncryptor(key))"
-            )
-        return ProviderKeys(self._journals.keys, self._workers)
-
     async def aclose(self) -> None:
         """Finish the saves that were accepted and let go of everything; twice is no error."""
         if not self._is_closed:
@@ -387,19 +327,6 @@ class LocalFileMemoryProvider:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
-
-    async def _work(self, work: Callable[[], R]) -> R:
-        await checkpoint_if_cancelled()
-        return await self._workers.run(work)
-
-    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:
-        if self._is_closed:
-            self._check_open()
-        return identity_of(subject, scope)
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise ValueError("This LocalFileMemoryProvider is closed: make a new one")
 
     def start_in_child(self) -> None:
         """Begin anew in a forked child, where no thread of the parent's goes on."""

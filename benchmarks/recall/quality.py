@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib.util import find_spec
+from math import inf
 from statistics import mean
 from typing import TypeAlias
 
@@ -44,6 +45,7 @@ from factmem import (
     MemoryScopesProfile,
     MemorySubject,
     MultipleFacts,
+    RecallSettings,
     RecallWeights,
     SingleFact,
     SourceKind,
@@ -134,6 +136,7 @@ async def filled(embedder: Embedder | None, draw: int | None = None) -> AgentMem
         subjects=PEOPLE,
         embedder=embedder,
         clock=clock,
+        recall_settings=RecallSettings(embedding_seconds=inf),
     )
 
 

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import shake_128
+from math import inf
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter
@@ -34,6 +35,7 @@ from factmem import (
     MemoryScopesProfile,
     MemorySubject,
     MultipleFacts,
+    RecallSettings,
 )
 from factmem.recall.fields import value_words
 
@@ -70,7 +72,11 @@ async def embed(texts: list[str]) -> list[list[float]]:
 
 def memory_of(store: LocalFileMemoryProvider, embedder: Embedder | None = None) -> AgentMemory:
     return AgentMemory(
-        store, scopes=MemoryScopesProfile(agent="bench"), subjects=PEOPLE, embedder=embedder
+        store,
+        scopes=MemoryScopesProfile(agent="bench"),
+        subjects=PEOPLE,
+        embedder=embedder,
+        recall_settings=RecallSettings(embedding_seconds=inf),
     )
 
 

@@ -36,7 +36,8 @@ LEVELS: list[list[str]] = [
         "consolidation",
         *("background", "observing"),
         *("storage.simple", "storage.encrypted", "storage._keys", "storage"),
-        *("llm.openai", "llm.extraction", "llm", "embedding.*", "embedding"),
+        *("llm.openai", "llm.extraction", "llm"),
+        *("embedding._threads", "embedding.*", "embedding"),
     ],
     [
         *("providers.*", "providers", "bundle", "koog"),

@@ -1,6 +1,7 @@
 """Keep facts so that the disk tells nothing without the key."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 
@@ -22,39 +23,40 @@ ALICE = MemorySubject("user", "The person the agent talks to", 1, per_entity=Tru
 APP = MemoryScope.Product("my-app")
 
 
-def encrypted(key: Key) -> LocalFileMemoryProvider:
+def encrypted(folder: str, key: Key) -> LocalFileMemoryProvider:
     """Return the store under a key. In earnest: Key.from_env, from_file or from_keyring."""
-    return LocalFileMemoryProvider("memory", storage=EncryptedStorage(Aes256GCMEncryptor(key)))
+    return LocalFileMemoryProvider(folder, storage=EncryptedStorage(Aes256GCMEncryptor(key)))
 
 
-async def main() -> None:
+async def main(folder: str) -> None:
     """Save under a key; then try without it, and with another one."""
     key = Key.generate()
-    async with encrypted(key) as store:
+    async with encrypted(folder, key) as store:
         await store.save(SingleFact(ALLERGY, "peanuts"), ALICE, APP)
 
-    async with encrypted(key) as store:
+    async with encrypted(folder, key) as store:
         [fact] = await store.load(ALLERGY, ALICE, APP)
         print(f"with the key: {fact.value}")
 
     try:
-        async with encrypted(Key.generate()) as store:
+        async with encrypted(folder, Key.generate()) as store:
             await store.load(ALLERGY, ALICE, APP)
     except WrongKeyError as error:
         print(f"with another key: {error}")
 
     try:
-        async with LocalFileMemoryProvider("memory") as store:
+        async with LocalFileMemoryProvider(folder) as store:
             await store.load(ALLERGY, ALICE, APP)
     except KeyRequiredError as error:
         print(f"without a key: {error}")
 
 
-def is_on_disk(word: bytes) -> bool:
+def is_on_disk(folder: str, word: bytes) -> bool:
     """Look for a word in all files of the store, as a thief would."""
-    return any(word in file.read_bytes() for file in Path("memory").rglob("*") if file.is_file())
+    return any(word in file.read_bytes() for file in Path(folder).rglob("*") if file.is_file())
 
 
 if __name__ == "__main__":
-    anyio.run(main)
-    print(f"the value can be found on disk: {is_on_disk(b'peanuts')}")
+    with TemporaryDirectory() as memory:  # nobody has the key once this has ended
+        anyio.run(main, memory)
+        print(f"the value can be found on disk: {is_on_disk(memory, b'peanuts')}")

@@ -1,6 +1,7 @@
 """See what was known when, forget a value, and erase a person."""
 
 from datetime import UTC, datetime, timedelta
+from tempfile import TemporaryDirectory
 
 import anyio
 
@@ -23,9 +24,9 @@ APP = MemoryScope.Product("my-app")
 CHAT = FactSource(SourceKind.USER, conversation="chat-17", message=2, quote="I moved to Busan")
 
 
-async def main() -> None:
+async def main(folder: str) -> None:
     """The newest value is current; all others are history until they are purged."""
-    async with LocalFileMemoryProvider("memory") as store:
+    async with LocalFileMemoryProvider(folder) as store:
         await store.save(SingleFact(CITY, "Seoul"), ALICE, APP)
         before = datetime.now(UTC)
         await store.save(SingleFact(CITY, "Busan", source=CHAT), ALICE, APP)
@@ -53,4 +54,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    with TemporaryDirectory() as memory:
+        anyio.run(main, memory)

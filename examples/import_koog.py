@@ -1,19 +1,28 @@
 """Bring over what Koog's AgentMemory has kept, into an encrypted store.
 
-    python import_koog.py                     # a sample that it writes itself
-    python import_koog.py path/to/koogs/root  # your own; KOOG_KEY holds its key if it has one
+    python examples/import_koog.py                     # a sample that it writes itself
+    python examples/import_koog.py path/to/koogs/root  # your own, into the folder memory
 
-Nothing in Koog's folder is changed.
+Of your own FACTMEM_KEY in the environment holds the key of the new store, as
+`Key.generate().to_base64()` gives it, and KOOG_KEY that of Koog's files if they have one. Nothing in
+Koog's folder is changed.
 """
 
 import json
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 
-from factmem import Aes256GCMEncryptor, EncryptedStorage, LocalFileMemoryProvider, MemorySubject
+from factmem import (
+    Aes256GCMEncryptor,
+    EncryptedStorage,
+    Key,
+    LocalFileMemoryProvider,
+    MemorySubject,
+)
 from factmem.koog import import_koog
 
 MODEL = "ai.koog.agents.memory.model"
@@ -44,16 +53,10 @@ def write_sample(root: Path) -> None:
         file.write_text(text)
 
 
-async def main() -> None:
+async def main(root: Path, folder: Path, key: Key) -> None:
     """Import, and show what came over and what did not."""
-    if len(sys.argv) > 1:
-        root = Path(sys.argv[1])
-    else:
-        root = Path("koog")
-        write_sample(root)
-    key = Aes256GCMEncryptor.generate_key()  # keep it: without it the store cannot be read
     storage = EncryptedStorage(Aes256GCMEncryptor(key))
-    async with LocalFileMemoryProvider("memory", storage=storage) as store:
+    async with LocalFileMemoryProvider(folder, storage=storage) as store:
         report = await import_koog(
             root, store, subjects=[USER.of("alice")], key=os.environ.get("KOOG_KEY")
         )
@@ -69,4 +72,9 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    if len(sys.argv) > 1:
+        anyio.run(main, Path(sys.argv[1]), Path("memory"), Key.from_env("FACTMEM_KEY"))
+    else:
+        with TemporaryDirectory() as name:  # nobody has the key once this has ended
+            write_sample(Path(name, "koog"))
+            anyio.run(main, Path(name, "koog"), Path(name, "memory"), Key.generate())

@@ -1,5 +1,7 @@
 """Change a store's key while it is in use, and keep a second one for emergencies."""
 
+from tempfile import TemporaryDirectory
+
 import anyio
 
 from factmem import (
@@ -19,15 +21,15 @@ ALICE = MemorySubject("user", "The person the agent talks to", 1, per_entity=Tru
 APP = MemoryScope.Product("my-app")
 
 
-def opened(*keys: Key) -> LocalFileMemoryProvider:
-    """Return the store, to be opened with whichever of the keys fits."""
-    return LocalFileMemoryProvider("memory", storage=EncryptedStorage(Aes256GCMEncryptor(*keys)))
+def opened(folder: str, key: Key) -> LocalFileMemoryProvider:
+    """Return the store, to be opened with a key."""
+    return LocalFileMemoryProvider(folder, storage=EncryptedStorage(Aes256GCMEncryptor(key)))
 
 
-async def main() -> None:
+async def main(folder: str) -> None:
     """Rotate: first keep the new key safe, then rotate, and only then forget the old one."""
     old, new, recovery = Key.generate(), Key.generate(), Key.from_passphrase("correct horse")
-    async with opened(old) as store:
+    async with opened(folder, old) as store:
         await store.save(SingleFact(CITY, "Busan"), ALICE, APP)
 
         await store.keys.rotate(new)  # new data keys; every journal is written anew
@@ -35,16 +37,17 @@ async def main() -> None:
         print(f"keys that open the store: {len(await store.keys.ids())}")
 
     for name, key in (("new", new), ("recovery", recovery)):
-        async with opened(key) as store:
+        async with opened(folder, key) as store:
             [fact] = await store.load(CITY, ALICE, APP)
             print(f"{name} key: {fact.value}")
 
     try:
-        async with opened(old) as store:
+        async with opened(folder, old) as store:
             await store.load(CITY, ALICE, APP)
     except WrongKeyError:
         print("old key: opens nothing any more")
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    with TemporaryDirectory() as memory:  # nobody has the keys once this has ended
+        anyio.run(main, memory)

@@ -66,6 +66,8 @@ def test_example_runs(example: Path, tmp_path: Path, environment: dict[str, str]
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.strip()
+    left = [made.read_text() for made in empty.rglob("factmem.json")]
+    assert all('"plain"' in manifest for manifest in left), "no key opens what it leaves behind"
 
 
 def test_the_guard_refuses(environment: dict[str, str]) -> None:

@@ -31,7 +31,9 @@ class Embedder(Protocol):
         characters. The length of a vector means nothing: only its direction counts.
 
         Raises:
-            EmbeddingError: The model refused, failed, or could not be reached.
+            EmbeddingError: The model refused, failed, or could not be reached. A `status` of 400,
+                413 or 422 says that a text is at fault, as a `ValueError` does: it is looked for,
+                and the others get their vectors.
         """
         ...
 

@@ -52,7 +52,8 @@ class RecallsFacts(MemoryCore):
 
         Without an embedder no model is asked and nothing is sent anywhere. With one, the question
         is embedded, and so is each fact that has no vector yet: one call for the question, and one
-        for every 512 of these. When the embedder fails, words alone are compared. With
+        for every 512 of these in a place. When the embedder fails, or takes longer than the
+        memory's `recall_settings` allow, words alone are compared; what came back is kept. With
         `depth="deep"` the chat model is asked once to take the question apart; when that fails,
         the question is searched as it is. The result's `failures` tell either.
 

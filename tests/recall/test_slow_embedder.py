@@ -106,6 +106,16 @@ async def test_a_recall_waits_as_long_as_it_was_told(
     assert (await memory.recall("the animal Miso")).is_semantic
 
 
+async def test_the_clock_of_the_event_loop_tells_the_time(store: InMemoryProvider) -> None:
+    """Whatever hangs, and however short the time is."""
+    settings = RecallSettings(embedding_seconds=0.001)
+    memory = memory_of(store, embedder=Hanging("animal", "Miso"), recall_settings=settings)
+
+    result = await memory.recall("the animal Miso")
+
+    assert (values(result), result.is_semantic) == (["a cat called Miso"], False)
+
+
 async def test_who_waits_for_another_recall_waits_no_longer_either(
     store: InMemoryProvider, time: Time
 ) -> None:

@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
+from logging import getLogger
 from typing import Protocol, cast
 
 from factmem.errors import MissingExtraError
 
 __all__ = ["Stem", "default_stem", "plural_stem", "snowball_stem", "unstemmed"]
+
+_logger = getLogger(__name__)
 
 Stem = Callable[[str], str]
 """Takes a word in lower case and gives what its forms have in common."""
@@ -70,5 +72,18 @@ def unstemmed(word: str) -> str:
 
 @cache
 def default_stem() -> Stem:
-    """Choose Snowball where it is installed, and plural endings alone where it is not."""
-    return snowball_stem if find_spec("snowballstemmer") else plural_stem
+    """Choose Snowball where it can be imported, and plural endings alone where it cannot.
+
+    One that is there and broken is told in the log.
+    """
+    try:
+        snowball_stem("words")
+    except Exception as exc:  # noqa: BLE001 - a broken package raises whatever it comes upon
+        if not isinstance(exc.__cause__, ModuleNotFoundError):
+            _logger.warning(
+                "snowballstemmer is installed and cannot be used (%s): of English words, plurals "
+                "alone are joined",
+                type(exc.__cause__ or exc).__name__,
+            )
+        return plural_stem
+    return snowball_stem

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
-from importlib.util import find_spec
+from logging import getLogger
 from math import hypot
 from operator import mul
 from typing import TypeAlias
@@ -23,6 +23,7 @@ Products: TypeAlias = Callable[[Floats, Floats], list[float]]
 """Takes rows in single precision, one after the other, and a vector as long as each of them; gives
 the scalar product of each row with it."""
 
+_logger = getLogger(__name__)
 _MAGIC = b"factmem vectors 1\n"
 _KEY_BYTES = 16
 _FLOAT_BYTES = 4
@@ -49,8 +50,22 @@ def python_products(rows: Floats, vector: Floats) -> list[float]:
 
 @cache
 def default_products() -> Products:
-    """Choose numpy where it is installed."""
-    return numpy_products if find_spec("numpy") else python_products
+    """Choose numpy where it can be imported, which is tried once and may take some 0.3 seconds.
+
+    One that is there and broken, as after an update of half of its files, is told in the log.
+    """
+    try:
+        import numpy as np
+    except Exception as exc:  # noqa: BLE001 - a broken package raises whatever it comes upon
+        if not (isinstance(exc, ModuleNotFoundError) and exc.name == "numpy"):
+            _logger.warning(
+                "numpy is installed and cannot be imported (%s): vectors are compared without it, "
+                "which takes about a hundred times as long",
+                type(exc).__name__,
+            )
+        return python_products
+    # An empty folder that an uninstallation left behind can be imported as well.
+    return numpy_products if hasattr(np, "einsum") else python_products
 
 
 class VectorTable:
@@ -61,7 +76,7 @@ class VectorTable:
 
     def __init__(self, dimensions: int, *, products: Products | None = None) -> None:
         self.dimensions = dimensions
-        self._products = products or default_products()
+        self._products = products
         self._keys: list[bytes] = []
         """In the order of their rows."""
         self._places: dict[bytes, int] = {}
@@ -110,7 +125,8 @@ class VectorTable:
         """Return the cosine between each vector and this one, from -1 to 1."""
         if not self._keys:
             return {}
-        return dict(zip(self._keys, self._products(self._rows, _unit(vector)), strict=True))
+        products = self._products or default_products()
+        return dict(zip(self._keys, products(self._rows, _unit(vector)), strict=True))
 
     def dump(self, model: str) -> bytes:
         """Return the table as bytes, with the name of the model that made the vectors."""

@@ -7,6 +7,7 @@ import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -226,6 +227,25 @@ def test_plural_endings_do_without_the_package() -> None:
         "[('swimming',), ('tablet',)]",
         "Snowball stems need the package snowballstemmer: pip install 'factmem[recall]'",
     ]
+
+
+@pytest.mark.parametrize("text", ["raise RuntimeError('broken')", "def stemmer(language): ..."])
+def test_a_broken_stemmer_is_as_good_as_none(text: str, tmp_path: Path) -> None:
+    """That it can be found does not say that it works; recalls do, and the log tells of it once."""
+    (tmp_path / "snowballstemmer.py").write_text(text)
+    program = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        from factmem.recall.analysis import words
+        print(words("swimming tablets"), words("brooms"))
+    """
+
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(program)], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[('swimming',), ('tablet',)] [('broom',)]"
+    assert done.stderr.count("snowballstemmer is installed and cannot be used") == 1
 
 
 def test_threads_do_not_share_a_stemmer() -> None:

@@ -3,7 +3,9 @@
 import sys
 from array import array
 from collections.abc import Callable
+from importlib.abc import MetaPathFinder
 from math import hypot, isclose, sqrt
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -191,3 +193,58 @@ def test_names_of_models_may_be_anything() -> None:
         assert len(VectorTable.load(data, name)) == 1
         with pytest.raises(ValueError, match="of this model"):
             VectorTable.load(data, name + "2")
+
+
+BROKEN = {
+    "half": ("from numpy import einsum", True),
+    "older": ("raise RuntimeError('compiled against another version')", True),
+    "parts": ("import numpy._core_that_is_gone", True),
+    "empty": ("", False),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_numpy_is_as_good_as_none(
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """That it can be found does not say that it works; recalls do, and the log says why slowly."""
+    text, is_told = BROKEN[kind]
+    package = tmp_path / "numpy"
+    package.mkdir()
+    (package / "__init__.py").write_text(text)
+    monkeypatch.delitem(sys.modules, "numpy", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    default_products.cache_clear()
+    made = VectorTable(2)
+    made.add(bytes(16), [3.0, 4.0])
+    try:
+        for _ in range(2):
+            (cosine,) = made.similarities([3.0, 4.0]).values()
+            assert isclose(cosine, 1.0, rel_tol=1e-6)
+        assert default_products() is python_products
+    finally:
+        sys.modules.pop("numpy", None)
+        default_products.cache_clear()
+
+    assert len(caplog.records) == is_told
+    assert "numpy" in "".join(record.message for record in caplog.records) or not is_told
+
+
+def test_a_table_is_made_without_a_look_at_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its import waits for the first comparison, in a worker thread."""
+    asked: list[str] = []
+
+    class Watching(MetaPathFinder):
+        def find_spec(self, fullname: str, *_: object) -> None:
+            asked.append(fullname)
+
+    monkeypatch.delitem(sys.modules, "numpy", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Watching(), *sys.meta_path])
+    default_products.cache_clear()
+
+    VectorTable(2).add(bytes(16), [3.0, 4.0])
+
+    assert "numpy" not in asked

@@ -67,7 +67,7 @@ class MemorySpans:
             from opentelemetry import trace
         except ImportError as exc:
             raise MissingExtraError(
-                "Spans need OpenTelemetry: pip install factmem[opentelemetry]"
+                "Spans need OpenTelemetry: pip install 'factmem[opentelemetry]'"
             ) from exc
         self._trace = trace
         self._tracer = trace.get_tracer("factmem", tracer_provider=tracer_provider)

@@ -1,6 +1,6 @@
 """What helps to test agents and stores: conformance suites and a scripted chat model.
 
-The suites need pytest (`pip install factmem[testing]`), the scripted chat model and the clock do
+The suites need pytest (`pip install 'factmem[testing]'`), the scripted chat model and the clock do
 not: each name is imported when it is asked for.
 """
 

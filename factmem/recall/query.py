@@ -11,6 +11,7 @@ from factmem.recall.settings import (
     RecallWeights,
     check_half_life,
     check_min_score,
+    check_weights,
 )
 from factmem.resolution import PlacedFact
 
@@ -55,8 +56,8 @@ class RecallQuery:
         Raises:
             ValueError: The text is empty, `limit` is no whole number from 1 on, a number is out
                 of its range, or the time range is naive or empty.
-            TypeError: `concepts` is one of them and no list, a time is no time, or the weights are
-                none.
+            TypeError: `concepts` is one of them and no list, a time is no time, or a number or
+                the weights are none.
         """
         if not isinstance(text, str) or not text.strip():
             raise ValueError("Ask with at least one word; current_all gives everything")
@@ -68,13 +69,15 @@ class RecallQuery:
             raise ValueError("The time range is empty: `since` must come before `until`")
         min_score = settings.min_score if min_score is None else min_score
         half_life = settings.half_life if half_life is None else half_life
+        weights = settings.weights if weights is None else weights
         check_min_score(min_score)
         check_half_life(half_life)
+        check_weights(weights)
         return cls(
             text=text,
             limit=limit,
             min_score=min_score,
-            weights=settings.weights if weights is None else _checked_weights(weights),
+            weights=weights,
             half_life=half_life,
             keywords=None if concepts is None else _keywords(concepts),
             since=since,
@@ -119,15 +122,6 @@ def check_depth(depth: str) -> None:
     """Raise `ValueError` unless there is such a depth."""
     if depth not in get_args(Depth):
         raise ValueError(f"Unknown depth {depth!r}: use one of {', '.join(get_args(Depth))}")
-
-
-def _checked_weights(weights: RecallWeights) -> RecallWeights:
-    if not isinstance(weights, RecallWeights):
-        raise TypeError(
-            f"weights are RecallWeights, not {type(weights).__name__}: "
-            f"weights=RecallWeights(recency=0.2)"
-        )
-    return weights
 
 
 def _keywords(concepts: "Iterable[Concept[Any, Any] | str]") -> frozenset[str]:

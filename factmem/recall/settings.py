@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from math import isfinite
+from numbers import Real
 
 __all__ = ["RecallSettings", "RecallWeights"]
 
@@ -19,6 +20,7 @@ class RecallWeights:
     it is. By default they decide a tenth of the score.
 
     Raises:
+        TypeError: One is no number.
         ValueError: One is negative or not finite, or `lexical` and `semantic` are both 0.
     """
 
@@ -33,6 +35,8 @@ class RecallWeights:
 
     def __post_init__(self) -> None:
         weights = [getattr(self, each.name) for each in fields(self)]
+        for each, weight in zip(fields(self), weights, strict=True):
+            _check_number(each.name, weight, "0.2")
         if not all(isfinite(weight) and weight >= 0 for weight in weights):
             raise ValueError("The weights of a recall are finite numbers from 0 on")
         if not self.relevance:
@@ -51,6 +55,7 @@ class RecallSettings:
     """What a memory's recalls go by where a call does not say otherwise.
 
     Raises:
+        TypeError: One of them is of the wrong kind, such as a dict of weights.
         ValueError: A number is out of its range.
     """
 
@@ -74,9 +79,13 @@ class RecallSettings:
     next recall goes on from there. `float("inf")` sets no limit."""
 
     def __post_init__(self) -> None:
+        check_weights(self.weights)
         check_half_life(self.half_life)
         check_min_score(self.min_score)
         check_min_score(self.prompt_min_score)
+        _check_number("auto_tokens", self.auto_tokens, "60")
+        _check_number("planning_seconds", self.planning_seconds, "10.0")
+        _check_number("embedding_seconds", self.embedding_seconds, "30.0")
         if not self.planning_seconds > 0:
             raise ValueError("planning_seconds is a time: give more than 0 seconds")
         if not self.embedding_seconds > 0:
@@ -94,7 +103,22 @@ def check_half_life(half_life: timedelta) -> None:
         raise ValueError("A half-life is a span of time: give more than nothing")
 
 
+def check_weights(weights: RecallWeights) -> None:
+    """Raise `TypeError` unless these are weights."""
+    if not isinstance(weights, RecallWeights):
+        raise TypeError(
+            f"weights are RecallWeights, not {type(weights).__name__}: "
+            f"weights=RecallWeights(recency=0.2)"
+        )
+
+
 def check_min_score(min_score: float) -> None:
-    """Raise `ValueError` unless a least relevance is from 0 to 1."""
+    """Raise `ValueError` unless a least relevance is from 0 to 1, `TypeError` unless a number."""
+    _check_number("min_score", min_score, "0.3")
     if not 0 <= min_score <= 1:
         raise ValueError("min_score is a least relevance: give a number from 0 to 1")
+
+
+def _check_number(name: str, given: object, example: str) -> None:
+    if not isinstance(given, Real):
+        raise TypeError(f"{name} is a number, not {type(given).__name__}: {name}={example}")

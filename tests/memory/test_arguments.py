@@ -1,7 +1,7 @@
 """What cannot be meant is told when it is said, with what to write instead, and without a value."""
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, MagicMock, create_autospec
@@ -17,7 +17,7 @@ from factmem.memory import AgentMemory
 from factmem.models import Place
 from factmem.provider import FactStore
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.settings import RecallSettings
+from factmem.recall.settings import RecallSettings, RecallWeights
 from factmem.scopes import MemoryScopesProfile
 from factmem.storage.simple import SimpleStorage
 from factmem.testing.chat import ScriptedChatModel
@@ -158,6 +158,7 @@ CALLS: list[tuple[Attempt, str]] = [
     (lambda m: m.contents.info(AGENT), r"not MemoryScope: Place\("),
     (lambda m: m.why(THEME), r"why takes a fact.*not Concept"),
     (lambda m: m.recall("theme", weights={}), r"not dict: weights=RecallWeights\("),
+    (lambda m: m.recall("theme", min_score="0.2"), "not str: min_score=0.3"),
     (lambda m: m.recall("theme", limit="5"), "limit is how many .* whole number"),
     (lambda m: m.recall("theme", subjects=ALICE), r"subjects=\[USER\.of"),
     (lambda m: m.consolidate(LANGUAGES, subjects=ALICE), r"subjects=\[USER\.of"),
@@ -175,6 +176,32 @@ async def test_a_call_says_what_it_takes(attempt: Attempt, told: str) -> None:
 
     assert model.calls == []
     assert await store.places() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"weights": {}}, r"not dict: weights=RecallWeights\("),
+        ({"min_score": "0.2"}, "not str: min_score="),
+        ({"prompt_min_score": None}, "not NoneType: min_score="),
+        ({"half_life": 30}, r"not int: half_life=timedelta\("),
+        ({"auto_tokens": "60"}, "not str: auto_tokens=60"),
+        ({"planning_seconds": timedelta(seconds=5)}, "not timedelta: planning_seconds=10.0"),
+        ({"embedding_seconds": "5"}, "not str: embedding_seconds=30.0"),
+    ],
+    ids=range(7),
+)
+def test_settings_are_numbers(options: dict[str, Any], told: str) -> None:
+    """And not what a file of settings had them as."""
+    with pytest.raises(TypeError, match=told):
+        RecallSettings(**options)
+
+
+def test_weights_are_numbers() -> None:
+    """The one that is none is named."""
+    wrong: Any = "0.2"
+    with pytest.raises(TypeError, match="recency is a number, not str: recency="):
+        RecallWeights(recency=wrong)
 
 
 class Delegating:

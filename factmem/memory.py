@@ -62,6 +62,11 @@ def _now() -> datetime:
 class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts):
     """Puts what is known into chats, and saves what chats state.
 
+        memory = AgentMemory(store, scopes=MemoryScopesProfile(agent="desk"), subjects=[USER])
+        alice = memory.view(subjects=[USER.of("alice")])
+        await alice.load_all_facts_to_agent(messages)
+        matches = await alice.recall("Which theme does she like?")
+
     A chat is a `list` of OpenAI chat-completions message dicts. It is changed in place, and only
     by one message, which factmem recognises by its name: `factmem_memory`.
 
@@ -71,7 +76,8 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
     Args:
         provider: Where facts are. The four methods of `AgentMemoryProvider` are enough; without
             `forget` nothing can be retracted, and without `history` `why` tells no history.
-        chat_model: Who finds facts in chats. Loading never asks it.
+        chat_model: Who finds facts in chats and texts, tells which values mean the same, and takes
+            the question of a deep recall apart. Loading never asks it.
         embedder: Makes vectors for `recall`, which compares words alone without one. Nothing else
             asks it. It stays its maker's to close.
         scopes: The scope that each type of scope means. One has a name, or every call names scopes

@@ -2,7 +2,8 @@
 
 Every type here is an immutable value: compare it, hash it, share it between tasks and threads.
 Names (keywords, subjects, entities, scopes) are normalised to NFC and are case-sensitive; an empty
-one, one of more than 200 characters or one with control characters is a `ValueError`.
+one, one of more than 200 characters or one with control characters is a `ValueError`, what is no text a
+`TypeError`.
 """
 
 from collections.abc import Iterable
@@ -319,6 +320,7 @@ class SingleFact(_FactFields, Generic[T]):
     Raises:
         ValueError: The value is not of the concept's type, the concept holds many values, or a
             field is out of its range; a naive datetime is one of these.
+        TypeError: A field is of the wrong kind, such as a text for a datetime.
     """
 
     concept: Concept[T, Any]

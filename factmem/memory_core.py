@@ -73,6 +73,8 @@ class MemoryCore:
         scopes: Iterable[ScopeChoice] | None,
     ) -> list[Place]:
         """Return the places of operations that the provider tells of; a refusal is told here."""
+        if not self._events:
+            return self._places(subjects, scopes)
         async with self._events.before(operation):
             return self._places(subjects, scopes)
 

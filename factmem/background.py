@@ -60,7 +60,8 @@ class BackgroundWork:
         """Wait for all work, and raise its failures.
 
         When an exception ends the block, the work is done nevertheless, and failures are told in a
-        note on it; a cancellation cancels the work.
+        note on it; a cancellation cancels the work, and so does what ends the process, such as
+        `SystemExit`.
 
         Raises:
             ExceptionGroup: What failed, and was not reported to `on_failure`.
@@ -68,10 +69,12 @@ class BackgroundWork:
         tasks, self._tasks = self._tasks, None
         assert tasks is not None  # noqa: S101 - for type checkers: only an open one is left
         try:
-            if exc is None or isinstance(exc, Exception):
-                await tasks.__aexit__(None, None, None)
-            else:
+            if isinstance(exc, anyio.get_cancelled_exc_class()):
                 await tasks.__aexit__(exc_type, exc, traceback)
+            else:
+                if exc is not None and not isinstance(exc, Exception):
+                    tasks.cancel_scope.cancel()  # given to the group, it would come back in one
+                await tasks.__aexit__(None, None, None)
         finally:
             for done in self._pending:  # a task that was cancelled before it ran sets nothing
                 done.set()

@@ -258,6 +258,24 @@ async def test_cancelling_the_agent_cancels_the_extraction() -> None:
     assert await store.places() == []
 
 
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+async def test_what_ends_the_process_ends_the_extraction_and_stays_itself(
+    end: type[BaseException],
+) -> None:
+    """In a group of exceptions an exit code would be lost."""
+    gate, store = Gate(), InMemoryProvider()
+    agent, raised = remembering(gate.model(), store), end(3)
+
+    with anyio.fail_after(10), pytest.raises(end) as caught:
+        async with agent:
+            await agent.run(SAID)
+            await gate.is_asked.wait()
+            raise raised
+
+    assert caught.value is raised
+    assert await store.places() == []
+
+
 async def test_cancelling_a_run_leaves_the_extraction_of_another_alone() -> None:
     """And one that is cancelled before its answer saves nothing."""
     gate, store = Gate(), InMemoryProvider()

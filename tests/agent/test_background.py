@@ -264,13 +264,16 @@ async def test_what_ends_the_process_ends_the_extraction_and_stays_itself(
 ) -> None:
     """In a group of exceptions an exit code would be lost."""
     gate, store = Gate(), InMemoryProvider()
-    agent, raised = remembering(gate.model(), store), end(3)
+    raised = end(3)
 
-    with anyio.fail_after(10), pytest.raises(end) as caught:
-        async with agent:
+    async def leave() -> None:
+        async with opened(gate.model(), store) as agent:
             await agent.run(SAID)
             await gate.is_asked.wait()
             raise raised
+
+    with pytest.raises(end) as caught:
+        await leave()
 
     assert caught.value is raised
     assert await store.places() == []

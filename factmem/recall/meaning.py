@@ -5,7 +5,14 @@ from functools import partial
 from logging import getLogger
 from typing import TypeVar
 
-from anyio import Semaphore, WouldBlock, create_task_group, move_on_after, to_thread
+from anyio import (
+    Semaphore,
+    WouldBlock,
+    create_task_group,
+    get_cancelled_exc_class,
+    move_on_after,
+    to_thread,
+)
 
 from factmem.embedding.base import Embedder
 from factmem.errors import EmbeddingError, FactmemError
@@ -59,8 +66,9 @@ class Meanings:
         self._store = provider if isinstance(provider, IndexedStore) else None
         self._warm = warm
         self._seconds = seconds
-        self._questions: Mapping[str, Sequence[float]] = {}
-        """The vectors of the last questions; never changed, another one takes its place."""
+        self._questions: Mapping[tuple[str, str], Sequence[float]] = {}
+        """The vectors of the last questions, by model and text; never changed, another one takes
+        its place."""
 
     async def vectors(
         self,
@@ -96,15 +104,15 @@ class Meanings:
         self, texts: Sequence[str], places: Sequence[Place], cost: EmbeddingCost
     ) -> list[Sequence[float]]:
         cut = [text[:LONGEST_TEXT] for text in texts]
-        known = self._questions
-        new = [text for text in dict.fromkeys(cut) if text not in known]
+        model, known = self._embedder.model, self._questions
+        new = [text for text in dict.fromkeys(cut) if (model, text) not in known]
         if new:
             vectors = await self._requests.of_questions(new, places, cost)
-            fresh = dict(zip(new, vectors, strict=True))
+            fresh = dict(zip(((model, text) for text in new), vectors, strict=True))
             known = {**known, **fresh}
             latest = [*{**self._questions, **fresh}.items()][-_MOST_QUESTIONS:]
             self._questions = dict(latest)
-        return [known[text] for text in cut]
+        return [known[model, text] for text in cut]
 
     async def _of_facts(
         self,
@@ -119,23 +127,31 @@ class Meanings:
         another, which may be somebody else's.
         """
         model = self._embedder.model
-        turns, failures = Semaphore(_AT_ONCE), list[Exception]()
+        turns, failures, at_work = Semaphore(_AT_ONCE), list[BaseException](), set[Identity]()
 
         async def do(place: Place, mirror: PlaceMirror) -> None:
             async with turns:
                 try:
                     if not failures:
                         await self._of_place(place, mirror, dimensions, cost)
-                except Exception as exc:  # noqa: BLE001 - raised when those at work are done
+                except get_cancelled_exc_class():
+                    raise
+                except BaseException as exc:  # noqa: BLE001 - raised when those at work are done
                     failures.append(exc)
+                    if not isinstance(exc, Exception):  # in a group an exit code would be lost
+                        group.cancel_scope.cancel()
+            at_work.remove(place.identity)
 
         async with create_task_group() as group:
             for identity, place in index.places.items():
                 mirror = index.mirrors[identity]
                 if not mirror.vectors.are_whole(states[identity].number, model, dimensions):
+                    at_work.add(identity)
                     group.start_soon(do, place, mirror)
         if failures:
-            raise failures[0]
+            raise next((each for each in failures if not isinstance(each, Exception)), failures[0])
+        if at_work:  # an asyncio task that raises what cancels it ends its group in silence
+            raise EmbeddingError(f"{model!r} broke off a request, as if it had been cancelled")
 
     async def _of_place(
         self, place: Place, mirror: PlaceMirror, dimensions: int, cost: EmbeddingCost
@@ -145,7 +161,7 @@ class Meanings:
             if vectors.are_whole(mirror.state.number, model, dimensions):
                 return  # somebody has done it all while this one waited
             wanting = await self._work(partial(_Wanting, place, mirror))
-            vectors.use(model, dimensions)
+            await self._work(lambda: vectors.use(model, dimensions))
             await self._look_up(wanting, dimensions)
             await self._embed(wanting, dimensions, cost)
             await self._write(wanting, await self._work(wanting.done))
@@ -230,13 +246,11 @@ class _Wanting:
 
     def done(self) -> tuple[bytes, frozenset[bytes]] | None:
         """Let go of what is not wanted any more; return what is to be written, as vectors do."""
-        self.mirror.vectors.keep(self.texts.facts.keys(), self.texts.number)
-        return self.mirror.vectors.worth_writing()
+        return self.mirror.vectors.settle(self.texts.facts.keys(), self.texts.number)
 
     def left(self) -> tuple[bytes, frozenset[bytes]] | None:
         """Do what `done` does, at the end: some texts may have no vector, and nothing can wait."""
-        self.mirror.vectors.keep(self.texts.facts.keys())
-        return self.mirror.vectors.worth_writing(is_last=True)
+        return self.mirror.vectors.settle(self.texts.facts.keys(), is_last=True)
 
 
 def similarities(vectors: Sequence[Sequence[float]], index: PlacesIndex) -> list[Similarities]:

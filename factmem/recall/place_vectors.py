@@ -18,13 +18,16 @@ _SECONDS = 60.0
 class PlaceVectors:
     """The vectors of one place's texts, by one model at a time. Safe for threads.
 
+    The lock is held while vectors are compared and written, which takes up to seconds: only what
+    worker threads call waits for it. What event loops ask reads what is there.
+
     Args:
         clock: Tells seconds that never go back.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._model = ""
         self._table: VectorTable | None = None
         self._is_looked_up = False
@@ -40,14 +43,17 @@ class PlaceVectors:
     @property
     def is_unsaved(self) -> bool:
         """Whether the store's index lacks something, as far as is known."""
-        with self._lock:
-            return self._table is not None and bool(self._unsaved)
+        return self._table is not None and bool(self._unsaved)
 
     @property
     def refused(self) -> int:
         """How many texts go without a vector, as the embedder refused them."""
-        with self._lock:
-            return len(self._refused)
+        return len(self._refused)
+
+    @property
+    def model(self) -> str:
+        """The model in use."""
+        return self._model
 
     def use(self, model: str, dimensions: int) -> None:
         """Let go of vectors of another model, or of other dimensions."""
@@ -65,13 +71,12 @@ class PlaceVectors:
 
         Those that it refused count as if they had one.
         """
-        with self._lock:
-            table = self._table
-            return (
-                model == self._model
-                and number <= self._whole_for
-                and (table is None or table.dimensions == dimensions)
-            )
+        table = self._table
+        return (
+            model == self._model  # which `use` changes last
+            and number <= self._whole_for
+            and (table is None or table.dimensions == dimensions)
+        )
 
     @property
     def is_looked_up(self) -> bool:
@@ -119,7 +124,8 @@ class PlaceVectors:
 
         Args:
             digests: Those of the reading's texts.
-            number: The reading's, where all of them have their vectors, or cannot have one.
+            number: The reading's, where all of them were to get their vectors. One that has none,
+                as another event loop let go of it meanwhile, gets it in the next recall.
         """
         with self._lock:
             if self._table is not None:
@@ -127,7 +133,7 @@ class PlaceVectors:
                     self._table.discard(digest)
                     self._unsaved ^= {digest}
             self._refused &= digests
-            if number is not None:
+            if number is not None and not self.missing(digests):
                 self._whole_for = number
 
     def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
@@ -136,6 +142,18 @@ class PlaceVectors:
             if self._table is None or self._table.dimensions != len(vector):
                 return {}
             return self._table.similarities(vector)
+
+    def settle(
+        self, digests: AbstractSet[bytes], number: int | None = None, *, is_last: bool = False
+    ) -> tuple[bytes, frozenset[bytes]] | None:
+        """Do what `keep` and then `worth_writing` do, with nothing between them.
+
+        Another event loop may be about to take in a text that was purged after it had read it: an
+        index of this reading must not have it.
+        """
+        with self._lock:
+            self.keep(digests, number)
+            return self.worth_writing(is_last=is_last)
 
     def worth_writing(self, *, is_last: bool = False) -> tuple[bytes, frozenset[bytes]] | None:
         """Return an index for the store, and what is new in it; None where it can wait.

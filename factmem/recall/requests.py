@@ -83,7 +83,13 @@ class EmbeddingRequests:
         """
 
         async def ask(texts: Sequence[str]) -> Sequence[Sequence[float]]:
-            return await self._asked(self._embedder.embed, texts, [place], dimensions, cost)
+            given = await self._asked(self._embedder.embed, texts, [place], dimensions, cost)
+            if self._embedder.model != vectors.model:
+                raise EmbeddingError(
+                    f"{vectors.model!r} gave way to another model while it was asked: the next "
+                    f"recall has all vectors made by that one"
+                )
+            return given
 
         async def take(texts: Mapping[bytes, str]) -> None:
             given = dict(zip(texts, await ask([*texts.values()]), strict=True))

@@ -1,0 +1,203 @@
+"""An embedder that changes its model, is ended, or is cancelled from within while it is asked."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+import anyio
+import pytest
+
+from factmem.errors import EmbeddingError
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall.place_vectors import PlaceVectors
+from tests.recall.world import AGENT, ALICE, TopicEmbedder, memory_of, note, values
+
+NEW, OLD = b"n" * 16, b"o" * 16
+
+
+class Turning(TopicEmbedder):
+    """Gives the vectors of another model, of as many numbers, as soon as it is told to."""
+
+    is_turned = False
+
+    def turn(self) -> None:
+        self.is_turned, self.model = True, "topics, backwards"
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        given = await super().embed(texts)
+        return [[*reversed(vector)] for vector in given] if self.is_turned else given
+
+
+class Failing(TopicEmbedder):
+    """Raises something where it is given a fact."""
+
+    error: BaseException
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        given = await super().embed(texts)
+        if any("Miso" in text for text in texts):
+            raise self.error
+        return given
+
+
+@pytest.fixture
+async def store() -> InMemoryProvider:
+    made = InMemoryProvider()
+    await made.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    await made.save(note("desk", "espresso"), ALICE, AGENT)
+    return made
+
+
+async def test_questions_are_embedded_anew_by_another_model(store: InMemoryProvider) -> None:
+    """The vectors of two models have nothing to do with each other, also where they are as long."""
+    embedder = Turning()
+    memory = memory_of(store, embedder=embedder)
+    assert values(await memory.recall("any animal?")) == ["a cat called Miso"]
+
+    embedder.turn()
+    result = await memory.recall("any animal?")
+
+    assert (values(result), result.embedded_texts) == (["a cat called Miso"], 3)
+    assert (await memory.recall("any animal?")).embedded_texts == 0
+
+
+async def test_a_model_that_changes_while_it_is_asked_is_told(store: InMemoryProvider) -> None:
+    """Nothing is kept under the name of a model that may not have made it."""
+    embedder = Turning()
+    memory = memory_of(store, embedder=embedder)
+    embed = embedder.embed
+
+    async def turned(texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        if "any animal?" not in texts:
+            embedder.turn()
+        return await embed(texts)
+
+    embedder.embed = turned  # type: ignore[method-assign]
+    result = await memory.recall("any animal?")
+
+    assert not result.is_semantic
+    assert ["another model" in str(failure) for failure in result.failures] == [True]
+    assert await store.read_index(ALICE, AGENT) is None
+    assert values(await memory.recall("any animal?")) == ["a cat called Miso"]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
+async def test_what_ends_the_process_stays_itself(
+    store: InMemoryProvider, error: BaseException
+) -> None:
+    """In a group of exceptions an exit code would be lost."""
+    embedder = Failing()
+    embedder.error = error
+
+    with pytest.raises(type(error)) as caught:
+        await memory_of(store, embedder=embedder).recall("any animal?")
+
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_request_that_is_cancelled_from_within_is_told(store: InMemoryProvider) -> None:
+    """As by a client that shares one request among callers, the first of whom gave up."""
+    embedder = Failing()
+    embedder.error = anyio.get_cancelled_exc_class()()
+    memory = memory_of(store, embedder=embedder)
+
+    result = await memory.recall("any animal?")
+
+    assert not result.is_semantic
+    (failure,) = result.failures
+    assert isinstance(failure, EmbeddingError)
+    assert "broke off" in str(failure)
+
+
+def _vectors(*digests: bytes) -> PlaceVectors:
+    vectors = PlaceVectors()
+    vectors.use("m", 2)
+    vectors.add({each: [1.0, 0.0] for each in digests})
+    return vectors
+
+
+def test_a_place_is_whole_only_with_all_of_its_vectors() -> None:
+    """Another event loop, with an older reading, may have let go of the new ones meanwhile."""
+    vectors = _vectors(OLD, NEW)
+    vectors.keep({OLD}, 1)
+
+    vectors.keep({OLD, NEW}, 2)
+    assert not vectors.are_whole(2, "m", 2)
+
+    vectors.add({NEW: [0.0, 1.0]})
+    vectors.keep({OLD, NEW}, 2)
+    assert vectors.are_whole(2, "m", 2)
+
+
+def test_an_index_has_nothing_that_comes_while_it_is_made() -> None:
+    """It may be a text that was purged, of which another event loop does not know yet."""
+
+    class Lock:
+        """Lets another thread take in a text each time it is let go of."""
+
+        def __init__(self) -> None:
+            self._inner = threading.RLock()
+            self._depth = 0
+
+        def __enter__(self) -> None:
+            self._inner.acquire()
+            self._depth += 1
+
+        def __exit__(self, *_: object) -> None:
+            self._depth -= 1
+            is_free = not self._depth
+            self._inner.release()
+            if is_free and not vectors.is_adding:
+                vectors.is_adding = True
+                vectors.add({OLD: [0.0, 1.0]})
+                vectors.is_adding = False
+
+    class Vectors(PlaceVectors):
+        is_adding = False
+
+    vectors = Vectors()
+    vectors.use("m", 2)
+    vectors.add({NEW: [1.0, 0.0]})
+    vectors._lock = Lock()  # type: ignore[assignment]
+
+    settled = vectors.settle({NEW}, 1)
+
+    assert settled is not None
+    index, new = settled
+    assert (OLD in index, set(new)) == (False, {NEW})
+    assert OLD in vectors.similarities([1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda vectors: vectors.are_whole(0, "m", 2),
+        lambda vectors: vectors.is_unsaved,
+        lambda vectors: not vectors.refused,
+    ],
+    ids=["whole", "unsaved", "refused"],
+)
+def test_an_event_loop_waits_for_no_comparison(ask: Callable[[PlaceVectors], bool]) -> None:
+    """A hundred thousand vectors are compared, or written, under a lock."""
+    vectors, may_end = _vectors(NEW), threading.Event()
+    is_held, is_told = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with vectors._lock:
+            is_held.set()
+            may_end.wait(30)
+
+    def tell() -> None:
+        if ask(vectors):
+            is_told.set()
+
+    threads = [threading.Thread(target=each, daemon=True) for each in (hold, tell)]
+    threads[0].start()
+    assert is_held.wait(30)
+    threads[1].start()
+    try:
+        assert is_told.wait(10)
+    finally:
+        may_end.set()
+        for each in threads:
+            each.join(30)

@@ -108,10 +108,8 @@ class RecallsFacts(MemoryCore):
     ) -> RecallResult:
         seen.text = asked.text
         await self._caught_up()
-        result = await self._search.recall(seen.places, asked, depth, parts)
+        result = await self._search.recall(seen.places, asked, depth, parts, seen)
         seen.found(match.fact for match in result)
-        seen.spent(result.usage)
-        seen.embedding_calls = result.embedding_calls
         return result
 
     async def recall_facts_to_agent(

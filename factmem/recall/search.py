@@ -10,7 +10,7 @@ from anyio import move_on_after, to_thread
 
 from factmem.embedding.base import Embedder
 from factmem.errors import ChatModelError, ExtractionError, MissingExtraError
-from factmem.events import MemoryEvents
+from factmem.events import MemoryEvents, OperationInProgress
 from factmem.llm.base import ChatModel
 from factmem.loading import FactReader
 from factmem.models import Identity, Place
@@ -101,7 +101,8 @@ class FactSearch:
         places: Sequence[Place],
         query: RecallQuery,
         depth: Depth,
-        parts: Sequence[RecallQuery] = (),
+        parts: Sequence[RecallQuery],
+        seen: OperationInProgress,
     ) -> RecallResult:
         """Return the facts in the places that a question may be about, best first.
 
@@ -110,6 +111,7 @@ class FactSearch:
             query: What to look for.
             depth: Whether the chat model takes it apart.
             parts: What to look for in its stead, unless the chat model has taken it apart.
+            seen: Where to note what it costs, however it ends.
 
         Raises:
             ValueError: `depth` is "deep", and there is no chat model.
@@ -118,8 +120,22 @@ class FactSearch:
         is_deep = self._is_deep(query, depth)
         if not places:
             return RecallResult()
-        index = self._warm.of(places, has_meaning=self._meanings is not None)
         course = _Course()
+        try:
+            return await self._recalled(places, query, is_deep, parts, course)
+        finally:
+            seen.spent(course.usage)
+            seen.embedding_calls = course.cost.calls
+
+    async def _recalled(
+        self,
+        places: Sequence[Place],
+        query: RecallQuery,
+        is_deep: bool,
+        parts: Sequence[RecallQuery],
+        course: _Course,
+    ) -> RecallResult:
+        index = self._warm.of(places, has_meaning=self._meanings is not None)
         states = await self._states(index)
         if not any(state.has_facts for state in states.values()):
             return RecallResult(unreadable=_unreadable(index, states))

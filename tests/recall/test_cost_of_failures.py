@@ -1,0 +1,103 @@
+"""What a recall cost is in its event, also where something ended it."""
+
+import json
+from collections.abc import Sequence
+
+import anyio
+import pytest
+
+from factmem.errors import MissingExtraError, StorageError
+from factmem.events import MemoryEvent, MemoryOperation
+from factmem.models import MemoryScope, MemorySubject
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing import ScriptedChatModel
+from tests.recall.world import AGENT, ALICE, TopicEmbedder, memory_of, note
+
+PLAN = {"queries": ["animal"], "subjects": [], "since": None, "until": None}
+
+
+class Leaving(TopicEmbedder):
+    """Where it is given a fact it fails, or has who asked cancelled."""
+
+    def __init__(self, leave: anyio.CancelScope | Exception) -> None:
+        super().__init__()
+        self.leave = leave
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        given = await super().embed(texts)
+        if any("Miso" in text for text in texts):
+            if isinstance(self.leave, Exception):
+                raise self.leave
+            self.leave.cancel()
+            await anyio.lowlevel.checkpoint()
+        return given
+
+
+class Breaking(InMemoryProvider):
+    """Cannot be read any more when a model was asked."""
+
+    model: ScriptedChatModel | None = None
+
+    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
+        if self.model is not None and self.model.calls:
+            raise StorageError("gone")
+        return await super().version(subject, scope)
+
+
+@pytest.fixture
+async def store() -> Breaking:
+    made = Breaking()
+    await made.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    return made
+
+
+def _told(events: list[MemoryEvent], operation: MemoryOperation) -> list[MemoryEvent]:
+    return [each for each in events if each.operation is operation]
+
+
+async def test_a_cancelled_recall_tells_what_it_asked_of_the_embedder(store: Breaking) -> None:
+    events: list[MemoryEvent] = []
+    with anyio.CancelScope() as scope:
+        embedder = Leaving(scope)
+        await memory_of(store, embedder=embedder, listeners=[events.append]).recall("any animal?")
+
+    assert scope.cancelled_caught
+    (told,) = _told(events, MemoryOperation.RECALL)
+    assert told.is_failed
+    assert told.embedding_calls == len(_told(events, MemoryOperation.EMBED)) == 2
+
+
+async def test_a_failed_recall_tells_what_it_asked_of_the_embedder(store: Breaking) -> None:
+    events: list[MemoryEvent] = []
+    embedder = Leaving(MissingExtraError("pip install it"))
+    memory = memory_of(store, embedder=embedder, listeners=[events.append])
+
+    with pytest.raises(MissingExtraError):
+        await memory.recall("any animal?")
+
+    (told,) = _told(events, MemoryOperation.RECALL)
+    assert (told.error_type, told.embedding_calls) == ("MissingExtraError", 2)
+
+
+async def test_a_failed_recall_tells_what_it_asked_of_the_chat_model(store: Breaking) -> None:
+    events: list[MemoryEvent] = []
+    store.model = model = ScriptedChatModel(json.dumps(PLAN))
+    memory = memory_of(store, chat_model=model, listeners=[events.append])
+
+    with pytest.raises(StorageError):
+        await memory.recall("any animal?", depth="deep")
+
+    (told,) = _told(events, MemoryOperation.RECALL)
+    assert (told.error_type, told.llm_calls) == ("StorageError", 1)
+
+
+async def test_what_a_recall_cost_is_told_once(store: Breaking) -> None:
+    events: list[MemoryEvent] = []
+    model, embedder = ScriptedChatModel(json.dumps(PLAN)), TopicEmbedder()
+    memory = memory_of(store, chat_model=model, embedder=embedder, listeners=[events.append])
+
+    result = await memory.recall("any animal?", depth="deep")
+
+    (told,) = _told(events, MemoryOperation.RECALL)
+    assert (told.llm_calls, told.embedding_calls) == (result.usage.calls, result.embedding_calls)
+    assert (told.llm_calls, told.embedding_calls) == (1, 2)

@@ -1,6 +1,7 @@
 """Vectors that could not be written at once are left in the store when a memory is closed."""
 
 import fcntl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,46 @@ async def test_a_busy_store_gets_them_later(tmp_path: Path) -> None:
     async with LocalFileMemoryProvider(tmp_path) as again:
         found = await memory_of(again, embedder=TopicEmbedder()).recall("any animal?")
         assert found.embedded_texts == 1
+
+
+class _Broken(InMemoryProvider):
+    """A store of one's own, whose indexes raise what its driver raises."""
+
+    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+        raise OSError("gone")
+
+    async def write_index(
+        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
+    ) -> bool:
+        raise ValueError("closed")
+
+
+async def test_an_index_that_cannot_be_had_takes_no_meaning_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The vectors are there, whatever a store raises: as one does that is closed meanwhile."""
+    store = _Broken()
+    await store.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+
+    result = await memory_of(store, embedder=TopicEmbedder()).recall("any animal?")
+
+    assert (values(result), result.is_semantic) == (["a cat called Miso"], True)
+    assert not result.failures
+    assert "read: OSError" in caplog.text
+    assert "written: ValueError" in caplog.text
+
+
+async def test_a_store_that_is_closed_during_a_recall_takes_no_meaning_away(tmp_path: Path) -> None:
+    store, embedder = LocalFileMemoryProvider(tmp_path), TopicEmbedder()
+    await store.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    embed = embedder.embed
+
+    async def closing(texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        if any("Miso" in text for text in texts):
+            await store.aclose()
+        return await embed(texts)
+
+    embedder.embed = closing  # type: ignore[method-assign]
+    result = await memory_of(store, embedder=embedder).recall("any animal?")
+
+    assert (values(result), result.is_semantic) == (["a cat called Miso"], True)

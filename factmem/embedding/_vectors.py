@@ -18,7 +18,8 @@ def checked_vectors(
 
     Raises:
         EmbeddingError: There are more or fewer of them, one has another length than `dimensions`
-            or the first one, or something in them is no finite number.
+            or the first one, or something in them is no finite number. That may be the fault of a
+            text, so that a `ValueError` is its cause: models in half precision give NaN for some.
     """
     vectors = [_vector(row, model) for row in _items(given, model)]
     if len(vectors) != count:
@@ -40,7 +41,8 @@ def _vector(row: object, model: str) -> "array[float]":
         vector = array("f")
     # The sum of single-precision numbers fits into a double, so it is finite if they all are.
     if not vector or not isfinite(sum(vector)):
-        raise EmbeddingError(f"{model!r} gave a vector that is no list of finite numbers")
+        failure = EmbeddingError(f"{model!r} gave a vector that is no list of finite numbers")
+        raise failure from ValueError("one of the texts may have none by this model")
     return vector
 
 

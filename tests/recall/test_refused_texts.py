@@ -1,6 +1,7 @@
 """A text that the embedder refuses costs the others nothing; what is not its fault is not searched."""
 
 from collections.abc import Callable, Sequence
+from math import nan
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,45 @@ async def test_what_views_do_not_show_is_not_counted(store: Store) -> None:
 
     assert (await memory.recall("any pet?")).refused_texts == 1
     assert (await memory.view(subjects=[BOB]).recall("any pet?")).refused_texts == 0
+
+
+class NotANumber(TopicEmbedder):
+    """Gives NaN where one of these words is in a text, as models in half precision do for some."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__()
+        self.word = word
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        given = await super().embed(texts)
+        return [
+            [nan] * len(vector) if self.word in text else vector
+            for text, vector in zip(texts, given, strict=True)
+        ]
+
+    async def embed_queries(self, queries: Sequence[str]) -> Sequence[Sequence[float]]:
+        return await super().embed(queries)
+
+
+async def test_a_text_whose_vector_is_no_number_costs_only_itself(store: Store) -> None:
+    """Else one text would have words answer alone, for good."""
+    embedder = NotANumber("poison")
+    await filled(store, 20, "poison")
+    memory = memory_of(store, embedder=embedder)
+
+    result = await memory.recall("any pet?")
+
+    assert (result.is_semantic, result.refused_texts, len(result.failures)) == (True, 1, 1)
+    assert all("dog" in value for value in values(result))
+    assert (await memory.recall("the poison")).embedded_texts == 1
+
+
+async def test_a_model_that_gives_no_numbers_at_all_refuses_no_text(store: Store) -> None:
+    embedder = NotANumber("")
+    await filled(store, 20)
+    memory = memory_of(store, embedder=embedder)
+
+    result = await memory.recall("any pet?")
+
+    assert (result.is_semantic, result.refused_texts, len(result.failures)) == (False, 0, 1)
+    assert result.embedding_calls == 3

@@ -254,6 +254,8 @@ class FactSearch:
                 if not (mirror.vectors.is_unsaved and is_ours(place.identity)):
                     continue
                 try:
+                    if await self._version(place) is None:
+                        continue  # the store keeps no index
                     await self._state(place, mirror)  # only what is of the latest version is taken
                     await meanings.keep(place, mirror)
                 except Exception as exc:  # noqa: BLE001 - such as that the store is closed already

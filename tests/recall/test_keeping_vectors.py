@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from factmem.errors import StorageError, StoreBusyError
-from factmem.models import MemoryScope, MemorySubject
+from factmem.models import AnyFact, MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from tests.recall.world import AGENT, ALICE, BOB, TopicEmbedder, memory_of, note, values
@@ -232,3 +232,34 @@ async def test_a_store_that_is_closed_during_a_recall_takes_no_meaning_away(tmp_
     result = await memory_of(store, embedder=embedder).recall("any animal?")
 
     assert (values(result), result.is_semantic) == (["a cat called Miso"], True)
+
+
+class _Plain:
+    """A provider of one's own with the four methods that one needs."""
+
+    def __init__(self, store: InMemoryProvider) -> None:
+        self.save = store.save
+        self.load = store.load
+        self.load_by_description = store.load_by_description
+        self._store = store
+        self.readings = 0
+
+    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
+        self.readings += 1
+        return await self._store.load_all(subject, scope)
+
+
+@pytest.mark.parametrize("is_view", [False, True])
+async def test_closing_reads_nothing_where_no_index_is_kept(is_view: bool) -> None:
+    store = InMemoryProvider()
+    await store.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    provider = _Plain(store)
+    memory = memory_of(provider, embedder=TopicEmbedder())
+    if is_view:
+        memory = memory.view(subjects=[ALICE])
+    assert (await memory.recall("any animal?")).is_semantic
+    before = provider.readings
+
+    await memory.aclose()
+
+    assert provider.readings == before > 0

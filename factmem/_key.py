@@ -14,9 +14,10 @@ from typing import ClassVar, NoReturn
 from typing_extensions import TypedDict
 
 from factmem._ciphers import KEY_BYTES, argon2id
+from factmem._given import kind_of
 from factmem.errors import KeyRequiredError, MissingExtraError, TamperedError
 
-__all__ = ["Key", "KeyDerivation", "kind_of"]
+__all__ = ["Key", "KeyDerivation"]
 
 _SALT_BYTES = 16
 
@@ -38,11 +39,6 @@ class KeyDerivation(TypedDict):
     t: int
     m: int
     p: int
-
-
-def kind_of(given: object) -> str:
-    """Name what was given instead, and never show it: it may be a secret."""
-    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
 
 
 class Key:
@@ -131,7 +127,13 @@ class Key:
         Raises:
             KeyRequiredError: The variable is not set.
             ValueError: It holds no key.
+            TypeError: `variable` is no text.
         """
+        if not isinstance(variable, str):
+            raise TypeError(
+                f"An environment variable has a name, a text, not {kind_of(variable)}: "
+                f'Key.from_env("FACTMEM_KEY")'
+            )
         text = os.environ.get(variable)
         if not text:
             raise KeyRequiredError(
@@ -150,8 +152,14 @@ class Key:
         Raises:
             KeyRequiredError: There is no such file.
             PermissionError: Group or others may read it.
+            TypeError: `path` is no path.
             ValueError: It holds no key.
         """
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(
+                f"A key file is named by its path, a text or a Path, not {kind_of(path)}: "
+                f'Key.from_file("factmem.key")'
+            )
         file = Path(path)
         try:
             with file.open("rb") as opened:

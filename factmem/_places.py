@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
+from factmem._given import checked_member, kind_of
 from factmem.errors import UnboundSubjectError
 from factmem.names import checked_name, checked_text
 
@@ -95,13 +96,16 @@ class MemoryScope:
 
     Raises:
         ValueError: There is no such type, or the name is no valid name.
+        TypeError: The type or the name is of the wrong kind.
     """
 
     type: MemoryScopeType
     name: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "type", MemoryScopeType(self.type))
+        if type(self.type) is not MemoryScopeType:
+            kind = checked_member(MemoryScopeType, self.type, "The type of a scope")
+            object.__setattr__(self, "type", kind)
         object.__setattr__(self, "name", checked_name(self.name, "scope name"))
 
     @classmethod
@@ -130,7 +134,13 @@ class MemoryScope:
 
         Raises:
             ValueError: The text is no scope.
+            TypeError: It is no text.
         """
+        if not isinstance(text, str):
+            raise TypeError(
+                f"A scope is parsed from a text, not {kind_of(text)}: "
+                f'MemoryScope.parse("product/my-app")'
+            )
         kind, slash, name = text.partition("/")
         if not slash or kind not in MemoryScopeType.__members__.values():
             kinds = ", ".join(MemoryScopeType)
@@ -188,11 +198,22 @@ class Place:
 
     @classmethod
     def of_identity(cls, identity: Identity) -> "Place":
-        """Return a place by its identity; the subject has no description."""
+        """Return a place by its identity; the subject has no description.
+
+        Raises:
+            ValueError: There is no such place.
+            TypeError: It is no identity: scope type, scope name, subject name, entity or None.
+        """
+        given: object = identity
+        if not isinstance(given, tuple | list) or len(given) != 4:
+            raise TypeError(
+                f"The identity of a place is what place.identity gives, four names, not "
+                f"{kind_of(given)}"
+            )
         kind, scope, subject, entity = identity
         per_entity = entity is not None
         return cls(
-            MemoryScope(MemoryScopeType(kind), scope),
+            MemoryScope(checked_member(MemoryScopeType, kind, "The type of a scope"), scope),
             MemorySubject(subject, "", LOWEST_PRIORITY, per_entity=per_entity, entity=entity),
         )
 

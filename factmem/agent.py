@@ -6,14 +6,23 @@ from typing import Any, ParamSpec, Self, overload
 
 from typing_extensions import TypeVar, Unpack
 
+from factmem._agent_arguments import (
+    check_callback,
+    check_feature_class,
+    checked_agent_model,
+    checked_max_steps,
+    checked_strategy,
+)
+from factmem._given import kind_of, methods_lacking
 from factmem.background import BackgroundWork
 from factmem.context import MAX_STEPS, AgentContext, AgentResult, AgentTool
 from factmem.features import AgentFeature
 from factmem.llm.base import ChatModel, Message
 from factmem.memory import AgentMemory
 from factmem.memory_feature import MemoryFeature, MemoryOptions
-from factmem.messages import OWN_MESSAGES, is_instruction
+from factmem.messages import OWN_MESSAGES, checked_messages, is_instruction
 from factmem.models import MemorySubject
+from factmem.names import checked_text
 from factmem.nodes import Strategy, node_llm_request
 from factmem.reach import checked_subjects
 from factmem.tools import ToolFunction, tools_by_name
@@ -49,7 +58,8 @@ class Agent:
             raised by `drain` and at the end of `async with`.
 
     Raises:
-        TypeError: A tool has parameters that a model cannot be told of.
+        TypeError: A tool has parameters that a model cannot be told of, or an argument is of the
+            wrong kind, such as a model's name in the place of a model.
         ValueError: Two tools have one name, or `max_steps` is less than 1.
     """
 
@@ -63,14 +73,13 @@ class Agent:
         max_steps: int = MAX_STEPS,
         on_background_failure: Callable[[Exception], None] | None = None,
     ) -> None:
-        if max_steps < 1:
-            raise ValueError("max_steps is less than 1: the model must be asked at least once")
-        self._chat_model = chat_model
-        self._system_prompt = system_prompt
+        self._chat_model = checked_agent_model(chat_model)
+        self._system_prompt = checked_text(system_prompt, "system_prompt")
         self._tools = tools_by_name(tools)
         self._has_strategy = strategy is not None
-        self._strategy = strategy or Strategy("answer", [node_llm_request()])
-        self._max_steps = max_steps
+        self._strategy = checked_strategy(strategy) or Strategy("answer", [node_llm_request()])
+        self._max_steps = checked_max_steps(max_steps)
+        check_callback(on_background_failure)
         self._background = BackgroundWork(on_background_failure)
         self._features: list[AgentFeature] = []
 
@@ -90,7 +99,9 @@ class Agent:
             **options: What the class takes; for `AgentMemory` see `MemoryOptions`.
 
         Raises:
-            TypeError: There is no such option, or what was made is no feature.
+            TypeError: There is no such option, what was made is no feature, or `feature` is one
+                that was made already: the class is installed, as in
+                `agent.install(AgentMemory, provider=store, agent_name="my-agent")`.
             ValueError: There is a memory already, or an option makes no sense.
         """
         if isinstance(feature, type) and issubclass(feature, AgentMemory):
@@ -101,10 +112,10 @@ class Agent:
             )
             self._features.append(installed)
             return installed.memory
+        check_feature_class(feature)
         made: Any = feature(*args, **options)
-        for method in ("before_model", "after_answer", "aclose"):
-            if not hasattr(made, method):
-                raise TypeError(f"{type(made).__name__} is no AgentFeature: it lacks {method}")
+        if lacking := methods_lacking(made, "before_model", "after_answer", "aclose"):
+            raise TypeError(f"{kind_of(made)} is no AgentFeature: it lacks {', '.join(lacking)}")
         self._features.append(made)
         return made
 
@@ -141,6 +152,7 @@ class Agent:
             FeatureError: The model has answered, and then a feature failed; the answer is in
                 `result`.
             RuntimeError: A feature works in the background, and the agent is not open.
+            TypeError: An argument is of the wrong kind. No model was asked.
             Exception: What a tool or a node raised.
         """
         context = self._context(text, subjects, messages, conversation)
@@ -207,7 +219,9 @@ class Agent:
             raise ValueError("subjects is empty: name at least one, or leave it out")
         for subject in concerned:
             subject.check_bound()
-        history = list(messages or ())
+        history = [] if messages is None else list(checked_messages(messages))
+        if conversation is not None:
+            checked_text(conversation, "conversation")
         has_instructions = any(map(_is_own_instruction, history[:1]))
         for message in history:
             is_instruction(message)  # raises for what is no message

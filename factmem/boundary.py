@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from factmem._given import kind_of, listed
 from factmem.errors import MemoryAccessError
 from factmem.models import (
     LOWEST_PRIORITY,
@@ -17,6 +18,9 @@ from factmem.models import (
 __all__ = ["UNBOUNDED", "Boundary", "check_writable"]
 
 K = TypeVar("K")
+
+_SCOPES = "scopes=[MemoryScope.Product('my-app')]"
+_SUBJECTS = "subjects=[USER.of('alice')]"
 
 _Scope: TypeAlias = tuple[str, str]
 _Subject: TypeAlias = tuple[str, str | None]
@@ -90,10 +94,11 @@ class Boundary:
 
         Raises:
             UnboundSubjectError: A subject is per entity and names none.
+            TypeError: An argument is no list, or not of what it should be.
         """
         return Boundary(
-            _both(self.scopes, None if scopes is None else map(_scope_key, scopes)),
-            _both(self.subjects, None if subjects is None else map(_subject_key, subjects)),
+            _both(self.scopes, None if scopes is None else _scope_keys(scopes)),
+            _both(self.subjects, None if subjects is None else _subject_keys(subjects)),
             _both(self.places, None if places is None else [place.identity for place in places]),
             self.is_read_only or read_only,
         )
@@ -137,10 +142,26 @@ def _subject_of(key: _Subject) -> MemorySubject:
     return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=entity is not None, entity=entity)
 
 
+def _scope_keys(scopes: Iterable[MemoryScope]) -> list[_Scope]:
+    given = listed(scopes, "scopes are a list of MemoryScope", _SCOPES)
+    return [_scope_key(scope) for scope in given]
+
+
 def _scope_key(scope: MemoryScope) -> _Scope:
+    if not isinstance(scope, MemoryScope):
+        raise TypeError(f"scopes are a list of MemoryScope, not of {kind_of(scope)}: {_SCOPES}")
     return scope.type.value, scope.name
 
 
+def _subject_keys(subjects: Iterable[MemorySubject]) -> list[_Subject]:
+    given = listed(subjects, "subjects are a list of MemorySubject", _SUBJECTS)
+    return [_subject_key(subject) for subject in given]
+
+
 def _subject_key(subject: MemorySubject) -> _Subject:
+    if not isinstance(subject, MemorySubject):
+        raise TypeError(
+            f"subjects are a list of MemorySubject, not of {kind_of(subject)}: {_SUBJECTS}"
+        )
     subject.check_bound()
     return subject.name, subject.entity

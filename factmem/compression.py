@@ -6,12 +6,21 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from factmem._candidates import RejectedItem, Rules
+from factmem._concepts import checked_concept
+from factmem._given import (
+    check_max_tokens,
+    checked_clock,
+    checked_token_counter,
+    kind_of,
+    methods_lacking,
+)
 from factmem.detection import CurrentValues, answer_type, judged
 from factmem.llm.base import ChatModel
 from factmem.messages import (
     HISTORY_MESSAGE,
     OWN_MESSAGES,
     History,
+    checked_history,
     is_instruction,
     own_text,
     put_own_text,
@@ -86,6 +95,7 @@ class RetrieveFactsFromHistory:
     Raises:
         ValueError: There is no concept, two have one keyword, or `max_tokens` has no room for any
             fact.
+        TypeError: An argument is of the wrong kind, such as a list of concepts.
     """
 
     def __init__(
@@ -99,11 +109,13 @@ class RetrieveFactsFromHistory:
             raise ValueError(
                 "Name the concepts to retrieve: RetrieveFactsFromHistory(CONCEPT, ...)"
             )
+        concepts = tuple(checked_concept(concept) for concept in concepts)
         if len({concept.keyword for concept in concepts}) < len(concepts):
             raise ValueError("Two of the concepts have one keyword: keep one of them")
-        check_budget(max_tokens, HISTORY, token_counter)
+        check_max_tokens(max_tokens)
+        check_budget(max_tokens, HISTORY, checked_token_counter(token_counter))
         self._concepts = concepts
-        self._clock = clock
+        self._clock = checked_clock(clock)
         self._max_tokens = max_tokens
         self._count = token_counter
 
@@ -122,8 +134,12 @@ class RetrieveFactsFromHistory:
             ChatModelError: The model's endpoint failed.
             ExtractionError: The model's answer could not be used.
             RuntimeError: Another task changed the chat meanwhile.
+            TypeError: `messages` cannot be changed in place, or `chat_model` is none.
         """
-        before = list(messages)
+        before = list(checked_history(messages))
+        _check_model(chat_model)
+        for message in before:
+            is_instruction(message)  # raises for what is no message
         start = _last_exchange(before)
         trust = (SourceKind.ASSISTANT, SourceKind.TOOL)
         transcript = Transcript(before[:start], trust=trust)
@@ -166,6 +182,14 @@ class RetrieveFactsFromHistory:
             },
             max_tokens=self._max_tokens,
             count=self._count,
+        )
+
+
+def _check_model(chat_model: ChatModel) -> None:
+    if methods_lacking(chat_model, "extract"):
+        raise TypeError(
+            f"chat_model is a ChatModel, not {kind_of(chat_model)}: "
+            f"await compression.compress(messages, OpenAIChatModel(name))"
         )
 
 

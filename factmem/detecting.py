@@ -1,12 +1,13 @@
 """The part of a memory that finds facts in chats."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from factmem._concepts import checked_concept
 from factmem.detection import DetectionReport
 from factmem.events import MemoryOperation, OperationInProgress
 from factmem.memory_core import MemoryCore, by_keyword
-from factmem.messages import QUESTION_MESSAGE, History
+from factmem.messages import QUESTION_MESSAGE, History, checked_history, is_instruction
 from factmem.models import Concept, MemorySubject, Place, SourceKind
 from factmem.prompts import question_about
 from factmem.reach import check_distinct
@@ -52,12 +53,17 @@ class DetectsFacts(MemoryCore):
             dry_run: Save nothing, only report.
 
         Raises:
+            TypeError: An argument is of the wrong kind, such as a text for `messages`. No model was
+                asked.
             MemoryAccessError: A view does not let this be written. No model was asked.
             ValueError: There is no chat model, the scope has no name, or `preserve_questions` is
                 set while a tool call waits for its result.
         """
         async with self._events.operation(MemoryOperation.DETECT) as seen:
-            if preserve_questions and messages and messages[-1].get("tool_calls"):
+            checked_concept(concept)
+            if preserve_questions:
+                checked_history(messages)
+            if preserve_questions and messages and _is_call(messages[-1]):
                 raise ValueError(
                     "preserve_questions would tear a tool call from its result: append the result "
                     "first"
@@ -118,6 +124,8 @@ class DetectsFacts(MemoryCore):
             dry_run: Save nothing, only report.
 
         Raises:
+            TypeError: An argument is of the wrong kind, such as a text for `messages`, of which
+                `remember` finds the facts. No model was asked.
             UnboundSubjectError: A subject is per entity and names none. No model was asked.
             MemoryAccessError: A view does not let this be written. No model was asked.
             ValueError: There is no chat model, no scope has a name, or two of the places would
@@ -166,6 +174,11 @@ class DetectsFacts(MemoryCore):
             return report
 
         return places, detect
+
+
+def _is_call(message: Mapping[str, object]) -> bool:
+    is_instruction(message)  # raises for what is no message
+    return bool(message.get("tool_calls"))
 
 
 def noted(report: DetectionReport, seen: OperationInProgress) -> DetectionReport:

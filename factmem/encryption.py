@@ -23,7 +23,8 @@ from factmem._ciphers import (
     hkdf,
     open_sealed,
 )
-from factmem._key import Key, KeyDerivation, kind_of
+from factmem._given import kind_of
+from factmem._key import Key, KeyDerivation
 from factmem.errors import TamperedError, WrongKeyError
 
 __all__ = [

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from anyio import move_on_after
 
+from factmem._given import kind_of
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.models import AnyFact, Place
 from factmem.usage import Usage
@@ -218,7 +219,19 @@ class MemoryEvents:
 
 @contextmanager
 def correlated(correlation_id: str) -> Generator[None]:
-    """Give all operations in a block one correlation id, such as that of a request."""
+    """Give all operations in a block one correlation id, such as that of a request.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It is empty.
+    """
+    if not isinstance(correlation_id, str):
+        raise TypeError(
+            f"A correlation id is a text, not {kind_of(correlation_id)}: "
+            f"with correlated(str(request_id)):"
+        )
+    if not correlation_id:
+        raise ValueError("The correlation id is empty: give one, or leave `correlated` out")
     token = _CORRELATION.set(correlation_id)
     try:
         yield

@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 from anyio.to_thread import run_sync
 
+from factmem._given import checked_clock, kind_of, listed
 from factmem._koog_facts import entries_of
 from factmem._koog_files import (
     KoogFile,
@@ -112,7 +113,7 @@ async def import_koog(
         clock: Tells the time: no fact counts as recorded later.
 
     Raises:
-        TypeError: `into` is no `FactStore`.
+        TypeError: `into` is no `FactStore`, or an argument is of the wrong kind.
         ValueError: `root` holds nothing of Koog's, the key is none, two subjects have one name, or
             `organization` is no valid name.
         UnboundSubjectError: A per-entity subject is not bound.
@@ -122,7 +123,14 @@ async def import_koog(
         raise TypeError(
             f"{type(into).__name__} is no FactStore: it needs replay, as factmem's have"
         )
-    importing = _Reading(_unseal(key), _by_name(subjects), source, utc(clock(), "clock's time"))
+    if not isinstance(root, str | os.PathLike):
+        raise TypeError(
+            f"root is the path of Koog's folder, a text or a Path, not {kind_of(root)}: "
+            f"import_koog('koog-memory', store)"
+        )
+    importing = _Reading(
+        _unseal(key), _by_name(subjects), source, utc(checked_clock(clock)(), "clock's time")
+    )
     scope = MemoryScope.CrossProduct(organization)
     store = await run_sync(store_in, Path(root))
     places: dict[Identity, Place] = {}
@@ -157,15 +165,22 @@ def _by_name(
     if isinstance(subjects, Mapping):
         named = [(normalize("NFC", str(name)), subject) for name, subject in subjects.items()]
     else:
-        named = [(subject.name, subject) for subject in subjects]
+        given = listed(subjects, "subjects are a list of MemorySubject", "subjects=[USER]")
+        named = [(_subject(each).name, each) for each in given]
     found = {MemorySubject.EVERYTHING.name: MemorySubject.EVERYTHING, **dict(named)}
     for name, subject in named:
-        subject.check_bound()
+        _subject(subject).check_bound()
         if found[name] != subject:
             raise ValueError(
                 f"Two subjects are given for Koog's {name!r}: its file holds the facts of one"
             )
     return found
+
+
+def _subject(given: MemorySubject) -> MemorySubject:
+    if not isinstance(given, MemorySubject):
+        raise TypeError(f"A subject is a MemorySubject, not {kind_of(given)}: subjects=[USER]")
+    return given
 
 
 @dataclass(frozen=True, slots=True)

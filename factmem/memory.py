@@ -6,16 +6,14 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from factmem._given import check_max_tokens, checked_clock, checked_token_counter
 from factmem._memory_arguments import (
-    check_max_tokens,
     checked_chat_model,
-    checked_clock,
     checked_embedder,
     checked_listeners,
     checked_profile,
     checked_provider,
     checked_settings,
-    checked_token_counter,
 )
 from factmem.consolidating import ConsolidatesFacts
 from factmem.contents import MemoryContents

@@ -1,6 +1,6 @@
 """What all parts of a memory share: where its facts are, and what it may touch."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from factmem.boundary import Boundary
@@ -71,11 +71,18 @@ class MemoryCore:
         operation: MemoryOperation,
         subjects: Iterable[MemorySubject] | None,
         scopes: Iterable[ScopeChoice] | None,
+        *,
+        check: Callable[[], object] = list,
     ) -> list[Place]:
-        """Return the places of operations that the provider tells of; a refusal is told here."""
+        """Return the places of operations that the provider tells of; a refusal is told here.
+
+        `check` raises for what else the call is refused for.
+        """
         if not self._events:
+            check()
             return self._places(subjects, scopes)
         async with self._events.before(operation):
+            check()
             return self._places(subjects, scopes)
 
     async def _caught_up(self) -> None:

@@ -4,7 +4,7 @@ A history is a list of OpenAI chat-completions message dicts. factmem's message 
 its `name`, in the role of the application's own instructions, and nothing else is ever changed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 __all__ = [
@@ -13,6 +13,8 @@ __all__ = [
     "OWN_MESSAGES",
     "QUESTION_MESSAGE",
     "History",
+    "checked_history",
+    "checked_messages",
     "content_text",
     "is_instruction",
     "last_said",
@@ -32,8 +34,51 @@ OWN_MESSAGES = frozenset({MEMORY_MESSAGE, HISTORY_MESSAGE, QUESTION_MESSAGE})
 History = TypeVar("History", bound=Mapping[str, object])
 """A message of a history, in whatever type the application has it."""
 
+Messages = TypeVar("Messages", bound=Iterable[Mapping[str, object]])
+"""A whole history, in whatever form the application has it."""
+
 _Found: TypeAlias = list[int]
 _INSTRUCTIONS = frozenset({"system", "developer"})
+
+
+def checked_messages(messages: Messages) -> Messages:
+    """Return messages if they are several; each is looked at where it is read.
+
+    Raises:
+        TypeError: They are one text, one message, or nothing that can be walked.
+    """
+    given: object = messages
+    if isinstance(given, str | bytes):
+        raise TypeError(
+            'messages are a list of dicts, not one text: [{"role": "user", "content": text}]. '
+            "memory.remember(text) takes a text, and finds the facts in it"
+        )
+    if isinstance(given, Mapping):
+        raise TypeError("messages are a list of dicts, not one of them: give [message]")
+    if isinstance(given, type) or not (_has(given, "__iter__") or _has(given, "__getitem__")):
+        kind = given.__name__ if isinstance(given, type) else type(given).__name__
+        raise TypeError(
+            f'messages are a list of dicts, not {kind}: [{{"role": "user", "content": text}}]'
+        )
+    return messages
+
+
+def checked_history(messages: list[History]) -> list[History]:
+    """Return messages if they can be changed in place.
+
+    Raises:
+        TypeError: They cannot, as those of a tuple, or are no messages.
+    """
+    if not _has(checked_messages(messages), "insert"):
+        raise TypeError(
+            f"messages are changed in place, and {type(messages).__name__} cannot be: make a list "
+            f"of them, list(messages), and go on with that"
+        )
+    return messages
+
+
+def _has(given: object, method: str) -> bool:
+    return callable(getattr(given, method, None))
 
 
 def content_text(message: Mapping[str, object]) -> str:
@@ -116,7 +161,10 @@ def _own(messages: Sequence[Mapping[str, object]], name: str) -> _Found:
 
 def _check(message: object) -> None:
     if not isinstance(message, Mapping):
+        instead = "append message.model_dump(exclude_none=True) instead"
+        if isinstance(message, str | bytes):
+            instead = '{"role": "user", "content": text} is one'
         raise TypeError(
             f"A message is a dict as OpenAI's chat completions take it, not "
-            f"{type(message).__name__}: append message.model_dump(exclude_none=True) instead"
+            f"{type(message).__name__}: {instead}"
         )

@@ -19,6 +19,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import CoreSchema, SchemaError
 from typing_extensions import TypeForm, TypeVar
 
+from factmem._given import check_values, checked_member, misfit_of
 from factmem._places import (
     LOWEST_PRIORITY,
     Identity,
@@ -67,6 +68,9 @@ _VALUES = (str, bytes, int, float, list, tuple, dict, set, frozenset)
 """What is taken for a type by mistake: no type is one of them."""
 
 
+_BY_NAME = ". The type of the values is given by name, as in value_type=int"
+
+
 class Concept(Generic[T, F]):
     """What facts can be about: "the user's preferred IDE theme".
 
@@ -83,7 +87,7 @@ class Concept(Generic[T, F]):
 
     Raises:
         ValueError: The keyword is no valid name.
-        TypeError: The value type is a value, such as the name of a type.
+        TypeError: The value type is a value, or stands in the place of `fact_type`.
     """
 
     __slots__ = ("_codec", "description", "fact_type", "keyword", "value_type")
@@ -145,7 +149,7 @@ class Concept(Generic[T, F]):
         put = object.__setattr__
         put(self, "keyword", checked_name(keyword, "keyword"))
         put(self, "description", checked_text(description, "description"))
-        put(self, "fact_type", FactType(fact_type))
+        put(self, "fact_type", checked_member(FactType, fact_type, "fact_type", _BY_NAME))
         if isinstance(value_type, _VALUES):
             raise TypeError(
                 f"The value_type of {self.keyword!r} is a value of {type(value_type).__name__}, and "
@@ -229,6 +233,7 @@ class FactSource:
 
     Raises:
         ValueError: There is no such kind, or `message` is no index from 0 on.
+        TypeError: A field is of the wrong kind.
     """
 
     kind: SourceKind
@@ -242,7 +247,9 @@ class FactSource:
     """The model that extracted the fact."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", SourceKind(self.kind))
+        if type(self.kind) is not SourceKind:
+            kind = checked_member(SourceKind, self.kind, "The kind of a source")
+            object.__setattr__(self, "kind", kind)
         if self.message is not None and (type(self.message) is not int or self.message < 0):
             raise ValueError("A source's message is an index from 0 on")
         for name in ("conversation", "quote", "model"):
@@ -320,17 +327,19 @@ class SingleFact(_FactFields, Generic[T]):
     Raises:
         ValueError: The value is not of the concept's type, the concept holds many values, or a
             field is out of its range; a naive datetime is one of these.
-        TypeError: A field is of the wrong kind, such as a text for a datetime.
+        TypeError: A field is of the wrong kind, such as a text for a concept or a datetime.
     """
 
     concept: Concept[T, Any]
     value: T
 
     def __post_init__(self) -> None:
-        if self.concept.fact_type is not FactType.SINGLE:
-            raise ValueError(
-                f"The concept {self.concept.keyword!r} holds many values: use MultipleFacts"
-            )
+        try:
+            fits = self.concept.fact_type is FactType.SINGLE
+        except AttributeError:
+            fits = False
+        if not fits:
+            raise misfit_of(self.concept, "SingleFact", "MultipleFacts")
         value = self.concept.codec.check(self.value, self.concept.keyword)
         object.__setattr__(self, "value", value)
         self._check_fields()
@@ -367,16 +376,15 @@ class MultipleFacts(_FactFields, Generic[T]):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        if self.concept.fact_type is not FactType.MULTIPLE:
-            raise ValueError(
-                f"The concept {self.concept.keyword!r} holds one value: use SingleFact"
-            )
-        given: Iterable[object] = self.values
-        if isinstance(given, str | bytes):
-            raise TypeError(
-                f"The values for {self.concept.keyword!r} are one text: give a list of values"
-            )
+        try:
+            fits = self.concept.fact_type is FactType.MULTIPLE
+        except AttributeError:
+            fits = False
+        if not fits:
+            raise misfit_of(self.concept, "MultipleFacts", "SingleFact")
         codec, keyword = self.concept.codec, self.concept.keyword
+        given: Iterable[object] = self.values
+        check_values(given, keyword)
         values = tuple(codec.check(value, keyword) for value in given)
         if not values:
             raise ValueError(f"The fact about {keyword!r} needs at least one value")

@@ -4,11 +4,15 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from factmem._concepts import checked_concepts
+from factmem._given import checked_function, kind_of, listed, methods_lacking
 from factmem.compression import RetrieveFactsFromHistory
 from factmem.context import AgentContext
 from factmem.errors import MemoryAccessError
 from factmem.models import Concept, MemorySubject
-from factmem.scopes import ScopeChoice
+from factmem.names import checked_text
+from factmem.reach import checked_subjects
+from factmem.scopes import ScopeChoice, checked_choice
 from factmem.tool_loop import answered
 
 __all__ = [
@@ -29,6 +33,9 @@ Node: TypeAlias = Callable[[AgentContext, str], Awaitable[str]]
 """A step of a run: takes the text of the step before it, and gives one to the step after it."""
 
 
+_NODES = 'Strategy("answer", [node_llm_request()])'
+
+
 @runtime_checkable
 class CheckedNode(Protocol):
     """A node that can tell, before any node of a run has begun, that it will fail."""
@@ -45,6 +52,7 @@ class Strategy:
     It holds no state of any run, and serves any number of them at once.
 
     Raises:
+        TypeError: The nodes are no list of functions.
         ValueError: There are no nodes.
     """
 
@@ -52,8 +60,12 @@ class Strategy:
     nodes: tuple[Node, ...]
 
     def __init__(self, name: str, nodes: Iterable[Node]) -> None:
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "nodes", tuple(nodes))
+        object.__setattr__(self, "name", checked_text(name, "strategy's name"))
+        object.__setattr__(
+            self, "nodes", listed(nodes, "The nodes of a strategy are a list", _NODES)
+        )
+        for node in self.nodes:
+            _check_node(node)
         if not self.nodes:
             raise ValueError(
                 f"The strategy {name!r} has no nodes: it takes at least [node_llm_request()]"
@@ -81,6 +93,13 @@ class Strategy:
             f"The node {name!r} of the strategy {self.name!r} gave no text: end it with "
             f"`return text`"
         )
+
+
+def _check_node(node: Node) -> None:
+    if node in _MAKERS:
+        name = getattr(node, "__name__", "")
+        raise TypeError(f"{name} makes a node and is none: {name}(...) in the list")
+    checked_function(node, "A node is a function of the run and a text", _NODES)
 
 
 class MemoryNode:
@@ -130,8 +149,12 @@ def node_load_from_memory(
         subjects: Whom to look for, of those that the run concerns; all of them by default. One
             that is per entity and names none stands for the run's.
         scopes: Where to look; all of the memory's by default.
+
+    Raises:
+        TypeError: An argument is of the wrong kind, such as one concept for a list; so do all that
+            make nodes.
     """
-    wanted, concerned, where = tuple(concepts), _several(subjects), _several(scopes)
+    wanted, concerned, where = checked_concepts(concepts), _subjects(subjects), _scopes(scopes)
 
     async def load(context: AgentContext) -> None:
         bound = _bound(concerned, context)
@@ -155,7 +178,7 @@ def node_load_all_facts_from_memory(
         subjects: See `node_load_from_memory`, as for the rest.
         scopes: Where to look; all of the memory's by default.
     """
-    concerned, where = _several(subjects), _several(scopes)
+    concerned, where = _subjects(subjects), _scopes(scopes)
 
     async def load(context: AgentContext) -> None:
         report = await context.memory.load_all_facts_to_agent(
@@ -180,8 +203,13 @@ def node_recall_from_memory(
         limit: How many facts at most.
         subjects: See `node_load_from_memory`, as for the rest.
         scopes: Where to look; all of the memory's by default.
+
+    Raises:
+        ValueError: `limit` is no whole number from 1 on.
     """
-    concerned, where = _several(subjects), _several(scopes)
+    if type(limit) is not int or limit < 1:
+        raise ValueError("limit is how many facts to recall: a whole number from 1 on")
+    concerned, where = _subjects(subjects), _scopes(scopes)
 
     async def load(context: AgentContext) -> None:
         report = await context.memory.recall_facts_to_agent(
@@ -207,8 +235,13 @@ def node_save_to_memory(
         concepts: What to look for.
         subject: Whom it concerns; one that is per entity and names none stands for the run's.
         scope: Where to save it.
+
+    Raises:
+        TypeError: An argument is of the wrong kind, such as one concept for a list.
     """
-    wanted = tuple(concepts)
+    wanted = checked_concepts(concepts)
+    checked_subjects([subject])
+    checked_choice(scope)
 
     async def save(context: AgentContext) -> None:
         for concept in wanted:
@@ -239,7 +272,7 @@ def node_save_to_memory_auto_detect_facts(
         subjects: Whom facts may concern; see `node_load_from_memory`, as for the rest.
         scopes: Where they may be saved; all of the memory's by default.
     """
-    concerned, where = _several(subjects), _several(scopes)
+    concerned, where = _subjects(subjects), _scopes(scopes)
 
     async def save(context: AgentContext) -> None:
         report = await context.memory.auto_detect_facts(
@@ -280,7 +313,15 @@ def node_llm_compress_history(compression: RetrieveFactsFromHistory) -> Node:
 
     Args:
         compression: What to keep of it.
+
+    Raises:
+        TypeError: It is something else, such as a concept.
     """
+    if methods_lacking(compression, "compress"):
+        raise TypeError(
+            f"A history is compressed by a RetrieveFactsFromHistory, not {kind_of(compression)}: "
+            f"node_llm_compress_history(RetrieveFactsFromHistory(CONCEPT))"
+        )
 
     async def compress_history(context: AgentContext, text: str) -> str:
         report = await compression.compress(context.messages, context.chat_model)
@@ -296,11 +337,32 @@ def _check(node: object, context: AgentContext) -> None:
         node.check(context)
 
 
-def _several(given: "Iterable[Any] | None") -> "tuple[Any, ...] | None":
-    return None if given is None else tuple(given)
+def _subjects(given: Iterable[MemorySubject] | None) -> tuple[MemorySubject, ...] | None:
+    return None if given is None else checked_subjects(given)
+
+
+def _scopes(given: Iterable[ScopeChoice] | None) -> tuple[ScopeChoice, ...] | None:
+    if given is None:
+        return None
+    chosen = listed(given, "scopes are a list", "scopes=[MemoryScope.Product('my-app')]")
+    for each in chosen:
+        checked_choice(each)
+    return chosen
 
 
 def _bound(
     subjects: "tuple[MemorySubject, ...] | None", context: AgentContext
 ) -> "list[MemorySubject] | None":
     return None if subjects is None else [context.bound(subject) for subject in subjects]
+
+
+_MAKERS: tuple[object, ...] = (
+    node_llm_compress_history,
+    node_llm_request,
+    node_load_all_facts_from_memory,
+    node_load_from_memory,
+    node_recall_from_memory,
+    node_save_to_memory,
+    node_save_to_memory_auto_detect_facts,
+)
+"""What makes nodes, and is taken for one where its call was forgotten."""

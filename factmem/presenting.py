@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from factmem._concepts import checked_concept
 from factmem.events import MemoryOperation
 from factmem.memory_core import MemoryCore
 from factmem.memory_message import LoadReport
-from factmem.messages import History
+from factmem.messages import History, checked_history
 from factmem.models import AnyFact, Concept, MemorySubject, MultipleFacts, SingleFact
 from factmem.origin import FactOrigin, origin_of
 from factmem.resolution import Resolution
@@ -42,10 +43,16 @@ class PresentsFacts(MemoryCore):
             subjects: Whom to look for; those of the memory by default.
 
         Raises:
+            TypeError: `messages` cannot be changed in place, or an argument is of the wrong kind.
             UnboundSubjectError: A subject is per entity and names none.
             StorageError: A place could not be read.
         """
-        places = await self._places_for(MemoryOperation.LOAD, subjects, scopes)
+        places = await self._places_for(
+            MemoryOperation.LOAD,
+            subjects,
+            scopes,
+            check=lambda: (checked_history(messages), checked_concept(concept)),
+        )
         resolution = await self._reader.concept(concept, places)
         return self._message.put(messages, resolution, places, {concept.keyword})
 
@@ -66,10 +73,13 @@ class PresentsFacts(MemoryCore):
             subjects: Whom to look for; those of the memory by default.
 
         Raises:
+            TypeError: `messages` cannot be changed in place, or an argument is of the wrong kind.
             UnboundSubjectError: A subject is per entity and names none.
             StorageError: A place could not be read.
         """
-        places = await self._places_for(MemoryOperation.LOAD, subjects, scopes)
+        places = await self._places_for(
+            MemoryOperation.LOAD, subjects, scopes, check=lambda: checked_history(messages)
+        )
         resolution = await self._reader.everything(places)
         return self._message.put(messages, resolution, places, None)
 
@@ -95,7 +105,9 @@ class PresentsFacts(MemoryCore):
             UnboundSubjectError: A subject is per entity and names none.
             StorageError: A place could not be read.
         """
-        places = await self._places_for(MemoryOperation.LOAD, subjects, scopes)
+        places = await self._places_for(
+            MemoryOperation.LOAD, subjects, scopes, check=lambda: checked_concept(concept)
+        )
         return _readable(await self._reader.concept(concept, places))
 
     async def current_all(

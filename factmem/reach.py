@@ -7,7 +7,7 @@ from factmem.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.scopes import MemoryScopesProfile, ScopeChoice
 
-__all__ = ["Reach", "check_distinct", "checked_subjects"]
+__all__ = ["Reach", "check_distinct", "checked_places", "checked_subjects"]
 
 H = TypeVar("H", bound=Hashable)
 
@@ -135,7 +135,7 @@ class Reach:
         """
         given = None if subjects is None else checked_subjects(subjects)
         named = None if scopes is None else tuple(self.scopes.scopes(scopes))
-        only = None if places is None else _checked_places(places)
+        only = None if places is None else checked_places(places)
         boundary = self.boundary.narrowed(
             scopes=named, subjects=given, places=only, read_only=read_only
         )
@@ -164,7 +164,12 @@ def checked_subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, 
     return given
 
 
-def _checked_places(places: Iterable[Place]) -> tuple[Place, ...]:
+def checked_places(places: Iterable[Place]) -> tuple[Place, ...]:
+    """Return places as a tuple.
+
+    Raises:
+        TypeError: They are no list of places.
+    """
     listed: object = places
     given = tuple(places) if isinstance(listed, Iterable) else None
     if given is None or not all(isinstance(each, Place) for each in given):

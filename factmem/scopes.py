@@ -6,10 +6,27 @@ from typing import TypeAlias
 
 from factmem.models import MemoryScope, MemoryScopeType
 
-__all__ = ["MemoryScopesProfile", "ScopeChoice"]
+__all__ = ["MemoryScopesProfile", "ScopeChoice", "checked_choice"]
 
 ScopeChoice: TypeAlias = MemoryScope | MemoryScopeType
 """A scope, or a type of scope that a profile turns into one."""
+
+
+def checked_choice(choice: ScopeChoice) -> ScopeChoice:
+    """Return a scope or a type of scope.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if isinstance(choice, MemoryScope):
+        return choice
+    try:
+        return MemoryScopeType(choice)
+    except ValueError:
+        raise TypeError(
+            "A scope is a MemoryScope or a MemoryScopeType: MemoryScope.Product('my-app'), or "
+            "MemoryScope.parse('product/my-app')"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +55,11 @@ class MemoryScopesProfile:
         Raises:
             TypeError: It is neither a scope nor a type of scope.
         """
-        if isinstance(choice, MemoryScope):
-            return choice
-        try:
-            kind = MemoryScopeType(choice)
-        except ValueError:
-            raise TypeError(
-                "A scope is a MemoryScope or a MemoryScopeType: MemoryScope.Product('my-app'), or "
-                "MemoryScope.parse('product/my-app')"
-            ) from None
+        kind = checked_choice(choice)
+        if isinstance(kind, MemoryScope):
+            return kind
         name: str | None = getattr(self, kind.value)
-        return None if name is None else MemoryScope(choice, name)
+        return None if name is None else MemoryScope(kind, name)
 
     def scopes(self, choices: Iterable[ScopeChoice] | None = None) -> list[MemoryScope]:
         """Return the scopes that are meant, without the types that have no name; None means all.

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from string import ascii_letters
 from typing import TypeAlias
 
+from factmem._given import kind_of
 from factmem.errors import MissingExtraError
 
 __all__ = ["TokenCounter", "estimate_tokens", "tiktoken_counter"]
@@ -29,8 +30,14 @@ def estimate_tokens(text: str) -> int:
 
     Characters are weighed by their kind: a letter of English is worth a quarter of a token, a
     Chinese or Korean character somewhat more than one, an emoji three.
+
+    Raises:
+        TypeError: It is no text.
     """
-    data = text.encode("utf-8", "surrogatepass")
+    try:
+        data = text.encode("utf-8", "surrogatepass")
+    except AttributeError:
+        raise TypeError(f"What is counted is a text, not {kind_of(text)}") from None
     size = len(data)
     letters = size - len(data.translate(None, _LETTERS))
     digits = size - len(data.translate(None, _DIGITS))
@@ -66,6 +73,8 @@ def tiktoken_counter(encoding: str = "o200k_base") -> TokenCounter:
         raise MissingExtraError(
             "Exact token counts need tiktoken: pip install tiktoken, or use estimate_tokens"
         ) from None
+    if encoding not in (known := tiktoken.list_encoding_names()):
+        raise ValueError(f"tiktoken knows no such encoding: use one of {', '.join(known)}")
     ordinary = tiktoken.get_encoding(encoding).encode_ordinary
 
     def count(text: str) -> int:

@@ -15,6 +15,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 from typing_extensions import TypedDict, get_type_hints
 
 from factmem._docstring import described_parameters, summary
+from factmem._given import kind_of, listed
 from factmem.context import AgentContext, AgentTool
 from factmem.llm.base import ToolDefinition
 
@@ -61,7 +62,8 @@ class Tool:
         reported_errors: Exceptions of which type and message are told to the model.
 
     Raises:
-        TypeError: A parameter has no type hint, or one that pydantic has no JSON schema for.
+        TypeError: A parameter has no type hint, or one that pydantic has no JSON schema for; or an
+            argument is of the wrong kind.
         ValueError: The name is none that endpoints take: up to 64 letters, digits, `_` and `-`.
     """
 
@@ -73,11 +75,13 @@ class Tool:
         description: str | None = None,
         reported_errors: Iterable[type[Exception]] = (),
     ) -> None:
+        if isinstance(function, type) or not callable(function):
+            raise TypeError(f"A tool is made of a function, not {kind_of(function)}: Tool(look_up)")
         self._function = function
         self._signature = inspect.signature(function)
         plain = _plain(function)
         self._name = _checked_name(name or getattr(plain, "__name__", None), plain)
-        self._reported = tuple(reported_errors)
+        self._reported = _checked_errors(reported_errors)
         hints = _hints(function, self._name)
         self._injected = [each for each in self._signature.parameters if _is_context(hints, each)]
         self._hidden = {*self._injected, *_preset(function)}
@@ -170,7 +174,7 @@ def tools_by_name(tools: Iterable[ToolFunction | AgentTool]) -> dict[str, AgentT
         ValueError: Two have one name.
     """
     by_name: dict[str, AgentTool] = {}
-    for each in tools:
+    for each in listed(tools, "tools are a list of functions", "tools=[look_up]"):
         tool = _tool(each)
         if by_name.setdefault(tool.name, tool) is not tool:
             raise ValueError(f"Two tools are named {tool.name!r}: Tool(function, name=...)")
@@ -182,7 +186,9 @@ def _tool(given: object) -> AgentTool:
         return given
     if not callable(given) or isinstance(given, type):
         kind = given.__name__ if isinstance(given, type) else type(given).__name__
-        raise TypeError(f"A tool is a function or an AgentTool, and {kind!r} is neither")
+        raise TypeError(
+            f"A tool is a function or an AgentTool, and {kind!r} is neither: tools=[look_up]"
+        )
     return Tool(given)
 
 
@@ -211,12 +217,25 @@ def _arguments_type(
 
 
 def _checked_name(name: str | None, function: object) -> str:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"The name of a tool is a text, not {kind_of(name)}: name='look_up'")
     if name is None or not _NAME.fullmatch(name):
         raise ValueError(
             f"{name or type(function).__name__!r} is no name for a tool: give it one of up to 64 letters, digits, "
             f"'_' and '-', as in Tool(function, name='look_up')"
         )
     return name
+
+
+def _checked_errors(reported: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
+    advice = "reported_errors=[LookupError]"
+    errors = listed(reported, "reported_errors are a list of classes of exceptions", advice)
+    for each in errors:
+        if not isinstance(each, type) or not issubclass(each, Exception):
+            raise TypeError(
+                f"reported_errors are classes of exceptions, not {kind_of(each)}: {advice}"
+            )
+    return errors
 
 
 def _hints(function: ToolFunction, name: str) -> dict[str, object]:

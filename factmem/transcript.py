@@ -4,7 +4,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 from factmem._escaping import value_text
-from factmem.messages import OWN_MESSAGES, content_text
+from factmem._given import checked_member, kind_of, listed
+from factmem.messages import OWN_MESSAGES, checked_messages, content_text
 from factmem.models import SourceKind
 
 __all__ = ["Transcript", "folded"]
@@ -52,7 +53,7 @@ class Transcript:
             says: a document that somebody handed in.
 
     Raises:
-        TypeError: A message is no dict.
+        TypeError: A message is no dict, or an argument is of the wrong kind.
         ValueError: `trust` holds something else than who writes messages.
     """
 
@@ -64,7 +65,14 @@ class Transcript:
         since: int = 0,
         written_by: SourceKind | None = None,
     ) -> None:
-        trusted = {SourceKind.USER, *map(SourceKind, trust)}
+        if type(since) is not int:
+            raise TypeError(
+                f"since is the index of a message, a whole number, not {kind_of(since)}: since=0"
+            )
+        checked_messages(messages)
+        believed = listed(trust, "trust is a list of SourceKind", "trust=[SourceKind.ASSISTANT]")
+        trusted = {SourceKind.USER}
+        trusted |= {checked_member(SourceKind, each, "Who is trusted") for each in believed}
         if beyond := trusted - set(_KINDS.values()):
             raise ValueError(f"No message is written by {sorted(beyond)}: trust assistant or tool")
         self._count = 0

@@ -24,7 +24,7 @@ LEVELS: list[list[str]] = [
     ["errors"],
     [
         *("names", "values", "schemas", "models", "entries", "tokens", "messages"),
-        *("_places", "encryption", "_key", "_ciphers", "indexed_store"),
+        *("_given", "_places", "encryption", "_key", "_ciphers", "indexed_store"),
     ],
     [
         *("ledger", "provider", "scopes", "resolution", "transcript", "boundary", "_*"),
@@ -52,6 +52,7 @@ LEVELS: list[list[str]] = [
     ["context"],
     ["tools", "tool_loop", "features"],
     ["nodes", "memory_feature"],
+    ["_agent_arguments"],
     ["agent"],
     ["integrations.*", "integrations", "testing.*", "testing", ""],
 ]

@@ -86,7 +86,7 @@ class TestConcept:
     def test_an_unknown_fact_type_is_told(self) -> None:
         """There are two."""
         wrong: Any = "SEVERAL"
-        with pytest.raises(ValueError, match="SEVERAL"):
+        with pytest.raises(ValueError, match=r"FactType\.SINGLE, FactType\.MULTIPLE"):
             Concept("k", "d", wrong)
 
 
@@ -198,7 +198,7 @@ class TestSources:
         wrong: Any = "rumour"
 
         assert FactSource(text) == FactSource(SourceKind.USER)
-        with pytest.raises(ValueError, match="rumour"):
+        with pytest.raises(ValueError, match=r"one of SourceKind\.USER"):
             FactSource(wrong)
 
     @pytest.mark.parametrize("message", [-1, True, 1.0, "1"])
@@ -300,7 +300,7 @@ class TestScopesAndPlaces:
     def test_a_scope_of_no_type_is_told(self) -> None:
         """There are four."""
         wrong: Any = "planet"
-        with pytest.raises(ValueError, match="planet"):
+        with pytest.raises(ValueError, match=r"one of MemoryScopeType\.AGENT"):
             MemoryScope(wrong, "earth")
 
     @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 The `openai` package is imported on the first call, not with this module.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from json import JSONDecodeError
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 import anyio
 from typing_extensions import TypeForm, TypeVar
 
+from factmem._given import has_name, kind_of
 from factmem.errors import ChatModelError, MissingExtraError
 from factmem.llm._answer import AnswerType
 from factmem.llm._completion import MalformedCompletionError, chat_response
@@ -64,6 +66,7 @@ class OpenAIChatModel:
         extra_body: More fields of each request: `{"max_completion_tokens": 4000}`.
 
     Raises:
+        TypeError: An argument is of the wrong kind, such as a client in the place of the name.
         ValueError: A name that is empty, an unknown `structured_output`, a time-out that is not
             positive, or options of a client beside a client.
     """
@@ -82,6 +85,7 @@ class OpenAIChatModel:
         extra_body: Mapping[str, object] | None = None,
     ) -> None:
         _check(model, structured_output, timeout)
+        _check_client(client, api_key)
         if client is not None and (base_url, api_key, max_retries) != (None, None, None):
             raise ValueError("a client was given: give base_url, api_key and max_retries to it")
         self._base_url = base_url
@@ -94,6 +98,11 @@ class OpenAIChatModel:
         self._parameters: dict[str, object] = {"model": model}
         if temperature is not None:
             self._parameters["temperature"] = temperature
+        if extra_body is not None and not isinstance(extra_body, Mapping):
+            raise TypeError(
+                f"extra_body is a dict of fields, not {kind_of(extra_body)}: "
+                f"extra_body={{'max_completion_tokens': 4000}}"
+            )
         if extra_body:
             self._parameters["extra_body"] = dict(extra_body)
         self._ladder = Ladder(
@@ -211,14 +220,33 @@ class OpenAIChatModel:
 
 
 def _check(model: str, structured_output: str, timeout: float | None) -> None:
+    if not isinstance(model, str):
+        raise TypeError(
+            f"model is a name, a text, not {kind_of(model)}: OpenAIChatModel('gpt-4o-mini')"
+        )
     if not model.strip():
         raise ValueError("model is empty: name one that the endpoint knows")
     if structured_output not in get_args(StructuredOutput):
         allowed = ", ".join(get_args(StructuredOutput))
         message = f"unknown structured_output {structured_output!r}: use one of {allowed}"
         raise ValueError(message)
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not is_number:
+        raise TypeError(f"timeout is a number of seconds, not {kind_of(timeout)}: timeout=60.0")
     if timeout is not None and not timeout > 0:
         raise ValueError("timeout must be more than 0 seconds, or None for the client's own")
+
+
+def _check_client(client: object, api_key: object) -> None:
+    sync = getattr(sys.modules.get("openai"), "OpenAI", None)
+    is_sync = isinstance(sync, type) and isinstance(client, sync)
+    if client is not None and (is_sync or isinstance(client, type) or not has_name(client, "chat")):
+        raise TypeError(
+            f"client is an AsyncOpenAI, not {kind_of(client)}: "
+            f"OpenAIChatModel(name, client=AsyncOpenAI(...))"
+        )
+    if api_key is not None and not isinstance(api_key, str) and not callable(api_key):
+        raise TypeError(f"api_key is a text, not {kind_of(api_key)}")
 
 
 async def _close(client: "AsyncOpenAI") -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from factmem._concepts import checked_concept
+from factmem._given import listed
 from factmem.entries import StoredFact, moment, stamp, stored
 from factmem.ledger import Condition
 from factmem.models import AnyFact, Concept, FactSource, MultipleFacts, SingleFact, utc
@@ -12,8 +14,6 @@ from factmem.values import canonical
 
 __all__ = [
     "check_span",
-    "checked_concept",
-    "checked_concepts",
     "condition_of",
     "stamp_of",
     "stored_facts",
@@ -29,7 +29,7 @@ def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
     """
     if isinstance(facts, SingleFact | MultipleFacts):
         raise TypeError("save_many takes several facts: give a list of them, or call save")
-    given = list(facts)
+    given = listed(facts, "save_many takes a list of facts", "[SingleFact(concept, value)]")
     for fact in given:
         if not isinstance(fact, SingleFact | MultipleFacts):
             raise TypeError(
@@ -37,31 +37,6 @@ def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
                 f"SingleFact(concept, value)"
             )
     return [stored(fact) for fact in given]
-
-
-def checked_concept(concept: Concept[Any, Any]) -> Concept[Any, Any]:
-    """Return `concept` if it is one.
-
-    Raises:
-        TypeError: It is something else, such as its keyword.
-    """
-    if not isinstance(concept, Concept):
-        raise TypeError(
-            f"A concept is asked for as a Concept, not {type(concept).__name__}: "
-            f"Concept(keyword, description)"
-        )
-    return concept
-
-
-def checked_concepts(concepts: Iterable[Concept[Any, Any]]) -> list[Concept[Any, Any]]:
-    """Return `concepts` if they are some.
-
-    Raises:
-        TypeError: They are something else, such as a single one.
-    """
-    if isinstance(concepts, Concept):
-        raise TypeError("concepts are several: give a list of them, as in concepts=[concept]")
-    return [checked_concept(concept) for concept in concepts]
 
 
 def check_span(keep_history: timedelta) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from factmem._entry_check import check_entry
+from factmem._given import checked_function, listed
 from factmem.entries import Entry, ForgottenItem, StoredFact, decoded, encoded_entry, stamped
 from factmem.errors import FactmemError
 from factmem.ledger import Ledger
@@ -20,8 +21,17 @@ def amended(known: Sequence[Entry], now: str, change: Amendment) -> list[Entry]:
 
     Raises:
         ValueError: One of them is none that a store could have recorded.
+        TypeError: `change` is no function, or gave no list of entries.
     """
-    given: list[Entry] = [{**entry, "at": now} for entry in change(known, now)]
+    checked_function(
+        change,
+        "A change is a function of the entries and the time",
+        "amend(change, subject, scope)",
+    )
+    made: tuple[Entry, ...] = listed(
+        change(known, now), "A change gives a list of entries", "return [entry]"
+    )
+    given: list[Entry] = [{**entry, "at": now} for entry in made]
     return [_checked_entry(entry, number) for number, entry in enumerate(given)]
 
 
@@ -36,8 +46,10 @@ def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[En
 
     Raises:
         ValueError: One of `entries` is none that a store could have recorded.
+        TypeError: They are no list.
     """
-    checked = [_checked_entry(entry, number) for number, entry in enumerate(entries)]
+    given = listed(entries, "What is replayed is a list of entries", "await store.entries(...)")
+    checked = [_checked_entry(entry, number) for number, entry in enumerate(given)]
     known = list(known)
     ledger = Ledger(known)
     rest = Counter(mark for entry in known for mark in _marks(entry))

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
 
+from factmem._concepts import checked_concept, checked_concepts
 from factmem.boundary import UNBOUNDED
 from factmem.entries import Entry, decoded, encoded, encoded_entry, moment, stamped
 from factmem.history import history, purged
@@ -32,8 +33,6 @@ from factmem.provider import (
     TimeProvider,
 )
 from factmem.providers._arguments import (
-    checked_concept,
-    checked_concepts,
     condition_of,
     stamp_of,
     stored_facts,

@@ -2,12 +2,13 @@
 
 import os
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
+from factmem._concepts import checked_concept, checked_concepts
 from factmem.boundary import UNBOUNDED
 from factmem.entries import Entry, encoded
 from factmem.history import history
@@ -32,8 +33,6 @@ from factmem.provider import (
 )
 from factmem.providers._arguments import (
     check_span,
-    checked_concept,
-    checked_concepts,
     condition_of,
     stamp_of,
     stored_facts,
@@ -51,6 +50,8 @@ from factmem.storage.base import Storage
 __all__ = ["LocalFileMemoryProvider", "ProviderKeys"]
 
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+_Restart: TypeAlias = "weakref.WeakMethod[Callable[[], None]]"
 
 _FEW = 1000
 """Up to how many values a whole place is presented on the event loop, about 4 ms at most."""
@@ -104,7 +105,7 @@ class LocalFileMemoryProvider(KeepsFolder):
         self._places = LocalPlaces(self._journals, self._clock, keep_history)
         self._is_closed = False
         self._start_afresh()
-        _providers.add(self)
+        _restarts[self] = weakref.WeakMethod(self._start_in_child)
 
     def _start_afresh(self) -> None:
         self._workers = Workers()
@@ -328,19 +329,22 @@ class LocalFileMemoryProvider(KeepsFolder):
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
 
-    def start_in_child(self) -> None:
+    def _start_in_child(self) -> None:
         """Begin anew in a forked child, where no thread of the parent's goes on."""
         self._clock.start_in_child()
         self._places.start_afresh()
         self._start_afresh()
 
 
-_providers: "weakref.WeakSet[LocalFileMemoryProvider]" = weakref.WeakSet()
+_restarts: "weakref.WeakKeyDictionary[LocalFileMemoryProvider, _Restart]" = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def _start_in_child() -> None:
-    for provider in list(_providers):
-        provider.start_in_child()
+    for restart in list(_restarts.values()):
+        if (begin_anew := restart()) is not None:
+            begin_anew()
 
 
 os.register_at_fork(after_in_child=_start_in_child)

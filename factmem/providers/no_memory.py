@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
 
+from factmem._concepts import checked_concept, checked_concepts
 from factmem.boundary import UNBOUNDED
 from factmem.entries import Entry, moment
 from factmem.models import (
@@ -21,8 +22,6 @@ from factmem.models import (
 )
 from factmem.provider import Amendment, ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
 from factmem.providers._arguments import (
-    checked_concept,
-    checked_concepts,
     condition_of,
     stamp_of,
     stored_facts,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, get_args
 
+from factmem._given import kind_of, listed
 from factmem.models import Concept, utc
 from factmem.recall.settings import (
     RecallSettings,
@@ -15,7 +16,9 @@ from factmem.recall.settings import (
 )
 from factmem.resolution import PlacedFact
 
-__all__ = ["Depth", "RecallQuery", "check_depth"]
+__all__ = ["Depth", "RecallQuery", "check_depth", "checked_question"]
+
+_CONCEPTS = "concepts=['city']"
 
 Depth: TypeAlias = Literal["shallow", "deep", "auto"]
 """Whether a chat model is asked to take a question apart: never, always, or for long ones."""
@@ -40,7 +43,7 @@ class RecallQuery:
     @classmethod
     def checked(
         cls,
-        text: object,
+        text: str,
         settings: RecallSettings,
         *,
         limit: int,
@@ -56,10 +59,10 @@ class RecallQuery:
         Raises:
             ValueError: The text is empty, `limit` is no whole number from 1 on, a number is out
                 of its range, or the time range is naive or empty.
-            TypeError: `concepts` is one of them and no list, a time is no time, or a number or
-                the weights are none.
+            TypeError: The text is none, `concepts` is one of them and no list, a time is no time,
+                or a number or the weights are none.
         """
-        if not isinstance(text, str) or not text.strip():
+        if not checked_question(text).strip():
             raise ValueError("Ask with at least one word; current_all gives everything")
         if type(limit) is not int or limit < 1:
             raise ValueError("limit is how many matches to return: a whole number from 1 on")
@@ -118,6 +121,13 @@ class RecallQuery:
         )
 
 
+def checked_question(text: str) -> str:
+    """Return what is asked; raise `TypeError` unless it is a text."""
+    if not isinstance(text, str):
+        raise TypeError(f"A question is a text, not {kind_of(text)}: memory.recall('which theme')")
+    return text
+
+
 def check_depth(depth: str) -> None:
     """Raise `ValueError` unless there is such a depth."""
     if depth not in get_args(Depth):
@@ -125,9 +135,14 @@ def check_depth(depth: str) -> None:
 
 
 def _keywords(concepts: "Iterable[Concept[Any, Any] | str]") -> frozenset[str]:
-    if isinstance(concepts, str | Concept):  # of a text, its letters would be looked for
-        raise TypeError("concepts are a list of Concept or of their keywords: concepts=['city']")
-    return frozenset(each if isinstance(each, str) else each.keyword for each in concepts)
+    # Of one text, its letters would be looked for.
+    named = listed(concepts, "concepts are a list of Concept or of their keywords", _CONCEPTS)
+    for each in named:
+        if not isinstance(each, str | Concept):
+            raise TypeError(
+                f"A concept is a Concept or its keyword, not {kind_of(each)}: {_CONCEPTS}"
+            )
+    return frozenset(each if isinstance(each, str) else each.keyword for each in named)
 
 
 def _fewer(ours: frozenset[str] | None, theirs: frozenset[str] | None) -> frozenset[str] | None:

@@ -9,10 +9,10 @@ from anyio.lowlevel import checkpoint
 
 from factmem.events import MemoryOperation, OperationInProgress
 from factmem.memory_core import MemoryCore
-from factmem.messages import History, last_said
+from factmem.messages import History, checked_history, last_said
 from factmem.models import Concept, MemorySubject
 from factmem.recall.match import RecallReport, RecallResult
-from factmem.recall.query import Depth, RecallQuery, check_depth
+from factmem.recall.query import Depth, RecallQuery, check_depth, checked_question
 from factmem.recall.search import FactSearch
 from factmem.recall.sentences import sentences
 from factmem.recall.settings import RecallSettings, RecallWeights
@@ -155,13 +155,15 @@ class RecallsFacts(MemoryCore):
 
         Raises:
             ValueError: An option is out of its range, as `recall` says.
+            TypeError: `messages` cannot be changed in place, or an argument is of the wrong kind.
             UnboundSubjectError: A subject is per entity and names none.
             MissingExtraError: The embedder needs a package that is not installed.
             StorageError: A place could not be read.
         """
         async with self._events.operation(MemoryOperation.RECALL) as seen:
             seen.places = places = self._places(subjects, scopes)
-            text = last_said(messages) if query is None else query
+            checked_history(messages)
+            text = last_said(messages) if query is None else checked_question(query)
             if not text.strip():
                 seen.is_handed_over = True  # to nobody: without a word nothing is asked
                 await checkpoint()

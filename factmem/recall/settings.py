@@ -84,6 +84,8 @@ class RecallSettings:
         check_min_score(self.min_score)
         check_min_score(self.prompt_min_score)
         _check_number("auto_tokens", self.auto_tokens, "60")
+        if not self.auto_tokens >= 0:
+            raise ValueError("auto_tokens is a length in tokens: give a number from 0 on")
         _check_number("planning_seconds", self.planning_seconds, "10.0")
         _check_number("embedding_seconds", self.embedding_seconds, "30.0")
         if not self.planning_seconds > 0:
@@ -120,5 +122,5 @@ def check_min_score(min_score: float) -> None:
 
 
 def _check_number(name: str, given: object, example: str) -> None:
-    if not isinstance(given, Real):
+    if isinstance(given, bool) or not isinstance(given, Real):
         raise TypeError(f"{name} is a number, not {type(given).__name__}: {name}={example}")

@@ -93,7 +93,7 @@ async def test_what_memory_put_first_is_no_instruction_of_the_application() -> N
         ({"text": 3}, TypeError, "What the user says is a text, not int"),
         ({"text": None}, TypeError, "What the user says is a text, not NoneType"),
         ({"text": "Hi", "messages": ["Hello"]}, TypeError, "A message is a dict .* not str"),
-        ({"text": "Hi", "messages": "Hello"}, TypeError, "A message is a dict .* not str"),
+        ({"text": "Hi", "messages": "Hello"}, TypeError, "messages are a list of dicts, not one"),
         ({"text": "Hi", "subjects": []}, ValueError, "subjects is empty"),
         ({"text": "Hi", "subjects": [ALICE, USER]}, UnboundSubjectError, "'user' is per entity"),
     ],

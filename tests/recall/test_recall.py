@@ -348,7 +348,6 @@ async def test_without_a_memory_nothing_is_found() -> None:
     ("options", "message"),
     [
         ({"query": "  "}, "at least one word"),
-        ({"query": None}, "at least one word"),
         ({"limit": 0}, "whole number from 1 on"),
         ({"limit": 2.5}, "whole number from 1 on"),
         ({"limit": True}, "whole number from 1 on"),

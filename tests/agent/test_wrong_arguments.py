@@ -1,0 +1,81 @@
+"""What an agent cannot be made of is told when it is made, and not in its first run."""
+
+from typing import Any
+
+import pytest
+
+from factmem.agent import Agent
+from factmem.memory import AgentMemory
+from factmem.nodes import node_llm_request
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.scopes import MemoryScopesProfile
+from factmem.testing.chat import ScriptedChatModel
+
+SECRET = "sk-secret"
+
+
+class Silent:
+    """A feature that does nothing."""
+
+    async def before_model(self, context: object) -> None: ...
+
+    async def after_answer(self, context: object) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"chat_model": SECRET}, TypeError, r"not str: Agent\(OpenAIChatModel\(name\)\)"),
+    ({"chat_model": None}, TypeError, r"not NoneType: Agent\("),
+    ({"chat_model": ScriptedChatModel}, TypeError, "not the class ScriptedChatModel"),
+    ({"chat_model": InMemoryProvider()}, TypeError, "not InMemoryProvider: .* respond and extract"),
+    ({"strategy": [node_llm_request()]}, TypeError, r"not list: strategy=Strategy\('answer', \["),
+    ({"strategy": node_llm_request()}, TypeError, r"not function: strategy=Strategy\("),
+    ({"max_steps": "3"}, TypeError, "not str: max_steps=20"),
+    ({"max_steps": True}, TypeError, "not bool: max_steps=20"),
+    ({"max_steps": 0}, ValueError, "at least once"),
+    ({"tools": print}, TypeError, r"not builtin_function_or_method: tools=\[look_up\]"),
+    ({"tools": None}, TypeError, r"not NoneType: tools=\[look_up\]"),
+    ({"tools": [5]}, TypeError, r"'int' is neither: tools=\[look_up\]"),
+    ({"system_prompt": None}, TypeError, "system_prompt is a text, not NoneType"),
+    ({"on_background_failure": SECRET}, TypeError, "not str: on_background_failure="),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "told"), WRONG, ids=range(len(WRONG)))
+def test_an_agent_of_what_it_cannot_be_made_of(
+    options: dict[str, Any], error: type[Exception], told: str
+) -> None:
+    """With what to write instead, and without the value, which may be a key."""
+    with pytest.raises(error, match=told) as caught:
+        Agent(**{"chat_model": ScriptedChatModel(), **options})
+
+    assert SECRET not in str(caught.value)
+
+
+def _memory() -> AgentMemory:
+    return AgentMemory(InMemoryProvider(), scopes=MemoryScopesProfile(agent="desk"))
+
+
+@pytest.mark.parametrize(
+    ("feature", "told"),
+    [
+        (_memory(), r"memory = agent\.install\(AgentMemory, provider=store, agent_name="),
+        (Silent(), r"agent\.install\(Silent, \.\.\.\)"),
+        (SECRET, r"not str: agent\.install\(AgentMemory, provider=store"),
+        (None, r"not NoneType: agent\.install\("),
+        (InMemoryProvider, "InMemoryProvider is no AgentFeature: it lacks before_model, after_"),
+    ],
+    ids=["memory", "feature", "text", "nothing", "store"],
+)
+def test_what_is_installed_is_a_class_of_features(feature: Any, told: str) -> None:
+    """What was made already is told so: the agent makes it."""
+    with pytest.raises(TypeError, match=told) as caught:
+        Agent(ScriptedChatModel()).install(feature)
+
+    assert SECRET not in str(caught.value)
+
+
+def test_features_are_known_by_what_they_can_do() -> None:
+    """And inherit from nothing."""
+    assert isinstance(Agent(ScriptedChatModel()).install(Silent), Silent)

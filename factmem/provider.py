@@ -144,11 +144,16 @@ class AgentMemoryProvider(Protocol):
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
         """
         ...
 
     async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
-        """Return what is current about every concept, each in the type it was last saved with."""
+        """Return what is current about every concept, each in the type it was last saved with.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
         ...
 
     async def load_by_description(
@@ -158,6 +163,9 @@ class AgentMemoryProvider(Protocol):
 
         A fact matches when its concept's description holds the phrase, or when every word of it
         is in the keyword, the description or the values; case and width (NFKC) are ignored.
+
+        Raises:
+            StorageError: The store could not be read.
         """
         ...
 
@@ -188,6 +196,7 @@ class FactStore(AgentMemoryProvider, Protocol):
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
             ValueError: `as_of` is naive.
         """
         ...
@@ -207,6 +216,8 @@ class FactStore(AgentMemoryProvider, Protocol):
 
         Raises:
             StoredFactError: A stored value does not fit the type of a concept in `concepts`.
+            StorageError: The store could not be read.
+            ValueError: `as_of` is naive.
         """
         ...
 
@@ -217,6 +228,7 @@ class FactStore(AgentMemoryProvider, Protocol):
 
         Raises:
             StoredFactError: A value of the history does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
         """
         ...
 
@@ -251,11 +263,16 @@ class FactStore(AgentMemoryProvider, Protocol):
         Raises:
             ValueError: No condition was given (`erase` empties a place), `value` came without
                 `concept`, or `older_than` is naive.
+            StorageError: The store refused.
         """
         ...
 
     async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
-        """Remove a place with its whole history, physically, and say what was removed."""
+        """Remove a place with its whole history, physically, and say what was removed.
+
+        Raises:
+            StorageError: The store refused.
+        """
         ...
 
     async def places(
@@ -276,11 +293,17 @@ class FactStore(AgentMemoryProvider, Protocol):
 
         Raises:
             UnboundSubjectError: One of `subjects` is per entity and names none.
+            TypeError: They are no lists of subjects and scopes.
+            StorageError: The store could not be read.
         """
         ...
 
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
-        """Return the ledger of a place as plain JSON, oldest first: what `replay` takes."""
+        """Return the ledger of a place as plain JSON, oldest first: what `replay` takes.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
         ...
 
     async def replay(
@@ -291,6 +314,10 @@ class FactStore(AgentMemoryProvider, Protocol):
         An entry is new unless all of its facts, by id, are in the place already; so the same
         bundle can be imported twice. On an error none of them is kept; after a crash the first ones
         may be, and the same call adds the rest.
+
+        Raises:
+            ValueError: An entry is none that a store could have recorded.
+            StorageError: The store refused.
         """
         ...
 
@@ -310,6 +337,7 @@ class FactStore(AgentMemoryProvider, Protocol):
 
         Raises:
             ValueError: An entry that it gave is none that a store could have recorded.
+            StorageError: The store refused.
         """
         ...
 

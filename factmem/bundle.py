@@ -25,10 +25,13 @@ from anyio import CancelScope
 from anyio.to_thread import run_sync
 
 from factmem._bundle_lines import BundleReader, BundleWriter
+from factmem._given import checked_clock, kind_of, methods_lacking
+from factmem.boundary import Boundary
 from factmem.entries import Entry, stamp
 from factmem.history import compacted
 from factmem.models import Identity, Place, utc
 from factmem.provider import FactStore, TimeProvider
+from factmem.reach import checked_places
 
 __all__ = ["ExportReport", "ImportReport", "export_facts", "import_facts"]
 
@@ -92,12 +95,14 @@ async def export_facts(
         clock: Tells the time for the header and for what has expired.
 
     Raises:
-        TypeError: `store` is no `FactStore`, or the file is open in text mode.
+        TypeError: `store` is no `FactStore`, the file is none or open in text mode, or `places` are
+            no list of `Place`.
         OSError: The file cannot be written.
         StorageError: The store cannot be read.
     """
     _check_store(store)
-    now = utc(clock(), "clock's time")
+    now = utc(checked_clock(clock)(), "clock's time")
+    places = None if places is None else checked_places(places)
     kept: list[Place] = []
     async with _written(target) as file:
         writer = BundleWriter(file)
@@ -134,14 +139,17 @@ async def import_facts(
         places: Only these; all by default.
 
     Raises:
-        TypeError: `into` is no `FactStore`, or the file is open in text mode.
+        TypeError: `into` is no `FactStore`, the file is none or open in text mode, or `places` are
+            no list of `Place`.
+        MemoryAccessError: `into` is a view that does not let one of the places be written. Nothing
+            was imported.
         ValueError: The bundle is damaged, cut short, or of a later version, or the file cannot
             seek. The message names the line and quotes nothing.
         OSError: The file cannot be read.
         StorageError: The store refused.
     """
     _check_store(into)
-    wanted = None if places is None else {place.identity for place in places}
+    wanted = None if places is None else {each.identity for each in checked_places(places)}
     done: list[Place] = []
     read = new = 0
     async with _opened(source) as file:
@@ -149,6 +157,7 @@ async def import_facts(
         checking = _Verification(file)
         while await run_sync(checking.go_on):
             pass
+        await _check_writable(into, [each for each in checking.places if _is_wanted(each, wanted)])
         await run_sync(file.seek, start)
         reader = BundleReader(file, is_verified=True)
         await run_sync(reader.read_header)
@@ -168,10 +177,29 @@ def _check_store(store: FactStore) -> None:
         )
 
 
+def _is_wanted(place: Place, wanted: set[Identity] | None) -> bool:
+    return wanted is None or place.identity in wanted
+
+
+async def _check_writable(into: FactStore, places: Iterable[Place]) -> None:
+    """Let a view refuse a place outside it, before anything is written to the places inside."""
+    boundary = getattr(into, "boundary", None)
+    if isinstance(boundary, Boundary):
+        for place in places:
+            if boundary.is_read_only or not boundary.allows(place.identity):
+                await into.replay([], place.subject, place.scope)
+
+
 class _Verification:
-    """Reads a bundle to its end and keeps nothing of it."""
+    """Reads a bundle to its end and keeps nothing of it but the places.
+
+    Args:
+        file: The bundle, where it begins.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
+        self.places: list[Place] = []
+        """Those that were read so far."""
         self._reader = BundleReader(file)
         self._is_begun = False
         self._left = 0
@@ -187,6 +215,7 @@ class _Verification:
                 self._left -= 1
             elif (found := self._reader.read_place()) is not None:
                 self._left = found[1]
+                self.places.append(found[0])
             else:
                 return False
         return True
@@ -210,7 +239,7 @@ def _read_on(
 ) -> tuple[Place, list[Entry]] | None:
     while (found := reader.read_place()) is not None:
         place, count = found
-        if wanted is None or place.identity in wanted:
+        if _is_wanted(place, wanted):
             return place, [reader.read_entry() for _ in range(count)]
         for _ in range(count):
             reader.read_entry()
@@ -247,7 +276,7 @@ async def _opened(source: BundleFile) -> AsyncGenerator[BinaryIO]:
             with CancelScope(shield=True):
                 await run_sync(file.close)
         return
-    _check_binary(source)
+    _check_binary(source, "readline", "seek", "tell")
     if not source.seekable():
         raise ValueError(
             "A bundle is read twice, and this file cannot seek: give a path, or read it into "
@@ -260,7 +289,7 @@ async def _opened(source: BundleFile) -> AsyncGenerator[BinaryIO]:
 async def _written(target: BundleFile) -> AsyncGenerator[BinaryIO]:
     """Give a file to write into; at a path it appears whole, at the end, or not at all."""
     if not isinstance(target, str | os.PathLike):
-        _check_binary(target)
+        _check_binary(target, "write", "flush")
         yield target
         await run_sync(target.flush)
         return
@@ -277,9 +306,14 @@ def _open(path: str | os.PathLike[str]) -> BinaryIO:
     return open(path, "rb")
 
 
-def _check_binary(file: object) -> None:
+def _check_binary(file: object, *methods: str) -> None:
     if isinstance(file, TextIOBase):
         raise TypeError("A bundle is bytes: open the file in binary mode")
+    if methods_lacking(file, *methods):
+        raise TypeError(
+            f"A bundle is a path, or a file that is open in binary mode, not {kind_of(file)}: "
+            f"'facts.jsonl', or io.BytesIO()"
+        )
 
 
 class _Draft:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
+from factmem.boundary import UNBOUNDED, Boundary
 from factmem.entries import Entry
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.models import (
@@ -56,6 +57,12 @@ class ObservedProvider:
     def __init__(self, provider: AgentMemoryProvider, events: MemoryEvents) -> None:
         self._provider = provider
         self._events = events
+
+    @property
+    def boundary(self) -> Boundary:
+        """What is there: of a view its part, of any other provider everything."""
+        boundary = getattr(self._provider, "boundary", UNBOUNDED)
+        return boundary if isinstance(boundary, Boundary) else UNBOUNDED
 
     @asynccontextmanager
     async def _at(
@@ -117,7 +124,8 @@ class ObservedStore(ObservedProvider):
     ) -> None:
         """See `FactStore.save_many`."""
         async with self._at(MemoryOperation.SAVE, subject, scope) as seen:
-            given = facts if isinstance(facts, SingleFact | MultipleFacts) else list(facts)
+            is_several = isinstance(facts, Iterable)  # what is not, the store refuses
+            given = list(facts) if is_several else facts
             await self._store.save_many(given, subject, scope)
             seen.found(given)
 

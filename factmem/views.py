@@ -109,8 +109,8 @@ class ViewedProvider:
 class ViewedStore(ViewedProvider):
     """A `FactStore` that holds nothing but what lies inside a boundary; see `ViewedProvider`.
 
-    Places outside are not listed, not counted and not exported. A bundle is imported place by
-    place, and the first one outside ends the import with `MemoryAccessError`.
+    Places outside are not listed, not counted and not exported. A bundle that has one is not
+    imported: `import_facts` raises `MemoryAccessError` before it writes anything.
 
     Args:
         store: Where facts are. Closing the view does not close it.

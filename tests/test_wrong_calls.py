@@ -1,0 +1,308 @@
+"""What newcomers write by mistake: told at the call, by the type of what was given, not its value.
+
+What a memory, a store, an embedder and an agent are made of has tests of its own.
+"""
+
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from io import BytesIO, StringIO
+from typing import Any
+
+import pytest
+
+from factmem.agent import Agent
+from factmem.bundle import export_facts, import_facts
+from factmem.compression import RetrieveFactsFromHistory
+from factmem.encryption import Key
+from factmem.errors import MemoryAccessError
+from factmem.events import MemoryEvent, MemoryOperation, correlated
+from factmem.koog import import_koog
+from factmem.llm.openai import OpenAIChatModel
+from factmem.memory import AgentMemory
+from factmem.models import (
+    Concept,
+    FactSource,
+    FactType,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    Place,
+    SingleFact,
+)
+from factmem.nodes import (
+    Strategy,
+    node_llm_compress_history,
+    node_llm_request,
+    node_load_all_facts_from_memory,
+    node_load_from_memory,
+    node_recall_from_memory,
+    node_save_to_memory,
+)
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall.settings import RecallSettings
+from factmem.scopes import MemoryScopesProfile
+from factmem.testing.chat import ScriptedChatModel
+from factmem.testing.facts import AGENT, THEME, theme
+from factmem.tokens import estimate_tokens, tiktoken_counter
+from factmem.tools import Tool
+from factmem.transcript import Transcript
+
+SECRET = "sk-secret"
+USER = MemorySubject("user", "The user", 1, per_entity=True)
+ALICE, BOB = USER.of("alice"), USER.of("bob")
+MANY = Concept("pet", "The user's pets", FactType.MULTIPLE)
+CHAT = [{"role": "user", "content": "I like it dark."}]
+
+
+def look_up(word: str) -> str:
+    """Look a word up."""
+    return word
+
+
+def memory() -> AgentMemory:
+    return AgentMemory(
+        InMemoryProvider(),
+        chat_model=ScriptedChatModel(),
+        scopes=MemoryScopesProfile(agent="desk"),
+        subjects=[ALICE],
+    )
+
+
+Call = Callable[[Any], object]
+CONCEPT = r'Concept\("theme", "The theme of the IDE"\)'
+HISTORY = "messages are "
+WRONG: list[tuple[str, Call, object, str]] = [
+    ("a fact", lambda it: SingleFact(it, "dark"), SECRET, rf"not str: SingleFact\({CONCEPT}"),
+    ("a fact", lambda it: SingleFact(it, "dark"), Concept, "not the class Concept"),
+    ("a fact", lambda it: SingleFact(it, "dark"), theme("dark"), "not SingleFact: SingleFact"),
+    (
+        "facts",
+        lambda it: MultipleFacts(it, ["x"]),
+        None,
+        rf"not NoneType: MultipleFacts\({CONCEPT}",
+    ),
+    ("values", lambda it: MultipleFacts(MANY, it), SECRET, "one text: give a list of values"),
+    ("values", lambda it: MultipleFacts(MANY, it), b"x", "one text: give a list of values"),
+    ("values", lambda it: MultipleFacts(MANY, it), 5, "are a list, not int"),
+    ("a concept", lambda it: Concept("age", "Years", it), int, "class int. .*value_type=int"),
+    ("a source", FactSource, None, r"one of SourceKind\.USER, .*, not NoneType"),
+    ("a scope", lambda it: MemoryScope(it, "x"), 5, r"one of MemoryScopeType\.AGENT, .*, not int"),
+    ("a scope", MemoryScope.parse, AGENT, r'not MemoryScope: MemoryScope\.parse\("product/my-app"'),
+    ("a place", Place.of_identity, SECRET, r"place\.identity gives, four names, not str"),
+    ("a place", Place.of_identity, None, r"place\.identity gives, four names, not NoneType"),
+    ("a key", Key.from_file, None, r"not NoneType: Key\.from_file\("),
+    ("a key", Key.from_env, None, r"not NoneType: Key\.from_env\("),
+    ("nodes", lambda it: Strategy("x", it), node_llm_request(), r"not function: Strategy\("),
+    ("nodes", lambda it: Strategy("x", it), [node_llm_request], r"node_llm_request\(\.\.\.\) in"),
+    ("nodes", lambda it: Strategy("x", it), [SECRET], r"not str: Strategy\("),
+    ("a strategy", lambda it: Strategy(it, [node_llm_request()]), None, "name is a text"),
+    ("a node", node_load_from_memory, THEME, r"not Concept: .*concepts=\[concept\]"),
+    ("a node", node_load_from_memory, [SECRET], r"not str: Concept\(keyword"),
+    (
+        "a node",
+        lambda it: node_load_all_facts_from_memory(subjects=it),
+        USER,
+        "subjects are a list",
+    ),
+    ("a node", lambda it: node_load_all_facts_from_memory(scopes=it), AGENT, "scopes are a list"),
+    ("a node", lambda it: node_save_to_memory(it, USER, AGENT), THEME, r"concepts=\[concept\]"),
+    ("a node", lambda it: node_save_to_memory([THEME], it, AGENT), None, "subjects are a list"),
+    ("a node", lambda it: node_save_to_memory([THEME], USER, it), None, "A scope is a MemoryScope"),
+    ("a node", node_llm_compress_history, THEME, r"not Concept: node_llm_compress_history\("),
+    ("a history", RetrieveFactsFromHistory, [THEME], "a Concept, not list"),
+    (
+        "a history",
+        lambda it: RetrieveFactsFromHistory(THEME, max_tokens=it),
+        SECRET,
+        "not str: max_",
+    ),
+    ("a history", lambda it: RetrieveFactsFromHistory(THEME, clock=it), 5, "not int: clock=lambda"),
+    (
+        "a chat",
+        lambda it: RetrieveFactsFromHistory(THEME).compress(it, ScriptedChatModel()),
+        (),
+        rf"{HISTORY}changed in place, and tuple cannot",
+    ),
+    (
+        "a chat",
+        lambda it: RetrieveFactsFromHistory(THEME).compress([], it),
+        SECRET,
+        r"not str: await compression\.compress\(messages, OpenAIChatModel\(name\)\)",
+    ),
+    ("a model", OpenAIChatModel, None, r"not NoneType: OpenAIChatModel\('gpt-4o-mini'\)"),
+    ("a time-out", lambda it: OpenAIChatModel("m", timeout=it), "5", "not str: timeout=60"),
+    ("fields", lambda it: OpenAIChatModel("m", extra_body=it), SECRET, "not str: extra_body={"),
+    ("a client", lambda it: OpenAIChatModel("m", client=it), SECRET, r"not str: .*AsyncOpenAI\("),
+    ("an API key", lambda it: OpenAIChatModel("m", api_key=it), 5, "a text, not int"),
+    ("a tool", Tool, SECRET, r"not str: Tool\(look_up\)"),
+    ("a tool", Tool, dict, "not the class dict"),
+    ("a tool", lambda it: Tool(look_up, name=it), 5, "not int: name='look_up'"),
+    ("a tool", lambda it: Tool(look_up, reported_errors=it), LookupError, r"=\[LookupError\]"),
+    ("a tool", lambda it: Tool(look_up, reported_errors=it), [SECRET], r"not str: .*LookupError"),
+    ("a count", estimate_tokens, None, "a text, not NoneType"),
+    ("a chat", Transcript, SECRET, r"memory\.remember\(text\)"),
+    ("a chat", Transcript, CHAT[0], r"give \[message\]"),
+    ("a chat", lambda it: Transcript(CHAT, since=it), "1", "not str: since=0"),
+    ("a chat", lambda it: Transcript(CHAT, trust=it), "tool", r"trust=\[SourceKind\.ASSISTANT\]"),
+    ("settings", lambda it: RecallSettings(auto_tokens=it), True, "a number, not bool"),
+    ("a memory", lambda it: memory().load_all_facts_to_agent(it), (), f"{HISTORY}changed in place"),
+    ("a memory", lambda it: memory().load_all_facts_to_agent(it), SECRET, r"memory\.remember\("),
+    ("a memory", lambda it: memory().load_facts_to_agent(it, THEME), None, "not NoneType: .*role"),
+    ("a memory", lambda it: memory().load_facts_to_agent([], it), "t", r"not str: Concept\(keyw"),
+    ("a memory", lambda it: memory().recall_facts_to_agent(it), (), f"{HISTORY}changed in place"),
+    ("a question", lambda it: memory().recall_facts_to_agent([], it), 5, "A question is a text"),
+    ("a question", lambda it: memory().recall(it), None, "A question is a text, not NoneType"),
+    ("concepts", lambda it: memory().recall("x", concepts=it), [5], r"not int: concepts=\['city'"),
+    ("a memory", lambda it: memory().auto_detect_facts(it), SECRET, r"memory\.remember\(text\)"),
+    ("a memory", lambda it: memory().auto_detect_facts(it), [SECRET], "A message is a dict"),
+    (
+        "a memory",
+        lambda it: memory().save_facts_from_history(CHAT, it, ALICE, AGENT),
+        SECRET,
+        r"not str: Concept\(keyword",
+    ),
+    (
+        "a memory",
+        lambda it: memory().save_facts_from_history(
+            it, THEME, ALICE, AGENT, preserve_questions=True
+        ),
+        ({"role": "user", "content": "x"},),
+        f"{HISTORY}changed in place",
+    ),
+    (
+        "a bundle",
+        lambda it: export_facts(InMemoryProvider(), it),
+        None,
+        "binary mode, not NoneType",
+    ),
+    ("a bundle", lambda it: export_facts(InMemoryProvider(), it), StringIO(), "in binary mode"),
+    ("a bundle", lambda it: import_facts(it, InMemoryProvider()), 5, "binary mode, not int"),
+    (
+        "places",
+        lambda it: export_facts(InMemoryProvider(), BytesIO(), places=it),
+        [ALICE],
+        r"places=\[Place\(",
+    ),
+    (
+        "places",
+        lambda it: import_facts(BytesIO(), InMemoryProvider(), places=it),
+        Place(AGENT, ALICE),
+        r"places=\[Place\(",
+    ),
+    (
+        "a clock",
+        lambda it: export_facts(InMemoryProvider(), BytesIO(), clock=it),
+        5,
+        "not int: clock=lambda",
+    ),
+    (
+        "Koog's folder",
+        lambda it: import_koog(it, InMemoryProvider()),
+        None,
+        "not NoneType: import_",
+    ),
+    ("a place", lambda it: InMemoryProvider().places(subjects=it), ALICE, r"subjects=\[USER\.of"),
+    ("a place", lambda it: InMemoryProvider().places(scopes=it), [ALICE], "not of MemorySubject"),
+    ("entries", lambda it: InMemoryProvider().replay(it, ALICE, AGENT), 5, "list of entries, not"),
+    ("a change", lambda it: InMemoryProvider().amend(it, ALICE, AGENT), [], "a function of the"),
+    ("facts", lambda it: InMemoryProvider().save_many(it, ALICE, AGENT), None, "a list of facts"),
+    ("a run", lambda it: Agent(ScriptedChatModel()).run(it), 5, "a text, not int"),
+    ("a run", lambda it: Agent(ScriptedChatModel()).run("x", messages=it), 5, "not int: .*role"),
+    (
+        "a run",
+        lambda it: Agent(ScriptedChatModel()).run("x", conversation=it),
+        5,
+        "a text, not int",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "told"),
+    [wrong[1:] for wrong in WRONG],
+    ids=[f"{wrong[0]} {number}" for number, wrong in enumerate(WRONG)],
+)
+async def test_the_wrong_kind_of_argument(call: Call, given: object, told: str) -> None:
+    """It is told by the name of its type, with what to write instead."""
+    with pytest.raises(TypeError, match=told) as caught:
+        await _done(call(given))
+
+    assert SECRET not in str(caught.value)
+
+
+OUT_OF_RANGE: list[tuple[Call, object, str]] = [
+    (lambda it: Concept("k", "d", it), SECRET, r"one of FactType\.SINGLE, FactType\.MULTIPLE"),
+    (FactSource, SECRET, r"one of SourceKind\.USER"),
+    (lambda it: MemoryScope(it, "x"), SECRET, r"one of MemoryScopeType\.AGENT"),
+    (lambda it: SingleFact(it, "x"), MANY, "'pet' holds many values: use MultipleFacts"),
+    (lambda it: MultipleFacts(it, ["x"]), THEME, "holds one value: use SingleFact"),
+    (lambda it: RecallSettings(auto_tokens=it), -5, "a number from 0 on"),
+    (lambda it: RecallSettings(auto_tokens=it), float("nan"), "a number from 0 on"),
+    (node_recall_from_memory, 0, "a whole number from 1 on"),
+    (lambda it: Transcript(CHAT, trust=[it]), SECRET, r"one of SourceKind\.USER"),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "told"), OUT_OF_RANGE, ids=[str(each) for each in range(len(OUT_OF_RANGE))]
+)
+def test_what_is_out_of_range(call: Call, given: object, told: str) -> None:
+    with pytest.raises(ValueError, match=told) as caught:
+        call(given)
+
+    assert SECRET not in str(caught.value)
+
+
+def test_a_model_is_no_encoding() -> None:
+    """The encodings are named."""
+    pytest.importorskip("tiktoken")
+
+    with pytest.raises(ValueError, match=r"use one of .*o200k_base"):
+        tiktoken_counter("gpt-4o")
+
+
+@pytest.mark.parametrize(("given", "error"), [(5, TypeError), (None, TypeError), ("", ValueError)])
+def test_a_correlation_id_is_a_text(given: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="orrelation id is"), correlated(given):
+        raise AssertionError("the block has begun")
+
+
+def test_the_client_of_another_world_is_refused() -> None:
+    """A client that blocks could not be awaited, and would be told so after it was paid for."""
+    openai = pytest.importorskip("openai")
+
+    with openai.OpenAI(api_key=SECRET) as client, pytest.raises(TypeError, match="not OpenAI: "):
+        OpenAIChatModel("m", client=client)
+
+
+async def test_a_bundle_with_a_place_outside_a_view_leaves_nothing_in_it() -> None:
+    """The places are asked for first, and the refusal is one failed event."""
+    store, told = InMemoryProvider(), list[MemoryEvent]()
+    await store.save(theme("dark"), ALICE, AGENT)
+    await store.save(theme("light"), BOB, AGENT)
+    bundle = BytesIO()
+    await export_facts(store, bundle)
+    other = InMemoryProvider()
+    whole = AgentMemory(
+        other, scopes=MemoryScopesProfile(agent=AGENT.name), listeners=[told.append]
+    )
+    alice = whole.view(subjects=[ALICE])
+
+    bundle.seek(0)
+    with pytest.raises(MemoryAccessError, match="outside this view"):
+        await import_facts(bundle, alice.store)
+
+    assert await other.places() == []
+    assert [(event.operation, event.error_type) for event in told] == [
+        (MemoryOperation.SAVE, "MemoryAccessError")
+    ]
+    bundle.seek(0)
+    report = await import_facts(bundle, alice.store, places=[Place(AGENT, ALICE)])
+    assert report.new == 1
+    assert [fact.value for fact in await other.load(THEME, ALICE, AGENT)] == ["dark"]
+
+
+async def _done(outcome: object) -> None:
+    if isawaitable(outcome):
+        awaited: Awaitable[object] = outcome
+        await awaited

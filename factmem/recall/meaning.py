@@ -15,7 +15,7 @@ from anyio import (
 )
 
 from factmem.embedding.base import Embedder
-from factmem.errors import EmbeddingError
+from factmem.errors import EmbeddingError, FactmemError
 from factmem.events import MemoryEvents
 from factmem.models import Identity, Place
 from factmem.provider import AgentMemoryProvider, IndexedStore
@@ -191,7 +191,7 @@ class Meanings:
         if self._store is not None:
             try:
                 index = await self._store.read_index(place.subject, place.scope)
-            except Exception as exc:  # noqa: BLE001 - the vectors are made again
+            except FactmemError as exc:  # the vectors are made again
                 _logger.warning("An index could not be read: %s", type(exc).__name__)
         await self._work(lambda: vectors.take_index(index, dimensions))
 

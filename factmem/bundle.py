@@ -11,7 +11,7 @@ not forgery. Treat it as you treat the facts themselves.
 """
 
 import os
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from anyio.to_thread import run_sync
 
 from factmem._bundle_lines import BundleReader, BundleWriter
 from factmem._given import checked_clock, kind_of, methods_lacking
-from factmem.boundary import Boundary
+from factmem.boundary import UNBOUNDED, Boundary
 from factmem.entries import Entry, stamp
 from factmem.history import compacted
 from factmem.models import Identity, Place, utc
@@ -154,10 +154,11 @@ async def import_facts(
     read = new = 0
     async with _opened(source) as file:
         start = await run_sync(file.tell)
-        checking = _Verification(file)
+        checking = _Verification(file, lambda each: _is_refused(each, into, wanted))
         while await run_sync(checking.go_on):
             pass
-        await _check_writable(into, [each for each in checking.places if _is_wanted(each, wanted)])
+        if (place := checking.refused) is not None:
+            await into.replay([], place.subject, place.scope)  # the view raises, and tells of it
         await run_sync(file.seek, start)
         reader = BundleReader(file, is_verified=True)
         await run_sync(reader.read_header)
@@ -181,25 +182,26 @@ def _is_wanted(place: Place, wanted: set[Identity] | None) -> bool:
     return wanted is None or place.identity in wanted
 
 
-async def _check_writable(into: FactStore, places: Iterable[Place]) -> None:
-    """Let a view refuse a place outside it, before anything is written to the places inside."""
-    boundary = getattr(into, "boundary", None)
-    if isinstance(boundary, Boundary):
-        for place in places:
-            if boundary.is_read_only or not boundary.allows(place.identity):
-                await into.replay([], place.subject, place.scope)
+def _is_refused(place: Place, into: FactStore, wanted: set[Identity] | None) -> bool:
+    """Whether a place of a bundle is one that the view, which `into` may be, lets nobody write."""
+    boundary = getattr(into, "boundary", UNBOUNDED)
+    if not isinstance(boundary, Boundary) or not _is_wanted(place, wanted):
+        return False
+    return boundary.is_read_only or not boundary.allows(place.identity)
 
 
 class _Verification:
-    """Reads a bundle to its end and keeps nothing of it but the places.
+    """Reads a bundle to its end and keeps nothing of it but the first place that is refused.
 
     Args:
         file: The bundle, where it begins.
+        is_refused: Whether a place cannot be written.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
-        self.places: list[Place] = []
-        """Those that were read so far."""
+    def __init__(self, file: BinaryIO, is_refused: Callable[[Place], bool]) -> None:
+        self.refused: Place | None = None
+        """The first place that cannot be written."""
+        self._is_refused = is_refused
         self._reader = BundleReader(file)
         self._is_begun = False
         self._left = 0
@@ -214,8 +216,9 @@ class _Verification:
                 self._reader.read_entry()
                 self._left -= 1
             elif (found := self._reader.read_place()) is not None:
-                self._left = found[1]
-                self.places.append(found[0])
+                place, self._left = found
+                if self.refused is None and self._is_refused(place):
+                    self.refused = place
             else:
                 return False
         return True

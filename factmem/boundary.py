@@ -19,6 +19,7 @@ __all__ = ["UNBOUNDED", "Boundary", "check_writable"]
 
 K = TypeVar("K")
 
+_PLACES = "places=[Place(MemoryScope.Product('my-app'), USER.of('alice'))]"
 _SCOPES = "scopes=[MemoryScope.Product('my-app')]"
 _SUBJECTS = "subjects=[USER.of('alice')]"
 
@@ -99,7 +100,7 @@ class Boundary:
         return Boundary(
             _both(self.scopes, None if scopes is None else _scope_keys(scopes)),
             _both(self.subjects, None if subjects is None else _subject_keys(subjects)),
-            _both(self.places, None if places is None else [place.identity for place in places]),
+            _both(self.places, None if places is None else _identities(places)),
             self.is_read_only or read_only,
         )
 
@@ -140,6 +141,14 @@ def _scope_of(key: _Scope) -> MemoryScope:
 def _subject_of(key: _Subject) -> MemorySubject:
     name, entity = key
     return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=entity is not None, entity=entity)
+
+
+def _identities(places: Iterable[Place]) -> list[Identity]:
+    given = listed(places, "places are a list of Place", _PLACES)
+    for place in given:
+        if not isinstance(place, Place):
+            raise TypeError(f"places are a list of Place, not of {kind_of(place)}: {_PLACES}")
+    return [place.identity for place in given]
 
 
 def _scope_keys(scopes: Iterable[MemoryScope]) -> list[_Scope]:

@@ -6,11 +6,14 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import TypeVar
 
+from factmem._given import kind_of
 from factmem.background import BackgroundWork
 from factmem.errors import FactmemError
 from factmem.llm.base import ChatModel, Message, ToolDefinition
 from factmem.memory import AgentMemory
+from factmem.messages import dicts_of
 from factmem.models import MemorySubject
+from factmem.reach import checked_subjects
 from factmem.usage import Usage
 
 __all__ = ["MAX_STEPS", "AgentContext", "AgentResult", "AgentTool", "FeatureError"]
@@ -106,6 +109,9 @@ class AgentContext:
         subjects: Whom the run concerns; without any, the memory's own subjects.
         conversation: The application's name for the conversation.
         background: Where work may go on after the run.
+
+    Raises:
+        TypeError: `messages`, `tools` or `subjects` is of the wrong kind.
     """
 
     def __init__(
@@ -121,12 +127,16 @@ class AgentContext:
         background: BackgroundWork | None = None,
     ) -> None:
         self.text = text
-        self.messages: list[dict[str, object]] = [dict(message) for message in messages]
+        self.messages: list[dict[str, object]] = dicts_of(messages)
         """The conversation: what the model is shown, in the form of chat completions."""
         self.chat_model = chat_model
+        if tools is not None and not isinstance(tools, Mapping):
+            raise TypeError(
+                f"The tools of a run have names, and {kind_of(tools)} has none: {{tool.name: tool}}"
+            )
         self.tools: dict[str, AgentTool] = dict(tools or {})
         self.max_steps = max_steps
-        self.subjects: tuple[MemorySubject, ...] = tuple(subjects)
+        self.subjects: tuple[MemorySubject, ...] = checked_subjects(subjects)
         self.conversation = conversation
         self.usage: Usage = Usage()
         """What the calls to models have cost so far."""

@@ -16,6 +16,7 @@ __all__ = [
     "checked_history",
     "checked_messages",
     "content_text",
+    "dicts_of",
     "is_instruction",
     "last_said",
     "own_text",
@@ -61,6 +62,19 @@ def checked_messages(messages: Messages) -> Messages:
             f'messages are a list of dicts, not {kind}: [{{"role": "user", "content": text}}]'
         )
     return messages
+
+
+def dicts_of(messages: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Return copies of messages, as plain dicts.
+
+    Raises:
+        TypeError: They are no messages.
+    """
+    copies: list[dict[str, object]] = []
+    for message in checked_messages(messages):
+        _check(message)
+        copies.append(dict(message))
+    return copies
 
 
 def checked_history(messages: list[History]) -> list[History]:

@@ -13,6 +13,7 @@ import pytest
 from factmem.agent import Agent
 from factmem.bundle import export_facts, import_facts
 from factmem.compression import RetrieveFactsFromHistory
+from factmem.context import AgentContext
 from factmem.encryption import Key
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvent, MemoryOperation, correlated
@@ -134,6 +135,30 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ("fields", lambda it: OpenAIChatModel("m", extra_body=it), SECRET, "not str: extra_body={"),
     ("a client", lambda it: OpenAIChatModel("m", client=it), SECRET, r"not str: .*AsyncOpenAI\("),
     ("an API key", lambda it: OpenAIChatModel("m", api_key=it), 5, "a text, not int"),
+    ("a model", lambda it: OpenAIChatModel("m").respond(it), SECRET, r"not one text: \[{"),
+    ("a model", lambda it: OpenAIChatModel("m").respond([it]), SECRET, "A message is a dict"),
+    (
+        "a model",
+        lambda it: OpenAIChatModel("m").extract(it, str),
+        None,
+        f"{HISTORY}a list of dicts",
+    ),
+    ("tools", lambda it: OpenAIChatModel("m").respond(CHAT, tools=it), look_up, "tool.definition"),
+    ("tools", lambda it: OpenAIChatModel("m").respond(CHAT, tools=it), [look_up], "not function"),
+    ("a run", lambda it: AgentContext("x", it, chat_model=ScriptedChatModel()), 5, "not int: "),
+    (
+        "tools of a run",
+        lambda it: AgentContext("x", chat_model=ScriptedChatModel(), tools=it),
+        [Tool(look_up)],
+        "list has none",
+    ),
+    (
+        "subjects of a run",
+        lambda it: AgentContext("x", chat_model=ScriptedChatModel(), subjects=it),
+        ALICE,
+        r"subjects=\[USER\.of",
+    ),
+    ("a view", lambda it: memory().boundary.narrowed(places=it), [ALICE], "not of MemorySubject"),
     ("a tool", Tool, SECRET, r"not str: Tool\(look_up\)"),
     ("a tool", Tool, dict, "not the class dict"),
     ("a tool", lambda it: Tool(look_up, name=it), 5, "not int: name='look_up'"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 import anyio
 from typing_extensions import TypeForm, TypeVar
 
-from factmem._given import has_name, kind_of
+from factmem._given import has_name, kind_of, listed
 from factmem.errors import ChatModelError, MissingExtraError
 from factmem.llm._answer import AnswerType
 from factmem.llm._completion import MalformedCompletionError, chat_response
@@ -21,6 +21,7 @@ from factmem.llm._ladder import Asking, Failure, Ladder
 from factmem.llm._per_loop import PerLoop
 from factmem.llm._refusal import complaint, concern_of, repeats, texts_of
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
+from factmem.messages import dicts_of
 from factmem.usage import Usage
 
 if TYPE_CHECKING:
@@ -132,7 +133,14 @@ class OpenAIChatModel:
         self, messages: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
     ) -> ChatResponse:
         """See `ChatModel.respond`. An answer that was cut off has the finish reason `length`."""
-        request: dict[str, object] = {"tools": [dict(tool) for tool in tools]} if tools else {}
+        offered = listed(tools, "tools are a list of definitions", "tools=[tool.definition]")
+        for tool in offered:
+            if not isinstance(tool, Mapping):
+                raise TypeError(
+                    f"A tool is told by its definition, a dict, not {kind_of(tool)}: "
+                    f"tools=[tool.definition]"
+                )
+        request: dict[str, object] = {"tools": [dict(tool) for tool in offered]} if offered else {}
         outcome = await self._complete(messages, request)
         if isinstance(outcome, Failure):
             raise outcome.error from outcome.cause
@@ -171,12 +179,12 @@ class OpenAIChatModel:
         self, messages: Sequence[Message], request: Mapping[str, object]
     ) -> ChatResponse | Failure:
         """Make one call. A failure is returned, for the ladder to judge before it is raised."""
-        if not messages:
+        sent = dicts_of(messages)
+        if not sent:
             raise ValueError("there are no messages: give at least one")
         client = self._client or await self._own_clients.get()
         import openai
 
-        sent = [dict(message) for message in messages]
         parameters: dict[str, Any] = {**self._parameters, **request, "messages": sent}
         outcome: ChatResponse | Exception | None = None
         is_sendable = True

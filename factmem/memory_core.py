@@ -17,6 +17,10 @@ from factmem.scopes import ScopeChoice
 __all__ = ["MemoryCore", "by_keyword", "store_of"]
 
 
+def _refuse_nothing() -> None:
+    """Check a call that has nothing to check but its places."""
+
+
 class MemoryCore:
     """The state of a memory, and the ways to its places: every part goes through them."""
 
@@ -72,7 +76,7 @@ class MemoryCore:
         subjects: Iterable[MemorySubject] | None,
         scopes: Iterable[ScopeChoice] | None,
         *,
-        check: Callable[[], object] = list,
+        check: Callable[[], object] = _refuse_nothing,
     ) -> list[Place]:
         """Return the places of operations that the provider tells of; a refusal is told here.
 

@@ -103,15 +103,25 @@ def _check_node(node: Node) -> None:
 
 
 class MemoryNode:
-    """A node that does something with the memory, and passes its text through."""
+    """A node that does something with the memory, and passes its text through.
+
+    Args:
+        work: What it does.
+        subjects: Whom it is about; None for whom the run concerns.
+
+    Raises:
+        TypeError: `work` is no function, or `subjects` are no list of subjects.
+    """
 
     def __init__(
         self,
         work: Callable[[AgentContext], Awaitable[None]],
         subjects: Iterable[MemorySubject] | None,
     ) -> None:
-        self._work = work
-        self._subjects = None if subjects is None else tuple(subjects)
+        self._work = checked_function(
+            work, "A node's work is an async function of the run", "MemoryNode(work, None)"
+        )
+        self._subjects = None if subjects is None else checked_subjects(subjects)
 
     async def __call__(self, context: AgentContext, text: str) -> str:
         """Do the work."""

@@ -31,6 +31,7 @@ from factmem.models import (
     SingleFact,
 )
 from factmem.nodes import (
+    MemoryNode,
     Strategy,
     node_llm_compress_history,
     node_llm_request,
@@ -110,6 +111,7 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ("a node", lambda it: node_save_to_memory([THEME], it, AGENT), None, "subjects are a list"),
     ("a node", lambda it: node_save_to_memory([THEME], USER, it), None, "A scope is a MemoryScope"),
     ("a node", node_llm_compress_history, THEME, r"not Concept: node_llm_compress_history\("),
+    ("a node", lambda it: MemoryNode(it, None), SECRET, r"not str: MemoryNode\(work, None\)"),
     ("a history", RetrieveFactsFromHistory, [THEME], "a Concept, not list"),
     (
         "a history",

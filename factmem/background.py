@@ -2,16 +2,34 @@
 
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
+from math import inf
 from types import TracebackType
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint, current_token
 
-__all__ = ["MAX_FAILURES", "BackgroundWork"]
+__all__ = ["MAX_FAILURES", "BackgroundWork", "told_if_broken_off"]
 
 MAX_FAILURES = 100
 """How many failures are kept until somebody takes them; further ones are only counted."""
+
+
+async def told_if_broken_off(work: Callable[[], Awaitable[object]]) -> None:
+    """Do work in a task of its own; a cancellation that nobody asked for is a failure of it.
+
+    On asyncio anything may raise one, such as a client that shares a request among its callers, the
+    first of whom gave up: a task group would be cancelled by it, with all else that is in it.
+
+    Raises:
+        RuntimeError: It was broken off.
+    """
+    try:
+        await work()
+    except anyio.get_cancelled_exc_class() as exc:
+        if anyio.current_effective_deadline() == -inf:
+            raise
+        raise RuntimeError("Something broke it off, as if it had been cancelled") from exc
 
 
 class BackgroundWork:
@@ -151,7 +169,7 @@ class BackgroundWork:
             if before is not None:
                 async with waiting():
                     await before.wait()
-            await work()
+            await told_if_broken_off(work)
         except Exception as exc:  # noqa: BLE001 - one failure must not end the other work
             self._report(exc)
         finally:

@@ -8,7 +8,7 @@ from types import TracebackType
 import anyio
 from anyio.lowlevel import checkpoint
 
-from factmem.background import MAX_FAILURES, BackgroundWork
+from factmem.background import MAX_FAILURES, BackgroundWork, told_if_broken_off
 from factmem.boundary import UNBOUNDED, Boundary
 from factmem.models import Identity, Place
 
@@ -94,7 +94,7 @@ class PendingTexts:
 
         async def run() -> None:
             try:
-                await look()
+                await told_if_broken_off(look)
             except Exception as exc:  # noqa: BLE001 - raised by `drain`, or at the end
                 self._keep(text, exc)
             finally:

@@ -1,0 +1,77 @@
+"""A text whose model is cancelled from within is a text that failed, and no more than that.
+
+On asyncio anything may raise a cancellation, such as a client that shares a request among its
+callers, the first of whom gave up. On trio only a scope can.
+"""
+
+from collections.abc import Sequence
+
+import anyio
+import pytest
+from typing_extensions import TypeForm, TypeVar
+
+from factmem.background import BackgroundWork
+from factmem.events import MemoryEvent, MemoryOperation
+from factmem.llm.base import Extraction, Message
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.memory.world import AGENT, ALICE, THEME, item, memory_of
+
+T = TypeVar("T")
+
+pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+class BreakingOff(ScriptedChatModel):
+    """The first thing that it is asked breaks off."""
+
+    is_broken = False
+
+    async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
+        if not self.is_broken:
+            self.is_broken = True
+            await anyio.lowlevel.checkpoint()
+            raise anyio.get_cancelled_exc_class()
+        return await super().extract(messages, output_type)
+
+
+async def test_other_texts_are_looked_at_nevertheless() -> None:
+    """And the block around them goes on."""
+    store, events = InMemoryProvider(), list[MemoryEvent]()
+    model = BreakingOff({"facts": [item()]})
+    memory = memory_of(store, model, listeners=[events.append])
+
+    with anyio.fail_after(10):
+        async with memory:
+            for source in ("ticket-1", "ticket-2"):
+                await memory.remember("I prefer the dark theme.", source=source, wait=False)
+            with pytest.raises(ExceptionGroup) as caught:
+                await memory.flush()
+            assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
+
+    (failure,) = caught.value.exceptions
+    assert isinstance(failure, RuntimeError)
+    assert "ticket-1" in failure.__notes__[0]
+    told = [each.is_failed for each in events if each.operation is MemoryOperation.REMEMBER]
+    assert told == [True, False]
+
+
+async def test_other_work_goes_on() -> None:
+    done, failures = list[str](), list[Exception]()
+    work = BackgroundWork(failures.append)
+
+    async def broken_off() -> None:
+        raise anyio.get_cancelled_exc_class()
+
+    async def other() -> None:
+        done.append("other")
+
+    with anyio.fail_after(10):
+        async with work:
+            work.start(broken_off, line=1)
+            work.start(other, line=1)
+            await work.drain()
+            done.append("body")
+
+    assert done == ["other", "body"]
+    assert [type(failure) for failure in failures] == [RuntimeError]

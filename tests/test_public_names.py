@@ -1,10 +1,12 @@
 """What a module calls public is there, in order, and says what it is."""
 
 import ast
+import gc
 import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,8 +26,19 @@ def _public_modules() -> Iterator[str]:
 MODULES = list(_public_modules())
 
 
+@cache
 def _tree(module: str) -> ast.Module:
-    return ast.parse(inspect.getsource(importlib.import_module(module)))
+    """Parse a module while nothing is collected.
+
+    CPython 3.11 raises a SystemError where a finalizer that runs meanwhile parses something too,
+    as the writing of a traceback does.
+    """
+    source = inspect.getsource(importlib.import_module(module))
+    gc.disable()
+    try:
+        return ast.parse(source)
+    finally:
+        gc.enable()
 
 
 def _defines_anything(tree: ast.Module) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import factmem
+from tests.syntax import tree_of
 
 PACKAGE = Path(factmem.__file__).parent
 
@@ -130,7 +131,7 @@ def _graph(*, with_types: bool) -> dict[str, set[str]]:
     return {
         module: {
             own
-            for name in _imports(ast.parse(file.read_text()), with_types=with_types)
+            for name in _imports(tree_of(file.read_text()), with_types=with_types)
             if (own := _own(name)) is not None and own != module
         }
         for module, file in FILES.items()
@@ -196,14 +197,14 @@ def test_exceptions_are_in_use() -> None:
 def test_every_module_is_reached_by_its_full_name() -> None:
     """Relative imports would slip past the table."""
     for module, file in FILES.items():
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(tree_of(file.read_text())):
             assert not isinstance(node, ast.ImportFrom) or node.level == 0, f"factmem.{module}"
 
 
 @pytest.mark.parametrize("module", FILES)
 def test_third_parties_enter_by_their_doors(module: str) -> None:
     """One module knows each heavy package, so one module changes when it does."""
-    for name in _imports(ast.parse(FILES[module].read_text())):
+    for name in _imports(tree_of(FILES[module].read_text())):
         package = name.partition(".")[0]
         assert package != "asyncio", f"factmem.{module} imports asyncio: use anyio"
         if package in DOORS:
@@ -216,7 +217,7 @@ def test_third_parties_enter_by_their_doors(module: str) -> None:
 @pytest.mark.parametrize("module", FILES)
 def test_heavy_packages_wait_for_their_first_use(module: str) -> None:
     """Their imports stand inside functions: nobody pays for what he does not use."""
-    tree = ast.parse(FILES[module].read_text())
+    tree = tree_of(FILES[module].read_text())
 
     at_top = {name.partition(".")[0] for node in tree.body for name in _imports_at_top(node)}
 

@@ -1,17 +1,16 @@
 """What a module calls public is there, in order, and says what it is."""
 
 import ast
-import gc
 import importlib
 import inspect
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 import factmem
+from tests.syntax import tree_of
 
 PACKAGE = Path(factmem.__file__).parent
 
@@ -26,19 +25,8 @@ def _public_modules() -> Iterator[str]:
 MODULES = list(_public_modules())
 
 
-@cache
 def _tree(module: str) -> ast.Module:
-    """Parse a module while nothing is collected.
-
-    CPython 3.11 raises a SystemError where a finalizer that runs meanwhile parses something too,
-    as the writing of a traceback does.
-    """
-    source = inspect.getsource(importlib.import_module(module))
-    gc.disable()
-    try:
-        return ast.parse(source)
-    finally:
-        gc.enable()
+    return tree_of(inspect.getsource(importlib.import_module(module)))
 
 
 def _defines_anything(tree: ast.Module) -> bool:

@@ -26,6 +26,7 @@ from factmem.testing.clock import START
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, languages, theme
 from tests.doors import CALLS, Door, DoorStorage
 from tests.providers.local_stores import ALICE, BOB, KEY, current
+from tests.syntax import tree_of
 
 ALLOWED = {"is_unchanged", "exists"}
 
@@ -168,7 +169,7 @@ def test_all_file_calls_go_through_the_door(package: str) -> None:
     for module in sorted(set(folder.glob("*.py")) - doors):
         names = {
             ast.unparse(node)
-            for node in ast.walk(ast.parse(module.read_text()))
+            for node in ast.walk(tree_of(module.read_text()))
             if isinstance(node, ast.Attribute | ast.Name)
         }
         used = {name for name in names if name.startswith(("os.", "fcntl", "shutil", "io."))}

@@ -30,7 +30,8 @@ class Match:
     lexical: float
     """BM25, divided by the best that a candidate has; from 0 to 1."""
     semantic: float
-    """The cosine, from the least that a candidate has, 0, to the greatest, 1; 0 without vectors."""
+    """The cosine, from the least that a candidate has, 0, to the greatest, 1; 0 without an
+    embedder, and where only this one has no vector, what the others have in the mean."""
     recency: float
     """One half to the power of the half-lives since the fact was last confirmed."""
     importance: float

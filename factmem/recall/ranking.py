@@ -66,7 +66,9 @@ class Ranking:
         Args:
             candidates: The facts by their numbers.
             words: BM25 and coverage of those that have words of the question.
-            cosines: The cosine of each candidate that has a vector; words alone count for others.
+            cosines: The cosine of each candidate that has a vector. The relevance of others is
+                what words alone give; they are ranked as if they meant what candidates do in the
+                mean.
         """
         scored = self._scored(candidates, words, cosines)
         limit = self._query.limit
@@ -99,6 +101,7 @@ class Ranking:
         most = max((score for score, _ in words.values()), default=1.0)
         least = min(cosines.values(), default=0.0)
         span = max(cosines.values(), default=0.0) - least
+        usual = (sum(cosines.values()) / len(cosines) - least) / span if span else 1.0
         facts, times = candidates
         scored: list[_Scored] = []
         for number in self._possible(words, cosines):
@@ -116,10 +119,10 @@ class Ranking:
             lexical = bm25 / most
             recency = 0.5 ** (max(self._now - heard_at, 0.0) / half_life)
             prior = weights.recency * recency + weights.importance * placed.fact.importance
-            if cosine is None:
+            if not cosines:
                 semantic, fused = 0.0, lexical
             else:
-                semantic = (cosine - least) / span if span else 1.0
+                semantic = (cosine - least) / span if cosine is not None and span else usual
                 fused = lexical_weight * lexical + semantic_weight * semantic
             score = fused * (weights.relevance + prior) / whole
             scored.append((score, heard_at, number, relevance, lexical, semantic, recency))

@@ -217,9 +217,10 @@ class Meanings:
             return
         index, new = worth
         try:
-            is_written = await self._store.write_index(
-                place.subject, place.scope, index, version=version
-            )
+            async with self._warm.writing.get():
+                is_written = await self._store.write_index(
+                    place.subject, place.scope, index, version=version
+                )
         except Exception as exc:  # noqa: BLE001 - they are in memory, and written another time
             _logger.warning("An index could not be written: %s", type(exc).__name__)
         else:

@@ -6,7 +6,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, Lock
 
 from factmem._per_loop import PerLoop
 from factmem.models import Identity, Place
@@ -33,6 +33,9 @@ class WarmIndexes:
         """Forget everything; also called in forked children, where an inherited lock may be held."""
         self.workers: PerLoop[CapacityLimiter] = PerLoop(lambda: CapacityLimiter(_THREADS))
         """The threads of each event loop that search."""
+        self.writing: PerLoop[Lock] = PerLoop(Lock)
+        """Held by whoever writes an index: the store lets one in at a time, and waits for nobody
+        as long as another index takes."""
         self._lock = threading.Lock()
         self._indexes: OrderedDict[frozenset[Place], PlacesIndex] = OrderedDict()
         self._mirrors: weakref.WeakValueDictionary[Identity, PlaceMirror] = (

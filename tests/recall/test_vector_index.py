@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from factmem.errors import StorageError, StoreBusyError
 from factmem.memory import AgentMemory
@@ -22,6 +23,7 @@ from tests.recall.world import (
     AGENT,
     ALICE,
     BOB,
+    COMPANY,
     PRODUCT,
     Store,
     TopicEmbedder,
@@ -290,6 +292,33 @@ async def test_a_store_that_refuses_an_index(
     assert (values(result), result.failures) == (["kitten"], [])
     assert type(error).__name__ in caplog.text
     assert "4711" not in caplog.text
+
+
+async def test_indexes_are_written_one_at_a_time(caplog: pytest.LogCaptureFixture) -> None:
+    """A recall embeds several places at once, and would find the store busy with its own."""
+
+    class OneAtATime(InMemoryProvider):
+        is_writing = False
+
+        async def write_index(self, *args: Any, **options: Any) -> Any:
+            if self.is_writing:
+                raise StoreBusyError("somebody else writes")
+            self.is_writing = True
+            try:
+                for _ in range(20):
+                    await checkpoint()
+                return await super().write_index(*args, **options)
+            finally:
+                self.is_writing = False
+
+    store, people = OneAtATime(), [ALICE, BOB, COMPANY]
+    for person in people:
+        await store.save_many(FACTS, person, AGENT)
+
+    await memory_of(store, subjects=people, embedder=TopicEmbedder()).recall(QUESTION)
+
+    assert None not in [await store.read_index(person, AGENT) for person in people]
+    assert caplog.text == ""
 
 
 async def test_two_memories_of_one_store_share_the_index(store: Store) -> None:

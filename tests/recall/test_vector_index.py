@@ -1,11 +1,13 @@
 """Vectors outlive a process, and no harm to their file ever costs a fact or an answer."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from factmem.errors import StorageError, StoreBusyError
@@ -305,17 +307,28 @@ async def test_indexes_are_written_one_at_a_time(caplog: pytest.LogCaptureFixtur
                 raise StoreBusyError("somebody else writes")
             self.is_writing = True
             try:
-                for _ in range(20):
-                    await checkpoint()
+                for _ in range(50):
+                    await to_thread.run_sync(int)  # the others get as far as this meanwhile
                 return await super().write_index(*args, **options)
             finally:
                 self.is_writing = False
+
+    class Together(TopicEmbedder):
+        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            vectors = await super().embed(texts)
+            while len(self.calls) < 1 + len(people):
+                await checkpoint()
+            return vectors
+
+        async def embed_queries(self, queries: Sequence[str]) -> Sequence[Sequence[float]]:
+            return await super().embed(queries)
 
     store, people = OneAtATime(), [ALICE, BOB, COMPANY]
     for person in people:
         await store.save_many(FACTS, person, AGENT)
 
-    await memory_of(store, subjects=people, embedder=TopicEmbedder()).recall(QUESTION)
+    with anyio.fail_after(10):
+        await memory_of(store, subjects=people, embedder=Together()).recall(QUESTION)
 
     assert None not in [await store.read_index(person, AGENT) for person in people]
     assert caplog.text == ""

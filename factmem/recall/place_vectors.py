@@ -37,7 +37,7 @@ class PlaceVectors:
         self._whole_for = 0
         """The number of the latest reading of which every text has a vector, or was refused."""
         self._refused: set[bytes] = set()
-        self.cut = 1
+        self.cut: int = 1
         """Into how many parts a batch of texts is cut, by how the last requests went."""
 
     @property

@@ -21,9 +21,11 @@ __all__ = ["EmbeddingCost", "EmbeddingRequests"]
 R = TypeVar("R")
 
 _MOST_SEARCHING = 32
-"""How many requests a recall makes at most to find refused texts: one among 512 takes up to 19."""
+"""How many requests a recall makes at most to find refused texts: one among 512 takes up to 20."""
 _REFUSALS = frozenset({400, 413, 422})
 """What endpoints answer to texts that are too long, too many at once, or not allowed."""
+_CRASHES = frozenset({500})
+"""What servers on one's own machine answer to such texts too, and to what soon passes."""
 _HARMLESS = "test"
 """A text that no endpoint refuses: where one does, it is not the facts that it refuses."""
 
@@ -98,7 +100,7 @@ class EmbeddingRequests:
         try:
             await take(texts)
         except Exception as exc:
-            if not _is_of_the_input(exc) or cost.searching >= _MOST_SEARCHING:
+            if not _may_be_of_the_input(exc) or cost.searching >= _MOST_SEARCHING:
                 raise
             cost.searching += 1
             await ask([_HARMLESS])
@@ -146,14 +148,15 @@ class _Search:
         self._take = take
         self._vectors = vectors
         self._cost = cost
-        self._failure = failure
+        self._failure = self._latest = failure
 
     async def go_on(self, texts: Mapping[bytes, str]) -> None:
         """Look among texts that were refused together."""
         digests = list(texts)
         if len(digests) == 1:
-            self._vectors.refuse(digests[0])
-            self._cost.refusal = self._failure
+            if _is_of_the_input(self._latest) or not await self._is_taken(texts):
+                self._vectors.refuse(digests[0])
+                self._cost.refusal = self._failure
             return
         middle = len(digests) // 2
         for part in (digests[:middle], digests[middle:]):
@@ -169,19 +172,39 @@ class _Search:
         try:
             await self._take(texts)
         except Exception as exc:
-            if not _is_of_the_input(exc):
+            if not _may_be_of_the_input(exc):
                 raise
+            self._latest = exc
             return False
         return True
 
 
+def _may_be_of_the_input(exc: Exception) -> bool:
+    """Whether an embedder may have failed for what it was given: no time-out, quota, wrong key."""
+    status, cause = _status_of(exc), _cause_of(exc)
+    if status is not None:
+        return status in _REFUSALS | _CRASHES
+    # Of a function, or of an embedder of one's own. What cannot be parsed is the answer.
+    is_likely = isinstance(cause, ValueError | RuntimeError | LookupError)
+    return is_likely and not isinstance(cause, JSONDecodeError)
+
+
 def _is_of_the_input(exc: Exception) -> bool:
-    """Whether an embedder failed for what it was given: no time-out, no quota, no wrong key."""
-    cause = exc.__cause__ if isinstance(exc, EmbeddingError) else exc
+    """Whether that is sure, so that a text need not be tried once more by itself."""
+    status = _status_of(exc)
+    return isinstance(_cause_of(exc), ValueError) if status is None else status in _REFUSALS
+
+
+def _cause_of(exc: Exception) -> BaseException | None:
+    return exc.__cause__ if isinstance(exc, EmbeddingError) else exc
+
+
+def _status_of(exc: Exception) -> int | None:
+    """Return the HTTP status that an exception tells, as the packages of endpoints do."""
+    cause = _cause_of(exc)
     for told in (exc, cause, getattr(cause, "response", None)):
         for name in ("status", "status_code"):
             status: object = getattr(told, name, None)
             if isinstance(status, int):
-                return status in _REFUSALS
-    # Of a function, or of an embedder of one's own. What cannot be parsed is the answer.
-    return isinstance(cause, ValueError) and not isinstance(cause, JSONDecodeError)
+                return status
+    return None

@@ -48,6 +48,9 @@ REFUSALS: dict[str, Callable[[], Exception]] = {
     "a function's ValueError": caused,
     "a class's ValueError": lambda: ValueError("content filter"),
     "a package's error": BadRequestError,
+    "a server's crash": lambda: EmbeddingError("crashed", status=500),
+    "a model's crash": lambda: RuntimeError("sizes differ"),
+    "a table that is too short": lambda: IndexError("index out of range"),
 }
 
 
@@ -112,7 +115,26 @@ async def test_many_refused_texts_have_a_budget(store: Store) -> None:
     assert (await memory.recall("any pet?")).embedding_calls == 0
 
 
-@pytest.mark.parametrize("status", [None, 401, 404, 408, 429, 500, 503])
+async def test_a_crash_that_passes_refuses_no_text(store: Store) -> None:
+    """One new text, and a server that fails once: it is tried again before it is given up."""
+
+    class Flaky(TopicEmbedder):
+        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            given = await super().embed(texts)
+            if len(self.calls) == 2:
+                raise EmbeddingError("crashed", status=500)
+            return given
+
+    embedder = Flaky()
+    await filled(store, 1)
+
+    result = await memory_of(store, embedder=embedder).recall("any pet?")
+
+    assert (result.is_semantic, result.refused_texts, result.failures) == (True, 0, [])
+    assert [len(call) for call in embedder.calls] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("status", [None, 401, 404, 408, 429, 502, 503])
 async def test_other_failures_are_not_searched(store: Store, status: int | None) -> None:
     """A quota, a time-out, a server that fails: one request for the facts, and words."""
     embedder = Refusing("dog", error=lambda: EmbeddingError("no", status=status))

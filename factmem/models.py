@@ -334,11 +334,7 @@ class SingleFact(_FactFields, Generic[T]):
     value: T
 
     def __post_init__(self) -> None:
-        try:
-            fits = self.concept.fact_type is FactType.SINGLE
-        except AttributeError:
-            fits = False
-        if not fits:
+        if getattr(self.concept, "fact_type", None) is not FactType.SINGLE:
             raise misfit_of(self.concept, "SingleFact", "MultipleFacts")
         value = self.concept.codec.check(self.value, self.concept.keyword)
         object.__setattr__(self, "value", value)
@@ -376,11 +372,7 @@ class MultipleFacts(_FactFields, Generic[T]):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        try:
-            fits = self.concept.fact_type is FactType.MULTIPLE
-        except AttributeError:
-            fits = False
-        if not fits:
+        if getattr(self.concept, "fact_type", None) is not FactType.MULTIPLE:
             raise misfit_of(self.concept, "MultipleFacts", "SingleFact")
         codec, keyword = self.concept.codec, self.concept.keyword
         given: Iterable[object] = self.values

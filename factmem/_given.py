@@ -19,12 +19,14 @@ __all__ = [
     "has_name",
     "kind_of",
     "listed",
+    "listed_as",
     "methods_lacking",
     "misfit_of",
 ]
 
 E = TypeVar("E", bound=StrEnum)
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def kind_of(given: object) -> str:
@@ -108,6 +110,26 @@ def listed(given: object, what: str, example: str) -> tuple[Any, ...]:
     if is_one or not isinstance(given, Iterable):
         raise TypeError(f"{what}, not {kind_of(given)}: {example}")
     return tuple(given)
+
+
+def listed_as(kind: type[T], given: object, name: str, example: str) -> tuple[T, ...]:
+    """Return what is in a list of one kind of thing.
+
+    Args:
+        kind: What each of them is.
+        given: What was given for the list.
+        name: What the list is called.
+        example: What to write instead.
+
+    Raises:
+        TypeError: It is no list, or something else is in it.
+    """
+    what = f"{name} are a list of {kind.__name__}"
+    found = listed(given, what, example)
+    for each in found:
+        if not isinstance(each, kind):
+            raise TypeError(f"{what}, not of {kind_of(each)}: {example}")
+    return found
 
 
 def checked_member(members: type[E], given: object, what: str, advice: str = "") -> E:

@@ -14,6 +14,7 @@ from factmem._agent_arguments import (
     checked_strategy,
 )
 from factmem._given import kind_of, methods_lacking
+from factmem._named_places import checked_subjects
 from factmem.background import BackgroundWork
 from factmem.context import MAX_STEPS, AgentContext, AgentResult, AgentTool
 from factmem.features import AgentFeature
@@ -24,7 +25,6 @@ from factmem.messages import OWN_MESSAGES, checked_messages, is_instruction
 from factmem.models import MemorySubject
 from factmem.names import checked_text
 from factmem.nodes import Strategy, node_llm_request
-from factmem.reach import checked_subjects
 from factmem.tools import ToolFunction, tools_by_name
 
 __all__ = ["Agent"]

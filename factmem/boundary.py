@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from factmem._given import kind_of, listed
+from factmem._named_places import checked_places, checked_scopes, checked_subjects
 from factmem.errors import MemoryAccessError
 from factmem.models import (
     LOWEST_PRIORITY,
@@ -18,10 +18,6 @@ from factmem.models import (
 __all__ = ["UNBOUNDED", "Boundary", "check_writable"]
 
 K = TypeVar("K")
-
-_PLACES = "places=[Place(MemoryScope.Product('my-app'), USER.of('alice'))]"
-_SCOPES = "scopes=[MemoryScope.Product('my-app')]"
-_SUBJECTS = "subjects=[USER.of('alice')]"
 
 _Scope: TypeAlias = tuple[str, str]
 _Subject: TypeAlias = tuple[str, str | None]
@@ -97,10 +93,13 @@ class Boundary:
             UnboundSubjectError: A subject is per entity and names none.
             TypeError: An argument is no list, or not of what it should be.
         """
+        where = None if scopes is None else map(_scope_key, checked_scopes(scopes))
+        whom = None if subjects is None else map(_subject_key, checked_subjects(subjects))
+        only = None if places is None else [place.identity for place in checked_places(places)]
         return Boundary(
-            _both(self.scopes, None if scopes is None else _scope_keys(scopes)),
-            _both(self.subjects, None if subjects is None else _subject_keys(subjects)),
-            _both(self.places, None if places is None else _identities(places)),
+            _both(self.scopes, where),
+            _both(self.subjects, whom),
+            _both(self.places, only),
             self.is_read_only or read_only,
         )
 
@@ -143,34 +142,10 @@ def _subject_of(key: _Subject) -> MemorySubject:
     return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=entity is not None, entity=entity)
 
 
-def _identities(places: Iterable[Place]) -> list[Identity]:
-    given = listed(places, "places are a list of Place", _PLACES)
-    for place in given:
-        if not isinstance(place, Place):
-            raise TypeError(f"places are a list of Place, not of {kind_of(place)}: {_PLACES}")
-    return [place.identity for place in given]
-
-
-def _scope_keys(scopes: Iterable[MemoryScope]) -> list[_Scope]:
-    given = listed(scopes, "scopes are a list of MemoryScope", _SCOPES)
-    return [_scope_key(scope) for scope in given]
-
-
 def _scope_key(scope: MemoryScope) -> _Scope:
-    if not isinstance(scope, MemoryScope):
-        raise TypeError(f"scopes are a list of MemoryScope, not of {kind_of(scope)}: {_SCOPES}")
     return scope.type.value, scope.name
 
 
-def _subject_keys(subjects: Iterable[MemorySubject]) -> list[_Subject]:
-    given = listed(subjects, "subjects are a list of MemorySubject", _SUBJECTS)
-    return [_subject_key(subject) for subject in given]
-
-
 def _subject_key(subject: MemorySubject) -> _Subject:
-    if not isinstance(subject, MemorySubject):
-        raise TypeError(
-            f"subjects are a list of MemorySubject, not of {kind_of(subject)}: {_SUBJECTS}"
-        )
     subject.check_bound()
     return subject.name, subject.entity

@@ -26,12 +26,12 @@ from anyio.to_thread import run_sync
 
 from factmem._bundle_lines import BundleReader, BundleWriter
 from factmem._given import checked_clock, kind_of, methods_lacking
+from factmem._named_places import checked_places
 from factmem.boundary import UNBOUNDED, Boundary
 from factmem.entries import Entry, stamp
 from factmem.history import compacted
 from factmem.models import Identity, Place, utc
 from factmem.provider import FactStore, TimeProvider
-from factmem.reach import checked_places
 
 __all__ = ["ExportReport", "ImportReport", "export_facts", "import_facts"]
 

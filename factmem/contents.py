@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from factmem._named_places import checked_subjects
 from factmem.boundary import UNBOUNDED
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
@@ -19,7 +20,7 @@ from factmem.models import (
     Place,
 )
 from factmem.provider import AgentMemoryProvider, ErasureReceipt, PlaceInfo
-from factmem.reach import Reach, checked_subjects
+from factmem.reach import Reach
 from factmem.resolution import PlacedFact
 from factmem.scopes import ScopeChoice
 

@@ -7,13 +7,13 @@ from typing import Protocol, runtime_checkable
 from typing_extensions import TypeVar
 
 from factmem._given import kind_of
+from factmem._named_places import checked_subjects
 from factmem.background import BackgroundWork
 from factmem.errors import FactmemError
 from factmem.llm.base import ChatModel, Message, ToolDefinition
 from factmem.memory import AgentMemory
 from factmem.messages import dicts_of
 from factmem.models import MemorySubject
-from factmem.reach import checked_subjects
 from factmem.usage import Usage
 
 __all__ = ["MAX_STEPS", "AgentContext", "AgentResult", "AgentTool", "FeatureError"]

@@ -6,6 +6,7 @@ from typing import Any, Generic
 
 from typing_extensions import TypedDict, TypeVar, Unpack
 
+from factmem._named_places import checked_subjects
 from factmem.context import AgentContext, AgentTool
 from factmem.detection import DetectionReport
 from factmem.embedding.base import Embedder
@@ -16,7 +17,6 @@ from factmem.memory_message import LoadReport
 from factmem.models import Concept, MemorySubject
 from factmem.provider import AgentMemoryProvider, FactStore, TimeProvider
 from factmem.providers.no_memory import NoMemory
-from factmem.reach import checked_subjects
 from factmem.recall.settings import RecallSettings
 from factmem.scopes import MemoryScopesProfile
 from factmem.tokens import TokenCounter, estimate_tokens

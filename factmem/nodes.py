@@ -6,12 +6,12 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from factmem._concepts import checked_concepts
 from factmem._given import checked_function, kind_of, listed, methods_lacking
+from factmem._named_places import checked_subjects
 from factmem.compression import RetrieveFactsFromHistory
 from factmem.context import AgentContext
 from factmem.errors import MemoryAccessError
 from factmem.models import Concept, MemorySubject
 from factmem.names import checked_text
-from factmem.reach import checked_subjects
 from factmem.scopes import ScopeChoice, checked_choice
 from factmem.tool_loop import answered
 

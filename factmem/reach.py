@@ -3,11 +3,12 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
+from factmem._named_places import checked_places, checked_subjects
 from factmem.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.scopes import MemoryScopesProfile, ScopeChoice
 
-__all__ = ["Reach", "check_distinct", "checked_places", "checked_subjects"]
+__all__ = ["Reach", "check_distinct"]
 
 H = TypeVar("H", bound=Hashable)
 
@@ -149,35 +150,6 @@ class Reach:
             default_scopes=default_scopes,
             boundary=boundary,
         )
-
-
-def checked_subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
-    """Return subjects as a tuple.
-
-    Raises:
-        TypeError: They are no list of subjects.
-    """
-    listed: object = subjects
-    given = tuple(subjects) if isinstance(listed, Iterable) else None
-    if given is None or not all(isinstance(each, MemorySubject) for each in given):
-        raise TypeError("subjects are a list of MemorySubject, as in subjects=[USER.of('alice')]")
-    return given
-
-
-def checked_places(places: Iterable[Place]) -> tuple[Place, ...]:
-    """Return places as a tuple.
-
-    Raises:
-        TypeError: They are no list of places.
-    """
-    listed: object = places
-    given = tuple(places) if isinstance(listed, Iterable) else None
-    if given is None or not all(isinstance(each, Place) for each in given):
-        raise TypeError(
-            "places are a list of Place, as in "
-            "places=[Place(MemoryScope.Product('my-app'), USER.of('alice'))]"
-        )
-    return given
 
 
 def _unique(items: Iterable[H]) -> tuple[H, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from factmem._given import kind_of
+from factmem._given import kind_of, listed
 from factmem.models import Concept
 
 __all__ = ["checked_concept", "checked_concepts"]
@@ -23,17 +23,17 @@ def checked_concept(concept: Concept[Any, Any]) -> Concept[Any, Any]:
     return concept
 
 
-def checked_concepts(concepts: Iterable[Concept[Any, Any]]) -> list[Concept[Any, Any]]:
+def checked_concepts(
+    concepts: Iterable[Concept[Any, Any]], example: str = "concepts=[concept]"
+) -> list[Concept[Any, Any]]:
     """Return `concepts` if they are some.
+
+    Args:
+        concepts: What was given.
+        example: What to write instead.
 
     Raises:
         TypeError: They are something else, such as a single one.
     """
-    try:
-        given = iter(concepts)
-    except TypeError:
-        raise TypeError(
-            f"concepts are several, a list of Concept, and not {kind_of(concepts)}: "
-            f"give a list of them, as in concepts=[concept]"
-        ) from None
+    given = listed(concepts, "concepts are a list of Concept", example)
     return [checked_concept(concept) for concept in given]

@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 from anyio.to_thread import run_sync
 
-from factmem._given import checked_clock, kind_of, listed
+from factmem._given import checked_clock, kind_of
 from factmem._koog_facts import entries_of
 from factmem._koog_files import (
     KoogFile,
@@ -23,6 +23,7 @@ from factmem._koog_files import (
     files_in,
     store_in,
 )
+from factmem._named_places import checked_subjects
 from factmem.encryption import NONCE_BYTES, Key, open_sealed
 from factmem.entries import Entry
 from factmem.models import (
@@ -161,26 +162,21 @@ def _by_name(
     subjects: Iterable[MemorySubject] | Mapping[str, MemorySubject],
 ) -> dict[str, MemorySubject]:
     """Return the subjects by Koog's names for them, each bound."""
-    named: list[tuple[str, MemorySubject]]
     if isinstance(subjects, Mapping):
-        named = [(normalize("NFC", str(name)), subject) for name, subject in subjects.items()]
+        given = checked_subjects(subjects.values())
+        names = [normalize("NFC", str(name)) for name in subjects]
     else:
-        given = listed(subjects, "subjects are a list of MemorySubject", "subjects=[USER]")
-        named = [(_subject(each).name, each) for each in given]
+        given = checked_subjects(subjects)
+        names = [subject.name for subject in given]
+    named = [*zip(names, given, strict=True)]
     found = {MemorySubject.EVERYTHING.name: MemorySubject.EVERYTHING, **dict(named)}
     for name, subject in named:
-        _subject(subject).check_bound()
+        subject.check_bound()
         if found[name] != subject:
             raise ValueError(
                 f"Two subjects are given for Koog's {name!r}: its file holds the facts of one"
             )
     return found
-
-
-def _subject(given: MemorySubject) -> MemorySubject:
-    if not isinstance(given, MemorySubject):
-        raise TypeError(f"A subject is a MemorySubject, not {kind_of(given)}: subjects=[USER]")
-    return given
 
 
 @dataclass(frozen=True, slots=True)

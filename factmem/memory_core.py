@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from factmem._concepts import checked_concepts
 from factmem.boundary import Boundary
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.llm.base import ChatModel
@@ -123,18 +124,8 @@ def by_keyword(concepts: Iterable[Concept[Any, Any]]) -> dict[str, Concept[Any, 
         TypeError: They are no list of concepts.
         ValueError: Two have one keyword, and are not the same.
     """
-    listed: object = concepts
-    if isinstance(listed, str) or not isinstance(listed, Iterable):
-        raise TypeError(
-            f"concepts are a list of Concept, not {type(concepts).__name__}: concepts=[AGE]"
-        )
     found: dict[str, Concept[Any, Any]] = {}
-    for concept in concepts:
-        if not isinstance(concept, Concept):
-            raise TypeError(
-                f"A concept is a Concept, not {type(concept).__name__}: "
-                f"Concept(keyword, description)"
-            )
+    for concept in checked_concepts(concepts, "concepts=[AGE]"):
         if found.setdefault(concept.keyword, concept) != concept:
             raise ValueError(f"Two concepts have the keyword {concept.keyword!r}: keep one")
     return found

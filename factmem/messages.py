@@ -7,6 +7,8 @@ its `name`, in the role of the application's own instructions, and nothing else 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from factmem._given import kind_of
+
 __all__ = [
     "HISTORY_MESSAGE",
     "MEMORY_MESSAGE",
@@ -57,9 +59,9 @@ def checked_messages(messages: Messages) -> Messages:
     if isinstance(given, Mapping):
         raise TypeError("messages are a list of dicts, not one of them: give [message]")
     if isinstance(given, type) or not (_has(given, "__iter__") or _has(given, "__getitem__")):
-        kind = given.__name__ if isinstance(given, type) else type(given).__name__
         raise TypeError(
-            f'messages are a list of dicts, not {kind}: [{{"role": "user", "content": text}}]'
+            f"messages are a list of dicts, not {kind_of(given)}: "
+            f'[{{"role": "user", "content": text}}]'
         )
     return messages
 

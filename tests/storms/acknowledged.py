@@ -1,5 +1,6 @@
 """What the writers of a storm were told is saved, and whether a store holds it."""
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -46,8 +47,11 @@ class Acknowledged:
         self.times: dict[tuple[str, int], tuple[int, int]] = {}
         self.saved: list[set[str]] = [set() for _ in PLACES]
         """By place, what was added to the log."""
-        self.doomed: set[str] = set()
-        """What some operation forgets that was acknowledged, or may be under way."""
+        self.doomed: dict[str, int] = {}
+        """What some operation forgets that was acknowledged, or may be under way: by value, since
+        when it may have been forgotten."""
+        self.unseen: list[tuple[str, int]] = []
+        """What a look did not find, and when the look was over."""
         self.forgotten: set[str] = set()
 
     def take(self, line: str) -> None:
@@ -64,22 +68,31 @@ class Acknowledged:
         else:
             self.saved[done.place].update(done.values)
         if following.kind == "forget":
-            self.doomed.update(following.values)
+            for value in following.values:
+                self.doomed.setdefault(value, end)
 
     def under_way(self) -> list[Operation]:
         """Return what may have been done and was not acknowledged: one operation per lane."""
         return [operation(lane, last + 1) for lane, last in self.last.items()]
 
     async def look(self, store: LocalFileMemoryProvider, place: int, faults: Faults) -> None:
-        """Check, while writers are at work, that what was acknowledged by now can be read."""
+        """Note, while writers are at work, what was acknowledged by now and cannot be read.
+
+        Whether it had been forgotten by then is judged in the end: a writer may have gone on to
+        forget it, and what it told last has not been heard yet.
+        """
         wanted = set(self.saved[place])
         found = [
             value for fact in await store.load(LOG, PLACES[place], AGENT) for value in fact.values
         ]
-        missing = wanted.difference(found) - self.doomed
-        faults.lost += [f"not seen: {value[:40]}" for value in missing]
+        over = time.monotonic_ns()
+        missing = wanted.difference(found)
+        self.unseen += [(value, over) for value in missing if not self._may_be_gone(value, over)]
         if len(set(found)) < len(found):
             faults.invented.append("a value is there twice")
+
+    def _may_be_gone(self, value: str, when: int) -> bool:
+        return self.doomed.get(value, when) < when
 
     async def check(self, root: Path, storage: Storage, lanes: Iterable[str]) -> Faults:
         """Check that a store holds what was acknowledged, in order, and nothing else.
@@ -92,6 +105,8 @@ class Acknowledged:
         for lane in lanes:
             self.last.setdefault(lane, 0)
         faults = Faults()
+        unseen = [value for value, over in self.unseen if not self._may_be_gone(value, over)]
+        faults.lost += [f"not seen: {value[:40]}" for value in unseen]
         for place in range(len(PLACES)):
             try:
                 async with LocalFileMemoryProvider(root, storage=storage) as store:

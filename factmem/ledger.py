@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 from pydantic import JsonValue
 
 from factmem._change_log import ChangeLog, Touched
+from factmem._collecting import paused_collection
 from factmem._items import Item, Topic
 from factmem._presenting import changed, concept_of, presented
 from factmem.entries import Entry, ForgottenItem, StoredFact, source_of
@@ -248,6 +249,10 @@ class Ledger:
         the keywords that `concepts` name: those come as `load` gives them.
         """
         named = {concept.keyword: concept for concept in concepts}
+        with paused_collection(len(self._topics)):
+            return self._all(named, now)
+
+    def _all(self, named: dict[str, Concept[Any, Any]], now: str) -> list[AnyFact]:
         facts: list[AnyFact] = []
         order: list[int] = []
         for keyword, topic in self._topics.items():

@@ -12,6 +12,7 @@ import keyring
 import pytest
 from keyring.backend import KeyringBackend
 
+from factmem._ciphers import canonical_base64
 from factmem.encryption import Aead, Aes256GCMEncryptor, Key, argon2id, hkdf, open_sealed
 from factmem.errors import (
     KeyRequiredError,
@@ -66,6 +67,27 @@ def test_aes_gcm_agrees_with_nist() -> None:
             opened += 1
 
     assert (opened, refused) == (184, 191)
+
+
+@pytest.mark.parametrize("length", range(1, 8))
+def test_bytes_have_one_spelling_in_base64(length: int) -> None:
+    """The end alone is compared; so each other spelling must differ there, or not be base64."""
+    data = os.urandom(length)
+    text = base64.b64encode(data)
+    assert canonical_base64(text) == data
+    others = [
+        text[:at] + bytes([byte]) + text[at + 1 :] for at in range(len(text)) for byte in range(256)
+    ]
+    others += [text + end for end in (b"=", b"==", b"A", b"AAA=", b"\n")] + [
+        text[:-1],
+        b"\n" + text,
+    ]
+    for other in others:
+        try:
+            found = canonical_base64(other)
+        except ValueError:
+            continue
+        assert base64.b64encode(found) == other
 
 
 def test_hkdf_agrees_with_its_rfc() -> None:

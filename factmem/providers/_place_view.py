@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from factmem._collecting import paused_collection
 from factmem.entries import Entry, decoded
 from factmem.ledger import Ledger
 from factmem.models import Identity
@@ -37,20 +38,25 @@ class PlaceView:
         self, name: JournalName, read: Callable[[JournalName, Position | None], Reading]
     ) -> None:
         """Read on to the end. Another thread may do the same: each reading counts once."""
-        while True:
+        is_end = False
+        while not is_end:
             start = self.position
             reading = read(name, start)
-            entries = [decoded(record.data) for record in reading.records]
-            with self.lock:
-                if self.position is not start:
-                    continue
-                if reading.is_from_start:
-                    self.ledger = Ledger()
-                self._apply(entries)
-                self.position = reading.position
-                self.is_warm = reading.is_end
-            if reading.is_end:
-                return
+            with paused_collection(len(reading.records)):
+                is_end = self._take_in(start, reading) and reading.is_end
+
+    def _take_in(self, start: Position | None, reading: Reading) -> bool:
+        """Apply what was read from `start` on, and return whether no other thread did so before."""
+        entries = [decoded(record.data) for record in reading.records]
+        with self.lock:
+            if self.position is not start:
+                return False
+            if reading.is_from_start:
+                self.ledger = Ledger()
+            self._apply(entries)
+            self.position = reading.position
+            self.is_warm = reading.is_end
+        return True
 
     def take(self, appended: Appended, records: Iterable[bytes]) -> None:
         """Take in what was just appended, if all before it was seen; else it is read later."""

@@ -1,0 +1,78 @@
+"""Pausing the garbage collector: it comes back, whatever happens inside."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from factmem._collecting import _Pause, paused_collection
+
+MANY = 100_000
+
+
+@pytest.fixture(autouse=True)
+def _same_thresholds() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    assert gc.get_threshold() == before
+
+
+def test_the_collector_is_paused_inside_only() -> None:
+    before = gc.get_threshold()
+    with paused_collection(MANY):
+        assert gc.get_threshold()[0] == 0
+        assert gc.isenabled()
+    assert gc.get_threshold() == before
+
+
+def test_few_objects_need_no_pause() -> None:
+    before = gc.get_threshold()
+    with paused_collection(10):
+        assert gc.get_threshold() == before
+
+
+def test_the_last_one_out_resumes() -> None:
+    before = gc.get_threshold()
+    first, second = paused_collection(MANY), paused_collection(MANY)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold()[0] == 0
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == before
+
+
+def test_an_error_inside_resumes() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(ZeroDivisionError), paused_collection(MANY):
+        raise ZeroDivisionError
+    assert gc.get_threshold() == before
+
+
+def test_a_program_that_turns_the_collector_off_meanwhile_is_obeyed() -> None:
+    try:
+        with paused_collection(MANY):
+            gc.disable()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_thresholds_set_meanwhile_are_kept() -> None:
+    before = gc.get_threshold()
+    try:
+        with paused_collection(MANY):
+            gc.set_threshold(123, 4, 5)
+        assert gc.get_threshold() == (123, 4, 5)
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_a_child_forked_meanwhile_collects() -> None:
+    before = gc.get_threshold()
+    pause = _Pause()
+    with pause:
+        pause.start_in_child()
+        assert gc.get_threshold() == before
+    with pause:
+        assert gc.get_threshold()[0] == 0

@@ -72,31 +72,68 @@ def _source_key(source: SourceEntry | None) -> str:
 
 
 class Topic:
-    """The items of one keyword, by the canonical form of their values, oldest first."""
+    """The items of one keyword, by the canonical form of their values, oldest first.
 
-    __slots__ = ("_names", "description", "fact_type", "items")
+    Most keywords have one item, which is held without a dictionary: with one each, 100,000
+    keywords take 20 MB more. A second item makes a dictionary, and then it stays.
+    """
+
+    __slots__ = ("_items", "_key", "_names", "_only", "description", "fact_type")
 
     description: str
     fact_type: str
 
     def __init__(self) -> None:
-        self.items: dict[Canonical, Item] = {}
+        self._key: Canonical = ""
+        self._only: Item | None = None
+        self._items: dict[Canonical, Item] | None = None
         self._names: dict[tuple[str, int], Canonical] | None = None
+
+    @property
+    def items(self) -> dict[Canonical, Item]:
+        """All items, for reading: `hold`, `hold_none` and `let_go` change them."""
+        if self._items is not None:
+            return self._items
+        return {} if self._only is None else {self._key: self._only}
+
+    def __len__(self) -> int:
+        return len(self._items or ()) if self._only is None else 1
+
+    def get(self, key: Canonical) -> Item | None:
+        """Return the item with a value of this canonical form, if there is one."""
+        if self._only is not None:
+            return self._only if key == self._key else None
+        return (self._items or {}).get(key)
+
+    def alive(self, now: str) -> list[Item]:
+        """Return the items that have not expired at `now`."""
+        if (item := self._only) is not None:
+            return [item] if item.is_alive(now) else []
+        return [item for item in (self._items or {}).values() if item.is_alive(now)]
 
     def hold(self, key: Canonical, item: Item) -> None:
         """Add an item as the newest."""
-        self.items[key] = item
+        if self._items is None and self._only is None:
+            self._key, self._only = key, item
+        else:
+            self._as_dictionary()[key] = item
         if self._names is not None:
             self._names[item.fact_id, item.position] = key
 
-    def hold_only(self, items: dict[Canonical, Item]) -> None:
-        """Put these items in the place of all."""
-        self.items = items
-        self._names = None
+    def _as_dictionary(self) -> dict[Canonical, Item]:
+        items = self._items = self.items
+        self._only = None
+        return items
+
+    def hold_none(self) -> dict[Canonical, Item]:
+        """Let go of all items, and return them."""
+        items = self.items
+        self._only = self._items = self._names = None
+        return items
 
     def let_go(self, key: Canonical) -> Item:
         """Remove an item."""
-        item = self.items.pop(key)
+        item = self._as_dictionary().pop(key)
         if self._names is not None:
             self._names.pop((item.fact_id, item.position), None)
         return item
@@ -113,8 +150,8 @@ class Topic:
         `free` is what MULTIPLE saves left. A SINGLE save takes position 0 without being counted;
         its item is always the first.
         """
-        if self.items:
-            first = next(iter(self.items.values()))
+        if items := self.items:
+            first = next(iter(items.values()))
             if first.fact_id == fact_id and first.is_alive(at):
                 return max(free, first.position + 1)
         return free

@@ -132,8 +132,7 @@ class Ledger:
             self._add(topic, fact, at)
 
     def _replace(self, topic: Topic, fact: StoredFact, at: str) -> None:
-        replaced = topic.items
-        topic.hold_only({})
+        replaced = topic.hold_none()
         self._note(fact["keyword"], None)
         if "value" in fact:
             value = fact["value"]
@@ -154,14 +153,14 @@ class Ledger:
         values = fact.get("values")
         if not values:
             return
-        fact_id, items, position = fact["id"], topic.items, 0
+        fact_id, position = fact["id"], 0
         positions = fact.get("positions") or range(len(values))
         shift = topic.free_position(fact_id, self._free.get(fact_id, 0), at) - positions[0]
         for position, value in zip(positions, values, strict=True):
             if shift > 0:
                 position += shift  # noqa: PLW2901 - the id came before: these positions are taken
             key = canonical(value)
-            item = items.get(key)
+            item = topic.get(key)
             if item is not None and item.is_alive(at):
                 item.confirm(fact, at)
             else:
@@ -238,8 +237,7 @@ class Ledger:
         topic = self._topics.get(concept.keyword)
         if topic is None:
             return []
-        items = [item for item in topic.items.values() if item.is_alive(now)]
-        facts: list[Any] = presented(concept, items)
+        facts: list[Any] = presented(concept, topic.alive(now))
         return facts
 
     def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:
@@ -256,7 +254,7 @@ class Ledger:
         facts: list[AnyFact] = []
         order: list[int] = []
         for keyword, topic in self._topics.items():
-            items = [item for item in topic.items.values() if item.is_alive(now)]
+            items = topic.alive(now)
             if items:
                 concept = named.get(keyword) or concept_of(keyword, topic, items)
                 found = presented(concept, items)
@@ -316,4 +314,4 @@ class Ledger:
 
     def __len__(self) -> int:
         """How many items are held, expired ones included."""
-        return sum(len(topic.items) for topic in self._topics.values())
+        return sum(len(topic) for topic in self._topics.values())

@@ -319,7 +319,7 @@ class LocalFileMemoryProvider(KeepsFolder):
         """Finish the saves that were accepted and let go of everything; twice is no error."""
         if not self._is_closed:
             self._is_closed = True
-            await self._commits.drain()
+            await self._commits.close()
             self._journals.close()
 
     async def __aenter__(self) -> Self:

@@ -26,13 +26,14 @@ class Canceller:
 
     def __init__(self, scope: anyio.CancelScope, after: int) -> None:
         self._scope = scope
+        self._loop = anyio.lowlevel.current_token()
         self.left = after
 
     def __call__(self, call: str, args: tuple[Any, ...]) -> None:
         if call in {"is_unchanged", "exists"}:
             return  # these may be made by the loop's own thread
         if self.left == 0:
-            anyio.from_thread.run_sync(self._scope.cancel)
+            anyio.from_thread.run_sync(self._scope.cancel, token=self._loop)
         self.left -= 1
 
 

@@ -1,0 +1,117 @@
+"""The thread that commits: when it starts, when it ends, and what happens if it cannot start."""
+
+import gc
+import threading
+import weakref
+from collections.abc import Sequence
+
+import anyio
+import pytest
+
+from factmem.providers import _group_commit
+from factmem.providers._group_commit import GroupCommit, Pending, Workers
+
+
+class Batches:
+    """Notes the batches that were committed, and the threads that did it."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.threads: list[threading.Thread] = []
+
+    def __call__(self, batch: Sequence[Pending[int]]) -> None:
+        self.sizes.append(len(batch))
+        self.threads.append(threading.current_thread())
+        for pending in batch:
+            if pending.work < 0:
+                pending.error = ValueError("refused")
+
+
+@pytest.fixture
+def batches() -> Batches:
+    return Batches()
+
+
+@pytest.fixture
+def commits(batches: Batches) -> GroupCommit[int]:
+    return GroupCommit(batches, Workers())
+
+
+async def test_tasks_that_are_ready_share_a_batch(
+    commits: GroupCommit[int], batches: Batches
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        for work in range(20):
+            tasks.start_soon(commits.submit, work)
+    assert sum(batches.sizes) == 20
+    assert len(batches.sizes) < 20
+    await commits.close()
+
+
+async def test_only_a_piece_that_failed_raises(commits: GroupCommit[int]) -> None:
+    await commits.submit(1)
+    with pytest.raises(ValueError, match="refused"):
+        await commits.submit(-1)
+    await commits.submit(2)
+    await commits.close()
+
+
+async def test_closing_ends_the_thread(commits: GroupCommit[int], batches: Batches) -> None:
+    await commits.submit(1)
+    await commits.close()
+    batches.threads[0].join(5)
+    assert not batches.threads[0].is_alive()
+
+
+async def test_an_idle_thread_ends_and_the_next_save_starts_another(
+    commits: GroupCommit[int], batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_group_commit, "_IDLE", 0.01)
+    await commits.submit(1)
+    await anyio.to_thread.run_sync(batches.threads[0].join, 5)
+    assert not batches.threads[0].is_alive()
+    await commits.submit(2)
+    assert batches.sizes == [1, 1]
+    await commits.close()
+
+
+async def test_an_idle_thread_keeps_nothing_alive(batches: Batches) -> None:
+    commits = GroupCommit(batches, Workers())
+    await commits.submit(1)
+    dropped = weakref.ref(commits)
+    del commits
+    with anyio.fail_after(5):
+        while dropped() is not None:  # the thread lets go a moment after it has waked this task
+            gc.collect()
+            await anyio.lowlevel.checkpoint()
+    assert batches.threads[0].is_alive()
+
+
+async def test_a_save_raises_where_no_thread_can_be_started(
+    commits: GroupCommit[int], batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for _ in range(2):
+            with anyio.fail_after(5), pytest.raises(RuntimeError, match="new thread"):
+                await commits.submit(1)
+    assert batches.sizes == []
+    await commits.submit(2)
+    assert batches.sizes == [1]
+    await commits.close()
+
+
+async def test_loops_in_many_threads_share_one_queue(
+    commits: GroupCommit[int], batches: Batches
+) -> None:
+    def save() -> None:
+        anyio.run(commits.submit, 1)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(4):
+            tasks.start_soon(anyio.to_thread.run_sync, save)
+    assert sum(batches.sizes) == 4
+    await commits.close()

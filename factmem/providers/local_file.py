@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeAlias, TypeVar
 
+from anyio import CancelScope
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from factmem._concepts import checked_concept, checked_concepts
@@ -320,7 +321,8 @@ class LocalFileMemoryProvider(KeepsFolder):
         if not self._is_closed:
             self._is_closed = True
             await self._commits.close()
-            self._journals.close()
+            with CancelScope(shield=True):  # cancelled or not, no descriptor stays open
+                await self._workers.run(self._journals.close)
 
     async def __aenter__(self) -> Self:
         self._check_open()

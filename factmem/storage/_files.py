@@ -1,15 +1,16 @@
 """The one door to the disk: every file call of a local store goes through here.
 
 Names are relative to the store's folder and are factmem's own: `factmem.json`, `lock`,
-`journals/...`, `indexes/...`. No descriptor outlives the call that opened it, and nothing is
-buffered, so a fork finds nothing half-done. Errors of the operating system pass as they are; the
-callers name them. Only ordinary files in ordinary folders are opened: a pipe would be waited for, a
-link would lead out of the store.
+`journals/...`, `indexes/...`. The lock file and the folders stay open until `let_go`; no other
+descriptor outlives the call that opened it. Nothing is buffered, so a fork finds nothing half-done.
+Errors of the operating system pass as they are; the callers name them. Only ordinary files in
+ordinary folders are opened: a pipe would be waited for, a link would lead out of the store.
 """
 
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
@@ -112,6 +113,14 @@ class Files(Protocol):
         """Return the whole of a small file; None where there is none. Raises as `open` does."""
         ...
 
+    def has_content(self, name: str, content: bytes) -> bool:
+        """Whether a small file has exactly this content. Raises as `open` does."""
+        ...
+
+    def let_go(self) -> None:
+        """Close what stays open between calls; what is used again opens again."""
+        ...
+
     def exists(self, name: str) -> bool:
         """Whether there is anything of that name; quick enough for an event loop."""
         ...
@@ -125,14 +134,50 @@ class Files(Protocol):
         ...
 
 
+class _OpenFolder:
+    """An open folder. It is closed when the last call that uses it has ended.
+
+    Counting references does that: a thread that finds another folder under the name drops this one
+    while others may still be opening files in it, and a number closed under them would be reused.
+    A forked child inherits the descriptor, which is harmless: it is for finding names only.
+    """
+
+    __slots__ = ("fd", "identity")
+
+    def __init__(self, path: str) -> None:
+        self.fd = -1
+        self.fd = open_folder(path)
+        found = os.fstat(self.fd)
+        self.identity = (found.st_dev, found.st_ino)
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+_SETTLED = 3_000_000_000
+"""Nanoseconds after which a change surely gives a file another time. FAT counts in two seconds,
+the coarsest clock of any file system; Linux's own ticks in milliseconds."""
+
+_Times = tuple[int, int, int, int, int]
+
+
 class LocalFiles:
     """A folder of the local file system, opened to its owner only."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.abspath(folder)
+        self._lock = _lock.StoreLock(self.path("lock"))
+        self._folders: dict[str, _OpenFolder] = {}
+        self._known: dict[str, tuple[_Times, bytes]] = {}
 
     def path(self, name: str) -> str:
-        return os.path.join(self._folder, name)
+        return f"{self._folder}/{name}" if name else self._folder
+
+    def let_go(self) -> None:
+        self._lock.let_go()
+        self._folders.clear()
+        self._known.clear()
 
     def make_folders(self) -> None:
         folder = self.path("journals")
@@ -152,7 +197,7 @@ class LocalFiles:
         return _network.network_file_system(self._folder)
 
     def lock(self, timeout: float) -> AbstractContextManager[None]:
-        return _lock.held(self.path("lock"), timeout)
+        return self._lock.held(timeout)
 
     @contextmanager
     def _within(self, name: str) -> Generator[tuple[str, int | None]]:
@@ -164,18 +209,32 @@ class LocalFiles:
         if not folder:
             yield self.path(name), None
             return
-        fd = open_folder(self.path(folder))
+        opened = self._opened(folder)
         try:
-            yield file, fd
+            yield file, opened.fd
         except OSError as exc:
             exc.filename = self.path(name)
             raise
-        finally:
-            os.close(fd)
+
+    def _opened(self, folder: str) -> _OpenFolder:
+        """Return a folder, open: the kept one if it still has this name, otherwise the new one."""
+        path = self.path(folder)
+        kept = self._folders.get(folder)
+        if kept is not None:
+            with contextlib.suppress(OSError):  # opening it again raises what is wrong
+                found = os.lstat(path)
+                if (found.st_dev, found.st_ino) == kept.identity:
+                    return kept
+            self._folders.pop(folder, None)
+        opened = self._folders[folder] = _OpenFolder(path)
+        return opened
 
     def _open(self, name: str, flags: int) -> int:
-        with self._within(name) as (_, folder):
-            return open_ordinary(self.path(name), flags, within=folder)
+        folder = name.rpartition("/")[0]
+        if not folder:
+            return open_ordinary(self.path(name), flags)
+        opened = self._opened(folder)  # the name holds the folder open for the next line
+        return open_ordinary(self.path(name), flags, within=opened.fd)
 
     def open(self, name: str, *, write: bool = False) -> int:
         return self._open(name, _WRITE if write else _READ)
@@ -264,6 +323,30 @@ class LocalFiles:
             return b"".join(_chunks(fd))
         finally:
             os.close(fd)
+
+    def has_content(self, name: str, content: bytes) -> bool:
+        try:
+            found = os.lstat(self.path(name))
+        except OSError:
+            return self.content(name) == content
+        times = (
+            found.st_dev,
+            found.st_ino,
+            found.st_size,
+            found.st_mtime_ns,
+            found.st_ctime_ns,
+        )
+        # Nobody can set a ctime, so the same times mean the same content: one look instead of an
+        # open, two reads and a close for every save. The object itself is compared, not its bytes.
+        known = self._known.get(name)
+        if known is not None and known[0] == times and known[1] is content:
+            return True
+        if self.content(name) != content:
+            return False
+        # A file that changed just now may change again within the same tick of its clock.
+        if 0 <= found.st_ctime_ns < time.time_ns() - _SETTLED:
+            self._known[name] = (times, content)
+        return True
 
     def exists(self, name: str) -> bool:
         try:

@@ -86,7 +86,10 @@ class JournalFolder:
         self.synced: dict[str, bytes] = {}
         self.suspects: set[str] = set()
 
-    close = forget_all
+    def close(self) -> None:
+        """See `Journals.close`."""
+        self.forget_all()
+        self.files.let_go()
 
     def codec(self) -> Codec | None:
         """Return the codec that the manifest asks for now; None where there is no store."""

@@ -9,14 +9,16 @@ import fcntl
 import os
 import threading
 import time
+import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from factmem.errors import StoreBusyError
 from factmem.storage._ordinary import open_ordinary
 
-__all__ = ["check_timeout", "held"]
+__all__ = ["StoreLock", "check_timeout"]
 
 
 def check_timeout(seconds: float) -> None:
@@ -34,33 +36,100 @@ def check_timeout(seconds: float) -> None:
         raise ValueError("busy_timeout is how many seconds to wait for the lock, from 0 on")
 
 
-@contextmanager
-def held(path: str, timeout: float) -> Generator[None]:
-    """Hold the lock file `path`, made if it is not there; it is closed in forked children.
+class StoreLock:
+    """The lock file of a store, made if it is not there.
 
-    Raises:
-        StoreBusyError: Somebody else held it for `timeout` seconds.
-        CorruptJournalError: It is no ordinary file.
+    It stays open between two locks: to open it again takes longer than to lock it. Whoever locks
+    takes the open file, and gives it back; meanwhile another thread would open one of its own. It
+    is closed in forked children.
     """
-    fd = _locked(path, timeout)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._kept: _OpenLock | None = None
+        self._times_let_go = 0
+        _locks.add(self)
+
+    @contextmanager
+    def held(self, timeout: float) -> Generator[None]:
+        """Hold the lock.
+
+        Raises:
+            StoreBusyError: Somebody else held it for `timeout` seconds.
+            CorruptJournalError: It is no ordinary file.
+        """
+        times_let_go = self._times_let_go
+        lock = self._locked(timeout)
+        try:
+            yield
+        finally:
+            self._give_back(lock, times_let_go)
+
+    def _locked(self, timeout: float) -> "_OpenLock":
+        deadline = time.monotonic() + timeout
+        while True:
+            lock = self._taken()
+            left = max(0.0, deadline - time.monotonic())
+            if not _try_lock(lock.fd) and not _wait(lock.fd, left):
+                raise StoreBusyError(
+                    f"Another process or thread held the lock of the store for {timeout:g} s: "
+                    f"{self._path!r}. Nothing was written; try again, or allow more time with "
+                    f"busy_timeout"
+                )
+            # A lock on a file that was deleted or replaced excludes nobody.
+            if lock.identity == _identity_at(self._path):
+                return lock
+            _close(lock.fd)
+
+    def _taken(self) -> "_OpenLock":
+        with _registry:
+            lock, self._kept = self._kept, None
+        return _open(self._path) if lock is None else lock
+
+    def _give_back(self, lock: "_OpenLock", times_let_go: int) -> None:
+        with _registry:
+            if lock.fd not in _descriptors:
+                return  # this is a forked child, where it was closed
+            if self._kept is not None or self._times_let_go != times_let_go:
+                _close(lock.fd)
+                return
+            try:
+                fcntl.flock(lock.fd, fcntl.LOCK_UN)
+            except BaseException:
+                _close(lock.fd)
+                raise
+            self._kept = lock
+
+    def let_go(self) -> None:
+        """Close the file; one that a thread holds locked is closed when that ends."""
+        with _registry:
+            self._times_let_go += 1
+            lock, self._kept = self._kept, None
+            if lock is not None:
+                _close(lock.fd)
+
+    def start_in_child(self) -> None:
+        """Forget the file, which is closed in a forked child."""
+        self._kept = None
+
+    def __del__(self) -> None:
+        self.let_go()
+
+
+class _OpenLock(NamedTuple):
+    """A lock file that is open."""
+
+    fd: int
+    identity: tuple[int, int]
+    """Its device and its number there, which no other file has while this one is open."""
+
+
+def _identity_at(path: str) -> tuple[int, int] | None:
     try:
-        yield
-    finally:
-        _close(fd)
-
-
-def _locked(path: str, timeout: float) -> int:
-    deadline = time.monotonic() + timeout
-    while True:
-        fd = _open(path)
-        if not _try_lock(fd) and not _wait(fd, max(0.0, deadline - time.monotonic())):
-            raise StoreBusyError(
-                f"Another process or thread held the lock of the store for {timeout:g} s: "
-                f"{path!r}. Nothing was written; try again, or allow more time with busy_timeout"
-            )
-        if _is_same_file(fd, path):
-            return fd
-        _close(fd)
+        found = os.lstat(path)
+    except OSError:  # opening it again raises what is wrong
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _try_lock(fd: int) -> bool:
@@ -72,16 +141,6 @@ def _try_lock(fd: int) -> bool:
         _close(fd)
         raise
     return True
-
-
-def _is_same_file(fd: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    except FileNotFoundError:
-        return False
-    except BaseException:
-        _close(fd)
-        raise
 
 
 # Waiting. `flock` waits for ever or not at all, and trying again and again is unfair: whoever has
@@ -149,11 +208,12 @@ _idle: "list[SimpleQueue[_Wait]]" = []
 # Forking. A child shares its parent's locks, and would hold on to them when the parent is killed.
 
 
-def _open(path: str) -> int:
+def _open(path: str) -> _OpenLock:
     with _registry:
         fd = open_ordinary(path, os.O_RDWR | os.O_CREAT)
         _descriptors.add(fd)
-    return fd
+    found = os.fstat(fd)
+    return _OpenLock(fd, (found.st_dev, found.st_ino))
 
 
 def _close(fd: int) -> None:
@@ -165,6 +225,7 @@ def _close(fd: int) -> None:
             os.close(fd)
 
 
+_locks: "weakref.WeakSet[StoreLock]" = weakref.WeakSet()
 _descriptors: set[int] = set()
 _registry = threading.RLock()
 """Held while a lock file is opened or closed, and while the process forks."""
@@ -184,6 +245,8 @@ def _start_in_child() -> None:
     for fd in _descriptors:
         os.close(fd)
     _descriptors.clear()
+    for lock in list(_locks):
+        lock.start_in_child()
     _idle.clear()
 
 

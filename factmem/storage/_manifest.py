@@ -88,7 +88,7 @@ class ManifestFile:
     def codec(self) -> Codec | None:
         """Return the codec that the manifest asks for now; None where there is no store."""
         opened = self._opened
-        if opened is not None and self._files.content(MANIFEST) == opened.raw:
+        if opened is not None and self._files.has_content(MANIFEST, opened.raw):
             return opened.codec
         # One thread at a time: none puts an older manifest back over a newer one, and a passphrase
         # is derived once.

@@ -233,6 +233,12 @@ class MemoryDisk:
         inode = folder.seen.get(leaf)
         return None if inode is None else bytes(inode.data)
 
+    def has_content(self, name: str, content: bytes) -> bool:
+        return self.content(name) == content
+
+    def let_go(self) -> None:
+        """Nothing stays open."""
+
     def exists(self, name: str) -> bool:
         folder, leaf = self._split(name)
         return leaf in folder.seen

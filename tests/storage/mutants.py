@@ -55,7 +55,7 @@ _VIEWS = [
     Mutant(
         "the manifest is looked at again for every write",
         "power",
-        (Change(ManifestFile, "codec", "self._files.content(MANIFEST) == opened.raw", "True"),),
+        (Change(ManifestFile, "codec", "self._files.has_content(MANIFEST, opened.raw)", "True"),),
         (SEALED,),
     ),
     Mutant(

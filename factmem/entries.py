@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from typing_extensions import TypedDict
 
 from factmem.errors import FactmemError
-from factmem.models import AnyFact, FactSource, FactType, SingleFact, SourceKind
+from factmem.models import AnyFact, FactSource, SingleFact, SourceKind
 
 __all__ = [
     "Entry",
@@ -78,7 +78,9 @@ class Entry(TypedDict):
 
 def stamp(when: datetime) -> str:
     """Return an aware datetime as the text that entries hold."""
-    return when.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    if when.tzinfo is not UTC:  # facts hold UTC already, and converting takes half of this
+        when = when.astimezone(UTC)
+    return when.isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def moment(text: str) -> datetime:
@@ -97,7 +99,7 @@ def stored(fact: AnyFact) -> StoredFact:
         "id": fact.id,
         "keyword": concept.keyword,
         "description": concept.description,
-        "type": "SINGLE" if concept.fact_type is FactType.SINGLE else "MULTIPLE",
+        "type": "SINGLE" if isinstance(fact, SingleFact) else "MULTIPLE",
         "timestamp": stamp(fact.timestamp),
     }
     if isinstance(fact, SingleFact):

@@ -10,6 +10,8 @@ MAX_NAME = 200
 
 def is_text(text: str) -> bool:
     """Whether `text` can be written as UTF-8: a lone surrogate cannot."""
+    if text.isascii():  # most texts are, and the answer is a flag of the string
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -117,7 +117,8 @@ class LocalFileMemoryProvider(KeepsFolder):
 
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
         """See `AgentMemoryProvider.save`."""
-        await self.save_many([fact], subject, scope)
+        identity = self._enter(subject, scope)
+        await self._commits.submit(Save(identity, encoded(stored_facts([fact]))))
 
     async def save_many(
         self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope

@@ -7,7 +7,7 @@ was never acknowledged: the power failed while it was written.
 """
 
 import json
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from factmem.errors import StorageError
 from factmem.storage._codec import (
@@ -42,9 +42,11 @@ class Damage(Exception):  # noqa: N818 - never leaves the storage
         """Whether it was changed by somebody, rather than by an accident."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """How far a journal file was read, and all that judging the next line needs."""
+class Place(NamedTuple):
+    """How far a journal file was read, and all that judging the next line needs.
+
+    A named tuple, since every save makes one: a frozen dataclass takes a fifth longer to copy.
+    """
 
     file: str
     header: bytes
@@ -185,8 +187,7 @@ class _Reader:
         self.dead, self.verdict = before.dead, before.verdict
 
     def place(self, offset: int, size: int) -> Place:
-        return replace(
-            self._before,
+        return self._before._replace(
             offset=offset,
             size=size,
             line=self.line,

@@ -10,8 +10,6 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Generator
-from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -47,25 +45,20 @@ class StoreLock:
     def __init__(self, path: str) -> None:
         self._path = path
         self._kept: _OpenLock | None = None
-        self._times_let_go = 0
+        self.times_let_go = 0
         _locks.add(self)
 
-    @contextmanager
-    def held(self, timeout: float) -> Generator[None]:
-        """Hold the lock.
+    def held(self, timeout: float) -> "_Held":
+        """Return a context that holds the lock.
 
-        Raises:
+        Entering it raises:
             StoreBusyError: Somebody else held it for `timeout` seconds.
             CorruptJournalError: It is no ordinary file.
         """
-        times_let_go = self._times_let_go
-        lock = self._locked(timeout)
-        try:
-            yield
-        finally:
-            self._give_back(lock, times_let_go)
+        return _Held(self, timeout)
 
-    def _locked(self, timeout: float) -> "_OpenLock":
+    def acquire(self, timeout: float) -> "_OpenLock":
+        """Return the file with the lock on it; see `held`."""
         deadline = time.monotonic() + timeout
         while True:
             lock = self._taken()
@@ -86,11 +79,12 @@ class StoreLock:
             lock, self._kept = self._kept, None
         return _open(self._path) if lock is None else lock
 
-    def _give_back(self, lock: "_OpenLock", times_let_go: int) -> None:
+    def release(self, lock: "_OpenLock", times_let_go: int) -> None:
+        """Unlock, and keep the file open unless `let_go` was called since the lock was taken."""
         with _registry:
             if lock.fd not in _descriptors:
                 return  # this is a forked child, where it was closed
-            if self._kept is not None or self._times_let_go != times_let_go:
+            if self._kept is not None or self.times_let_go != times_let_go:
                 _close(lock.fd)
                 return
             try:
@@ -103,7 +97,7 @@ class StoreLock:
     def let_go(self) -> None:
         """Close the file; one that a thread holds locked is closed when that ends."""
         with _registry:
-            self._times_let_go += 1
+            self.times_let_go += 1
             lock, self._kept = self._kept, None
             if lock is not None:
                 _close(lock.fd)
@@ -114,6 +108,23 @@ class StoreLock:
 
     def __del__(self) -> None:
         self.let_go()
+
+
+class _Held:
+    """Holds the lock while it is entered. No generator, as each save enters one."""
+
+    __slots__ = ("_held", "_lock", "_timeout", "_times_let_go")
+
+    def __init__(self, lock: StoreLock, timeout: float) -> None:
+        self._lock = lock
+        self._timeout = timeout
+
+    def __enter__(self) -> None:
+        self._times_let_go = self._lock.times_let_go
+        self._held = self._lock.acquire(self._timeout)
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._lock.release(self._held, self._times_let_go)
 
 
 class _OpenLock(NamedTuple):

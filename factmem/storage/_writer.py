@@ -6,7 +6,6 @@ error a journal goes on in a fresh file, since a failed fsync leaves a file in d
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -111,8 +110,7 @@ class FolderWriter:
                 f"another program writes to it, or the lock is not honoured there"
             )
         size, last = before.size + len(data), before.last + len(records)
-        after = replace(
-            before,
+        after = before._replace(
             offset=size,
             size=size,
             line=before.line + data.count(b"\n"),
@@ -165,7 +163,7 @@ class FolderWriter:
             raise StorageError(
                 f"What was written to {self._files.path(_path(file))!r} does not read back"
             )
-        place = replace(place, durable=last)
+        place = place._replace(durable=last)
         self._folder.suspects.discard(file)
         self._folder.note_synced(file, header)
         self._folder.remember(place)

@@ -31,6 +31,9 @@ lock for milliseconds."""
 
 _THREADS = 8
 
+_ALONE = 4
+"""After how many batches of one save each a save counts as alone."""
+
 _IDLE = 10.0
 """Seconds without a save after which the committing thread ends."""
 
@@ -135,6 +138,12 @@ class GroupCommit(Generic[W]):
         self._bell = threading.Lock()
         """Wakes the thread when it is released; it is rung once however many ask."""
         self._bell.acquire()
+        self._until_alone = 1
+        """How many more batches of one save there must be until no save waits for others.
+
+        It is written by the thread and read by event loops, without a lock: a wrong guess makes one
+        batch smaller, or one save later, by a turn of the loop.
+        """
 
     async def submit(self, work: W) -> None:
         """Return when the work is committed, or raise the error that prevented it.
@@ -147,7 +156,9 @@ class GroupCommit(Generic[W]):
         pending = Pending(work, loop)
         self._queue.append(pending)
         try:
-            if not loop.is_gathering:
+            if not self._until_alone:
+                self._ring(loop)
+            elif not loop.is_gathering:
                 await self._gather(loop)
             await pending.wait()
         except BaseException:
@@ -241,6 +252,7 @@ class GroupCommit(Generic[W]):
         with suppress(IndexError):
             while len(batch) < _LARGEST_BATCH:
                 batch.append(self._queue.popleft())
+        self._until_alone = _ALONE if len(batch) > 1 else max(0, self._until_alone - 1)
         try:
             self._commit(batch)
         except BaseException as exc:  # noqa: BLE001 - the tasks that wait for it raise it

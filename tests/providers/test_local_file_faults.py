@@ -288,7 +288,9 @@ async def test_each_of_many_saves_gets_an_error_of_its_own(root: Path) -> None:
     """They share a write, not a traceback; and all of them are told."""
     fault = FailingDoor()
     store = LocalFileMemoryProvider(root, storage=DoorStorage(lambda path: Door(path, fault)))
-    await store.save(languages("java"), ALICE, AGENT)
+    async with anyio.create_task_group() as tasks:  # after a batch of two, saves wait for others
+        for value in ("java", "c"):
+            tasks.start_soon(store.save, languages(value), ALICE, AGENT)
     fault.fails, fault.times = {"sync"}, 1
     errors: list[StorageError] = []
 

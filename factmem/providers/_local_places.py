@@ -19,6 +19,7 @@ from factmem.providers._place_view import PlaceView, PlaceViews
 from factmem.providers._replay import amended, unknown_entries
 from factmem.storage.base import (
     Appended,
+    BatchWriter,
     IndexedJournals,
     Journals,
     JournalWriter,
@@ -147,13 +148,16 @@ class LocalPlaces:
         appended: list[tuple[Identity, Appended, list[bytes]]] = []
         with self._journals.exclusive() as writer:
             now = self._clock.told()
-            for identity, waiting in by_place.items():
-                records = [stamped(pending.work.body, now) for pending in waiting]
-                try:
-                    appended.append((identity, writer.append(identity, records), records))
-                except Exception as exc:  # noqa: BLE001 - it belongs to those who wait for it
-                    for pending in waiting:
-                        pending.error = exc
+            appends = [
+                (identity, [stamped(pending.work.body, now) for pending in waiting])
+                for identity, waiting in by_place.items()
+            ]
+            for (identity, records), done in zip(appends, _outcomes(writer, appends), strict=True):
+                if isinstance(done, Exception):
+                    for pending in by_place[identity]:
+                        pending.error = done
+                else:
+                    appended.append((identity, done, records))
         for identity, done, records in appended:
             self._took(identity, done, records)
 
@@ -317,6 +321,21 @@ class LocalPlaces:
                 return len(records)
             self._rewrite(identity, writer, lambda _: after)
             return sum(is_kept)
+
+
+def _outcomes(
+    writer: JournalWriter, appends: Sequence[tuple[Identity, list[bytes]]]
+) -> list[Appended | Exception]:
+    """Append to each place, and return the outcome of each."""
+    if len(appends) > 1 and isinstance(writer, BatchWriter):
+        return writer.append_all(appends)
+    outcomes: list[Appended | Exception] = []
+    for identity, records in appends:
+        try:
+            outcomes.append(writer.append(identity, records))
+        except Exception as exc:  # noqa: BLE001 - the saves that wait for it raise it
+            outcomes.append(exc)
+    return outcomes
 
 
 def _records(identity: Identity, journals: Journals | JournalWriter) -> list[Record]:

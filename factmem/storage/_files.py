@@ -11,12 +11,13 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from factmem.storage import _lock, _network
 from factmem.storage._ordinary import FOLDER, SAFELY, open_folder, open_ordinary
+from factmem.storage._sync_threads import SyncThreads
 
 __all__ = ["Files", "LocalFiles"]
 
@@ -87,6 +88,10 @@ class Files(Protocol):
 
     def sync(self, fd: int) -> None:
         """Make a file's content survive a power cut."""
+        ...
+
+    def sync_all(self, fds: Sequence[int]) -> list[OSError | None]:
+        """Sync files at the same time, and return the error of each."""
         ...
 
     def sync_folder(self, name: str) -> None:
@@ -169,6 +174,7 @@ class LocalFiles:
         self._folder = os.path.abspath(folder)
         self._lock = _lock.StoreLock(self.path("lock"))
         self._folders: dict[str, _OpenFolder] = {}
+        self._sync_threads = SyncThreads(self.sync)
         self._known: dict[str, tuple[_Times, bytes]] = {}
 
     def path(self, name: str) -> str:
@@ -176,6 +182,7 @@ class LocalFiles:
 
     def let_go(self) -> None:
         self._lock.let_go()
+        self._sync_threads.close()
         self._folders.clear()
         self._known.clear()
 
@@ -275,6 +282,9 @@ class LocalFiles:
             fcntl.fcntl(fd, _FULL_SYNC)
         else:
             os.fsync(fd)
+
+    def sync_all(self, fds: Sequence[int]) -> list[OSError | None]:
+        return self._sync_threads.sync_all(fds)
 
     def sync_folder(self, name: str) -> None:
         self._sync(open_folder(self.path(name)) if name else os.open(self._folder, FOLDER))

@@ -5,13 +5,21 @@ how far the journal was durable before it; a file is only appended to or replace
 error a journal goes on in a fresh file, since a failed fsync leaves a file in doubt for good.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from factmem.errors import StorageError
-from factmem.storage._codec import Codec, LineSealer
+from factmem.storage._batch import Begun, append_all
+from factmem.storage._codec import Codec
 from factmem.storage._journal import CHUNK, Damage, Place, name_record
+from factmem.storage._record_lines import (
+    check_record,
+    checked_records,
+    chunks,
+    sealed_lines,
+    snapshot_lines,
+)
 from factmem.storage.base import (
     Appended,
     ErasedJournal,
@@ -68,6 +76,56 @@ class FolderWriter:
                 self._folder.distrust(file)
                 raise
 
+    def append_all(
+        self, appends: Sequence[tuple[JournalName, Sequence[bytes]]]
+    ) -> list[Appended | Exception]:
+        """See `BatchWriter.append_all`."""
+        return append_all(self, self._files, appends)
+
+    def begin(self, name: JournalName, records: Sequence[bytes]) -> Begun | None:
+        """Write to the end of a journal that is whole; return None for any other.
+
+        Whoever begins syncs, finishes and closes the file.
+        """
+        codec = self._codec
+        if codec is None or not records:
+            return None
+        for record in records:
+            check_record(record)
+        file = codec.file_name(name)
+        if file in self._folder.suspects:
+            return None
+        with self._folder.errors_of(file):
+            try:
+                fd = self._files.open(_path(file), write=True)
+            except FileNotFoundError:
+                return None
+            begun = None
+            try:
+                before = self._folder.caught_up(codec, file, fd)
+                if not before.gaps and not before.damage():
+                    begun = self._begun(file, fd, before, records)
+            except Damage:
+                pass  # the ordinary way raises it
+            except BaseException:
+                self._folder.distrust(file)
+                raise
+            finally:
+                if begun is None:
+                    self._files.close(fd)
+        return begun
+
+    def finish(self, begun: Begun, error: OSError | None) -> Appended:
+        """Acknowledge an append that was begun and synced; `error` is what syncing it raised."""
+        with self._folder.errors_of(begun.file):
+            if error is not None:
+                raise error
+            return Appended(begun.before, self._after(begun))
+
+    def distrust(self, begun: Begun) -> None:
+        """Leave a journal's file alone from now on, since an append to it failed half-way."""
+        self._folder.distrust(begun.file)
+
     def _append(
         self, codec: Codec, name: JournalName, file: str, records: Sequence[bytes]
     ) -> Appended:
@@ -94,28 +152,40 @@ class FolderWriter:
 
     def _extend(self, file: str, fd: int, before: Place, records: Sequence[bytes]) -> Place:
         """Write after what is there, make it durable, and believe what the file then says."""
-        lines, tag = _lines(before.sealer, before.last + 1, before.durable, before.tag, records)
+        begun = self._begun(file, fd, before, records)
+        self._files.sync(fd)
+        return self._after(begun)
+
+    def _begun(self, file: str, fd: int, before: Place, records: Sequence[bytes]) -> Begun:
+        """Write after what is there."""
+        lines, tag = sealed_lines(
+            before.sealer, before.last + 1, before.durable, before.tag, records
+        )
         data = b"\n".join(lines) + b"\n"
         if before.size > before.offset:
             data = _TORN_END + data
         self._files.append(fd, data)
-        self._files.sync(fd)
+        return Begun(fd, file, before, data, tag, len(records))
+
+    def _after(self, begun: Begun) -> Place:
+        """Return the place after an append that was synced, as the file now has it."""
+        file, before, data = begun.file, begun.before, begun.data
         if self._folder.synced.get(file) != before.header:
             # Whoever put this file in place may have died before its name was durable.
             self._files.sync_folder("journals")
             self._folder.note_synced(file, before.header)
-        if self._files.read(fd, len(data) + 1, before.size) != data:
+        if self._files.read(begun.fd, len(data) + 1, before.size) != data:
             raise StorageError(
                 f"What was appended to {self._files.path(_path(file))!r} does not read back: "
                 f"another program writes to it, or the lock is not honoured there"
             )
-        size, last = before.size + len(data), before.last + len(records)
+        size, last = before.size + len(data), before.last + begun.added
         after = before._replace(
             offset=size,
             size=size,
             line=before.line + data.count(b"\n"),
             last=last,
-            tag=tag,
+            tag=begun.tag,
             durable=last,
         )
         self._folder.remember(after)
@@ -143,7 +213,7 @@ class FolderWriter:
         temporary = f"{_path(file)}.tmp"
         fd = self._files.create(temporary)
         try:
-            for chunk in _chunks(_all_lines(line, sealer, keep)):
+            for chunk in chunks(snapshot_lines(line, sealer, keep)):
                 self._files.append(fd, chunk)
             self._files.sync(fd)
         finally:
@@ -181,7 +251,7 @@ class FolderWriter:
                     self._files.close(fd)
                 if damage := before.damage():
                     raise damage
-                keep = _checked(records, before.last)
+                keep = checked_records(records, before.last)
                 return self._replace(codec, name, file, last=before.last, keep=keep, records=[])
             except (Damage, ValueError):
                 raise
@@ -322,52 +392,3 @@ class FolderWriter:
             self._files.close(read)
             self._files.close(write)
         self._files.sync_folder("journals")
-
-
-def check_record(record: bytes) -> None:
-    """Raise `ValueError` unless a record looks like a JSON object on one line."""
-    if not (record.startswith(b"{") and record.endswith(b"}")) or len(record) < 3:
-        raise ValueError("A record is the text of a JSON object with at least one member")
-    if b"\n" in record:
-        raise ValueError("A record stands on one line")
-
-
-def _checked(records: Iterable[Record], last: int) -> list[Record]:
-    checked = list(records)
-    numbers = [record.number for record in checked]
-    if numbers != sorted(set(numbers)) or (numbers and not 0 < numbers[0] <= numbers[-1] <= last):
-        raise ValueError("A rewrite keeps records of the journal, with their numbers ascending")
-    for record in checked:
-        check_record(record.data)
-    return checked
-
-
-def _lines(
-    sealer: LineSealer, number: int, durable: int, tag: bytes, records: Iterable[bytes]
-) -> tuple[list[bytes], bytes]:
-    lines: list[bytes] = []
-    for each, record in enumerate(records, number):
-        line, tag = sealer.seal(each, durable, tag, record)
-        lines.append(line)
-    return lines, tag
-
-
-def _all_lines(header: bytes, sealer: LineSealer, keep: Iterable[Record]) -> Iterator[bytes]:
-    yield header
-    tag = sealer.start
-    for record in keep:
-        line, tag = sealer.seal(record.number, 0, tag, record.data)
-        yield line
-
-
-def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    chunk: list[bytes] = []
-    size = 0
-    for line in lines:
-        chunk.append(line)
-        size += len(line) + 1
-        if size >= CHUNK:
-            yield b"\n".join(chunk) + b"\n"
-            chunk, size = [], 0
-    if chunk:
-        yield b"\n".join(chunk) + b"\n"

@@ -18,6 +18,7 @@ from factmem.encryption import Encryption
 
 __all__ = [
     "Appended",
+    "BatchWriter",
     "ErasedJournal",
     "IndexedJournals",
     "JournalName",
@@ -130,6 +131,22 @@ class JournalWriter(Protocol):
 
     def salvage(self, name: JournalName) -> SalvagedJournal:
         """Keep a copy of a damaged journal's file and go on with the records that can be read."""
+        ...
+
+
+@runtime_checkable
+class BatchWriter(JournalWriter, Protocol):
+    """A writer that makes appends to many journals durable at once; a storage may offer it."""
+
+    def append_all(
+        self, appends: Sequence[tuple[JournalName, Sequence[bytes]]]
+    ) -> list[Appended | Exception]:
+        """Append to journals as `append` does, to each at most once.
+
+        Returns:
+            For each append, in their order, what `append` returns, or the error that it raises. An
+            error of one journal keeps nothing from the others.
+        """
         ...
 
 

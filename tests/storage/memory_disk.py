@@ -6,7 +6,7 @@ calls may fail.
 
 import errno
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import product
 
@@ -191,6 +191,20 @@ class MemoryDisk:
             self._fds[fd].fail_to_sync(keeps_cache=self.keeps_cache)
             raise OSError(errno.EIO, "injected")
         self._fds[fd].sync()
+
+    def sync_all(self, fds: Sequence[int]) -> list[OSError | None]:
+        """Sync one after the other, which leaves out no state that syncs at once could leave.
+
+        A cut before the first may keep any part of what all of them were to keep.
+        """
+        return [self._outcome_of_sync(fd) for fd in fds]
+
+    def _outcome_of_sync(self, fd: int) -> OSError | None:
+        try:
+            self.sync(fd)
+        except OSError as exc:
+            return exc
+        return None
 
     def sync_folder(self, name: str) -> None:
         self.pause()

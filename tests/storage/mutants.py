@@ -83,8 +83,8 @@ _VIEWS = [
         (
             never(
                 FolderWriter,
-                "_extend",
-                "self._files.read(fd, len(data) + 1, before.size) != data",
+                "_after",
+                "self._files.read(begun.fd, len(data) + 1, before.size) != data",
             ),
         ),
     ),
@@ -121,7 +121,7 @@ _DURABILITY = [
     Mutant(
         "the folder is synced before a process first acknowledges",
         "power",
-        (never(FolderWriter, "_extend", "self._folder.synced.get(file) != before.header"),),
+        (never(FolderWriter, "_after", "self._folder.synced.get(file) != before.header"),),
         (PLAIN,),
     ),
     Mutant(
@@ -158,7 +158,7 @@ _TEARS = [
         "a torn line is ended, or told from the one after it",
         "power",
         (
-            never(FolderWriter, "_extend", "before.size > before.offset"),
+            never(FolderWriter, "_begun", "before.size > before.offset"),
             Change(_Reader, "_take_rest", "self._before.sealer.starts(line, self.last)", "()"),
         ),
     ),
@@ -170,7 +170,7 @@ _TEARS = [
     Mutant(
         "a torn line is ended by what no codec reads",
         "power",
-        (Change(FolderWriter, "_extend", "_TORN_END + data", 'b"\\n" + data'),),
+        (Change(FolderWriter, "_begun", "_TORN_END + data", 'b"\\n" + data'),),
     ),
     Mutant(
         "a gap is mended before the next save",
@@ -188,7 +188,7 @@ _TEARS = [
         (
             Change(
                 sys.modules[FolderWriter.__module__],
-                "_lines",
+                "sealed_lines",
                 "sealer.seal(each, durable,",
                 "sealer.seal(each, each,",
             ),
@@ -200,7 +200,7 @@ _TEARS = [
         (
             Change(
                 sys.modules[FolderWriter.__module__],
-                "_lines",
+                "sealed_lines",
                 "sealer.seal(each, durable,",
                 "sealer.seal(each, 0,",
             ),

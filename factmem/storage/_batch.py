@@ -1,0 +1,78 @@
+"""Appending to many journals at once: written first, then made durable together.
+
+One fsync after the other is what bounds a batch that goes to many places. The order per file stays
+what `FolderWriter.append` keeps: write, sync, read back, acknowledge. Files whose journals are new,
+torn or in doubt take the ordinary way afterwards.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from factmem.storage._files import Files
+from factmem.storage._journal import Place
+from factmem.storage.base import Appended, JournalName
+
+if TYPE_CHECKING:
+    from factmem.storage._writer import FolderWriter
+
+__all__ = ["Begun", "append_all"]
+
+_MOST_OPEN = 64
+"""How many files are open at one time: few beside the 1,024 that a process often may have."""
+
+_Append = tuple[JournalName, Sequence[bytes]]
+
+
+class Begun(NamedTuple):
+    """An append that is written and not yet durable."""
+
+    fd: int
+    file: str
+    before: Place
+    data: bytes
+    tag: bytes
+    """The tag of the last line, which the next line names."""
+    added: int
+    """How many records `data` holds."""
+
+
+def append_all(
+    writer: "FolderWriter", files: Files, appends: Sequence[_Append]
+) -> list[Appended | Exception]:
+    """Append to journals, each its own; return what `append` would, or the error that it raises."""
+    outcomes: list[Appended | Exception] = []
+    for start in range(0, len(appends), _MOST_OPEN):
+        outcomes += _append_some(writer, files, appends[start : start + _MOST_OPEN])
+    return outcomes
+
+
+def _append_some(
+    writer: "FolderWriter", files: Files, appends: Sequence[_Append]
+) -> list[Appended | Exception]:
+    outcomes: dict[int, Appended | Exception] = {}
+    begun: dict[int, Begun] = {}
+    try:
+        for number, (name, records) in enumerate(appends):
+            try:
+                if (one := writer.begin(name, records)) is not None:
+                    begun[number] = one
+            except Exception as exc:  # noqa: BLE001 - whoever waits for this append raises it
+                outcomes[number] = exc
+        errors = files.sync_all([one.fd for one in begun.values()])
+        for (number, one), error in zip(begun.items(), errors, strict=True):
+            try:
+                outcomes[number] = writer.finish(one, error)
+            except Exception as exc:  # noqa: BLE001 - whoever waits for this append raises it
+                outcomes[number] = exc
+    finally:
+        for number, one in begun.items():
+            files.close(one.fd)
+            if not isinstance(outcomes.get(number), Appended):
+                writer.distrust(one)  # it may hold what was never acknowledged
+    for number, (name, records) in enumerate(appends):
+        if number not in outcomes:
+            try:
+                outcomes[number] = writer.append(name, records)
+            except Exception as exc:  # noqa: BLE001 - whoever waits for this append raises it
+                outcomes[number] = exc
+    return [outcomes[number] for number in range(len(appends))]

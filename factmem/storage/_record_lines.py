@@ -1,0 +1,62 @@
+"""The lines that a writer makes of records, and the checks of records before that. Pure."""
+
+from collections.abc import Iterable, Iterator
+
+from factmem.storage._codec import LineSealer
+from factmem.storage._journal import CHUNK
+from factmem.storage.base import Record
+
+__all__ = ["check_record", "checked_records", "chunks", "sealed_lines", "snapshot_lines"]
+
+
+def check_record(record: bytes) -> None:
+    """Raise `ValueError` unless a record looks like a JSON object on one line."""
+    if not (record.startswith(b"{") and record.endswith(b"}")) or len(record) < 3:
+        raise ValueError("A record is the text of a JSON object with at least one member")
+    if b"\n" in record:
+        raise ValueError("A record stands on one line")
+
+
+def checked_records(records: Iterable[Record], last: int) -> list[Record]:
+    """Return the records of a rewrite; `ValueError` unless the journal may have had them."""
+    checked = list(records)
+    numbers = [record.number for record in checked]
+    if numbers != sorted(set(numbers)) or (numbers and not 0 < numbers[0] <= numbers[-1] <= last):
+        raise ValueError("A rewrite keeps records of the journal, with their numbers ascending")
+    for record in checked:
+        check_record(record.data)
+    return checked
+
+
+def sealed_lines(
+    sealer: LineSealer, number: int, durable: int, tag: bytes, records: Iterable[bytes]
+) -> tuple[list[bytes], bytes]:
+    """Return the lines of records that are appended, and the tag of the last."""
+    lines: list[bytes] = []
+    for each, record in enumerate(records, number):
+        line, tag = sealer.seal(each, durable, tag, record)
+        lines.append(line)
+    return lines, tag
+
+
+def snapshot_lines(header: bytes, sealer: LineSealer, keep: Iterable[Record]) -> Iterator[bytes]:
+    """Give the lines of a new file: its header, and the records that it begins with."""
+    yield header
+    tag = sealer.start
+    for record in keep:
+        line, tag = sealer.seal(record.number, 0, tag, record.data)
+        yield line
+
+
+def chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Give lines joined, about a megabyte at a time."""
+    chunk: list[bytes] = []
+    size = 0
+    for line in lines:
+        chunk.append(line)
+        size += len(line) + 1
+        if size >= CHUNK:
+            yield b"\n".join(chunk) + b"\n"
+            chunk, size = [], 0
+    if chunk:
+        yield b"\n".join(chunk) + b"\n"

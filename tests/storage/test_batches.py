@@ -1,0 +1,102 @@
+"""Appending to many journals at once: what the power leaves, and whom an error concerns."""
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from factmem.errors import StorageError
+from factmem.storage._files import LocalFiles
+from factmem.storage.base import Appended, JournalName
+from tests.storage.memory_disk import MemoryDisk
+from tests.storage.stores import PLAIN, SEALED, Kind, append, read, record, texts
+
+both_kinds = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
+
+NAMES: list[JournalName] = [("agent", "support", "user", f"user-{each}") for each in range(5)]
+FIRST, SECOND = record(1), record(2)
+
+
+def filled(kind: Kind, names: list[JournalName]) -> MemoryDisk:
+    """Return a disk with one record in each of these journals."""
+    disk = MemoryDisk()
+    for name in names:
+        append(kind.open(disk), name, FIRST)
+    return disk
+
+
+@both_kinds
+def test_before_a_batch_is_acknowledged_the_power_may_keep_any_part_of_it(kind: Kind) -> None:
+    disk, rng, is_over, cuts = filled(kind, NAMES), random.Random(7), False, 0
+
+    def cut() -> None:
+        nonlocal cuts
+        cuts += 1
+        for image in disk.images(rng, 12):
+            after = kind.open(MemoryDisk(image))
+            for name in NAMES:
+                found = texts(read(after, name))
+                assert found in ([FIRST], [FIRST, SECOND])
+                assert not is_over or found == [FIRST, SECOND]
+                append(after, name, record(3))
+                assert texts(read(after, name)) == [*found, record(3)]
+
+    disk.watch = cut
+    with kind.open(disk).exclusive() as writer:
+        outcomes = writer.append_all([(name, [SECOND]) for name in NAMES])
+    assert all(isinstance(outcome, Appended) for outcome in outcomes)
+    is_over = True
+    cut()
+    assert cuts > 2 * len(NAMES)
+
+
+@both_kinds
+def test_a_failed_sync_concerns_its_own_journal_alone(kind: Kind) -> None:
+    disk = filled(kind, NAMES)
+    folder = kind.open(disk)
+    for name in NAMES:
+        append(folder, name, SECOND)
+    # Five writes come first, then five syncs: the second of these fails.
+    disk.fail_at = frozenset({disk.count + len(NAMES) + 2})
+    with folder.exclusive() as writer:
+        outcomes = writer.append_all([(name, [record(3)]) for name in NAMES])
+    assert [isinstance(outcome, StorageError) for outcome in outcomes] == [
+        name == NAMES[1] for name in NAMES
+    ]
+    for name in NAMES:  # the file in doubt goes on in a fresh one
+        append(folder, name, record(4))
+        found = texts(read(kind.open(disk), name))
+        assert [each for each in found if each != record(3)] == [FIRST, SECOND, record(4)]
+        assert record(3) in found or name == NAMES[1]
+
+
+@both_kinds
+def test_new_and_damaged_journals_take_the_ordinary_way(kind: Kind) -> None:
+    disk = filled(kind, NAMES[:3])
+    file = next(iter(disk.files()))
+    disk.put(f"journals/{file}", b"\n")
+    folder = kind.open(disk)
+    with folder.exclusive() as writer:
+        outcomes = writer.append_all([(name, [SECOND]) for name in NAMES])
+    failed = [name for name, one in zip(NAMES, outcomes, strict=True) if isinstance(one, Exception)]
+    assert len(failed) == 1
+    for name in NAMES:
+        if name not in failed:
+            assert texts(read(folder, name))[-1:] == [SECOND]
+
+
+def test_the_threads_that_sync_end_with_the_store(tmp_path: Path) -> None:
+    folder = PLAIN.open(LocalFiles(str(tmp_path)))
+    for _ in range(2):
+        with folder.exclusive() as writer:
+            writer.append_all([(name, [FIRST]) for name in NAMES])
+    threads = [each for each in threading.enumerate() if each.name.startswith("factmem sync")]
+    assert threads
+    folder.close()
+    for thread in threads:
+        thread.join(5)
+        assert not thread.is_alive()
+    append(folder, NAMES[0], SECOND)
+    assert texts(read(folder, NAMES[0])) == [FIRST, FIRST, SECOND]
+    folder.close()

@@ -5,13 +5,12 @@ An agent learns that Alice prefers Kotlin. factmem keeps that as a fact about a 
 "my-app"): durable, encrypted if wanted, and there again in the next conversation.
 
 Everything in daily use is here. Importing it reads no file but Python's own, starts nothing, and
-loads neither `openai` nor `cryptography`: they wait for their first use.
+loads neither stores nor `openai` nor `cryptography`: they wait for their first use.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from factmem.encryption import Aes256GCMEncryptor, Encryption, Key
 from factmem.errors import (
     ChatModelError,
     CorruptJournalError,
@@ -55,12 +54,6 @@ from factmem.provider import (
     PlaceInfo,
     TimeProvider,
 )
-from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.no_memory import NoMemory
-from factmem.storage.base import SalvagedJournal, Storage
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.simple import SimpleStorage
 from factmem.usage import Usage
 
 if TYPE_CHECKING:
@@ -77,6 +70,7 @@ if TYPE_CHECKING:
     from factmem.embedding.litellm import LiteLLMEmbedder
     from factmem.embedding.openai import OpenAIEmbedder
     from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from factmem.encryption import Aes256GCMEncryptor, Encryption, Key
     from factmem.events import EventListener, MemoryEvent, MemoryOperation, correlated
     from factmem.features import AgentFeature
     from factmem.koog import KoogReport, import_koog
@@ -98,9 +92,15 @@ if TYPE_CHECKING:
         node_save_to_memory_auto_detect_facts,
     )
     from factmem.origin import FactOrigin
+    from factmem.providers.in_memory import InMemoryProvider
+    from factmem.providers.local_file import LocalFileMemoryProvider
+    from factmem.providers.no_memory import NoMemory
     from factmem.recall.match import Match, RecallReport, RecallResult
     from factmem.recall.settings import RecallSettings, RecallWeights
     from factmem.scopes import MemoryScopesProfile
+    from factmem.storage.base import SalvagedJournal, Storage
+    from factmem.storage.encrypted import EncryptedStorage
+    from factmem.storage.simple import SimpleStorage
     from factmem.tokens import TokenCounter, estimate_tokens, tiktoken_counter
     from factmem.tool_loop import StepLimitError
     from factmem.tools import Tool, ToolError
@@ -239,6 +239,7 @@ _LATER = {
     "factmem.embedding.litellm": ("LiteLLMEmbedder",),
     "factmem.embedding.openai": ("OpenAIEmbedder",),
     "factmem.embedding.sentence_transformer": ("SentenceTransformerEmbedder",),
+    "factmem.encryption": ("Aes256GCMEncryptor", "Encryption", "Key"),
     "factmem.events": (
         "EventListener",
         "MemoryEvent",
@@ -265,14 +266,22 @@ _LATER = {
         "node_save_to_memory_auto_detect_facts",
     ),
     "factmem.origin": ("FactOrigin",),
+    "factmem.providers.in_memory": ("InMemoryProvider",),
+    "factmem.providers.local_file": ("LocalFileMemoryProvider",),
+    "factmem.providers.no_memory": ("NoMemory",),
     "factmem.recall.match": ("Match", "RecallReport", "RecallResult"),
     "factmem.recall.settings": ("RecallSettings", "RecallWeights"),
     "factmem.scopes": ("MemoryScopesProfile",),
+    "factmem.storage.base": ("SalvagedJournal", "Storage"),
+    "factmem.storage.encrypted": ("EncryptedStorage",),
+    "factmem.storage.simple": ("SimpleStorage",),
     "factmem.tokens": ("TokenCounter", "estimate_tokens", "tiktoken_counter"),
     "factmem.tool_loop": ("StepLimitError",),
     "factmem.tools": ("Tool", "ToolError"),
 }
-"""What is seldom needed, or takes long to import, comes when it is first asked for."""
+"""Names that are imported at their first use. The stores are among them: they take three quarters of
+the import, and a program that only defines concepts, or is a command that only prints its help,
+never needs one."""
 
 if not TYPE_CHECKING:  # type checkers are to notice a name that is not there
 

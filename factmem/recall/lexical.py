@@ -327,6 +327,14 @@ def _coverage(
         rarity = _idf(min(map(len, known)), size) if known else unknown
         weight = _LEAST_WEIGHT + rarity
         whole += weight
-        for slot in slots.intersection(chain.from_iterable(known)):
-            covered[slot] += weight
-    return {slot: share / whole for slot, share in covered.items()}
+        holders: Collection[int] = known[0] if len(known) == 1 else {*chain.from_iterable(known)}
+        # `scan` asks about all holders, and a set of them would cost more than this loop; `search`
+        # asks about a few slots among many holders, which a set finds without a loop.
+        if len(holders) > len(slots):
+            holders = slots.intersection(holders)
+        for slot in holders:
+            if slot in covered:
+                covered[slot] += weight
+    for slot, share in covered.items():
+        covered[slot] = share / whole  # not zero: where slots were found, there were words
+    return covered

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable, iscoroutinefunction
 from typing import TypeAlias
 
-from factmem.embedding._threads import Threads
+from factmem._workers import Workers
 from factmem.embedding._vectors import checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError
 
@@ -57,7 +57,7 @@ class CallableEmbedder:
         self._queries = queries or function
         self._model = checked_name(model)
         self._dimensions = checked_dimensions(dimensions)
-        self._threads = Threads()
+        self._workers = Workers(abandon=True)
 
     def __repr__(self) -> str:
         return f"CallableEmbedder(model={self._model!r})"
@@ -105,5 +105,5 @@ class CallableEmbedder:
             given = function(texts)
         else:
             # In a list, since trio lets no coroutine out of a thread: the function may make one.
-            given, *_ = await self._threads.run(lambda: [function(texts)])
+            given, *_ = await self._workers.run(lambda: [function(texts)])
         return await given if isawaitable(given) else given

@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from factmem.embedding._threads import Threads
+from factmem._workers import Workers
 from factmem.embedding._vectors import batches, checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError, MissingExtraError
 
@@ -67,7 +67,7 @@ class LiteLLMEmbedder:
         self._for_documents: dict[str, Any] = {**shared, **(document_options or {})}
         self._for_queries: dict[str, Any] = {**shared, **(query_options or {})}
         self._batch_size = batch_size
-        self._threads = Threads()
+        self._workers = Workers(abandon=True)
 
     def __repr__(self) -> str:
         return f"LiteLLMEmbedder({self._model!r})"
@@ -100,7 +100,7 @@ class LiteLLMEmbedder:
     ) -> Sequence[Sequence[float]]:
         vectors: list[Sequence[float]] = []
         for batch in batches(texts, most=self._batch_size, characters=_LONGEST_REQUEST):
-            given = await self._threads.run(partial(self._request, list(batch), options))
+            given = await self._workers.run(partial(self._request, list(batch), options))
             checked = checked_vectors(
                 given, count=len(batch), dimensions=self._dimensions, model=self._model
             )

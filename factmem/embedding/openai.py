@@ -12,7 +12,7 @@ import anyio
 
 from factmem.embedding._vectors import batches, checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError, MissingExtraError
-from factmem.llm._per_loop import PerLoop
+from factmem.llm._per_loop import PerLoopResource
 from factmem.llm._refusal import repeats
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class OpenAIEmbedder:
             self._parameters["dimensions"] = dimensions
         self._options = {"base_url": base_url, "api_key": api_key, "max_retries": max_retries}
         self._client = client
-        self._own_clients = PerLoop(self._opened_client, _close)
+        self._own_clients = PerLoopResource(self._opened_client, _close)
         self._timeout = timeout
         self._batch_size = batch_size
 

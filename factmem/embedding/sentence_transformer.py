@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
-from factmem.embedding._threads import Threads
+from factmem._workers import Workers
 from factmem.embedding._vectors import checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError, MissingExtraError
 
@@ -70,7 +70,7 @@ class SentenceTransformerEmbedder:
         self._loaded = loaded
         self._dimensions = checked_dimensions(dimensions)
         self._batch_size = batch_size
-        self._threads = Threads()
+        self._workers = Workers(abandon=True)
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -104,7 +104,7 @@ class SentenceTransformerEmbedder:
             return []
         given_up = threading.Event()
         try:
-            given = await self._threads.run(partial(self._encoded, list(texts), method, given_up))
+            given = await self._workers.run(partial(self._encoded, list(texts), method, given_up))
         except BaseException:
             given_up.set()
             raise

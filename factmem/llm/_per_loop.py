@@ -1,14 +1,13 @@
 """One of a thing for each event loop: connections belong to the loop that opened them."""
 
 from collections.abc import Awaitable, Callable
-from typing import Generic
+from typing import Generic, TypeVar
 
 import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
-from typing_extensions import TypeVar
 
-__all__ = ["PerLoop"]
+__all__ = ["PerLoopResource"]
 
 T = TypeVar("T")
 
@@ -21,7 +20,7 @@ class _Slot(Generic[T]):
         self.value: T | None = None
 
 
-class PerLoop(Generic[T]):
+class PerLoopResource(Generic[T]):
     """Opens a thing on the first use in each event loop, and keeps it until it is closed there."""
 
     def __init__(self, opened: Callable[[], T], close: Callable[[T], Awaitable[None]]) -> None:

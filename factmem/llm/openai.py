@@ -18,7 +18,7 @@ from factmem.llm._answer import AnswerType
 from factmem.llm._completion import MalformedCompletionError, chat_response
 from factmem.llm._conversation import converse
 from factmem.llm._ladder import Asking, Failure, Ladder
-from factmem.llm._per_loop import PerLoop
+from factmem.llm._per_loop import PerLoopResource
 from factmem.llm._refusal import complaint, concern_of, repeats, texts_of
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.messages import dicts_of
@@ -94,7 +94,7 @@ class OpenAIChatModel:
         self._max_retries = max_retries
         self.model = model
         self._client = client
-        self._own_clients = PerLoop(self._opened_client, _close)
+        self._own_clients = PerLoopResource(self._opened_client, _close)
         self._timeout = timeout
         self._parameters: dict[str, object] = {"model": model}
         if temperature is not None:

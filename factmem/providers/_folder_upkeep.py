@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
+from factmem._workers import Workers
 from factmem.models import Identity, MemoryScope, MemorySubject, identity_of
 from factmem.providers._arguments import check_span
-from factmem.providers._group_commit import Workers
 from factmem.providers._local_places import LocalPlaces
 from factmem.providers._store_keys import ProviderKeys
 from factmem.storage.base import Journals, SalvagedJournal

@@ -15,12 +15,13 @@ from contextlib import suppress
 from math import inf
 from typing import Any, Generic, TypeVar
 
-from anyio import CancelScope, CapacityLimiter, Event, current_effective_deadline, to_thread
+from anyio import CancelScope, Event, current_effective_deadline
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled, current_token
 
 from factmem._per_loop import PerLoop
+from factmem._workers import Workers
 
-__all__ = ["GroupCommit", "Pending", "Workers"]
+__all__ = ["GroupCommit", "Pending"]
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -36,20 +37,6 @@ _ALONE = 4
 
 _IDLE = 10.0
 """Seconds without a save after which the committing thread ends."""
-
-
-class Workers:
-    """Worker threads of one store's own, for each event loop.
-
-    On anyio's default limiter, as many threads as it has that wait for a save would deadlock.
-    """
-
-    def __init__(self) -> None:
-        self._limiter = PerLoop(lambda: CapacityLimiter(_THREADS))
-
-    async def run(self, work: Callable[[], R]) -> R:
-        """Do blocking work in a thread; it is waited for, also when the caller is cancelled."""
-        return await to_thread.run_sync(work, limiter=self._limiter.get())
 
 
 class _EventLoop:

@@ -1,7 +1,7 @@
 """The keys of a store in local files, for its user: the slots, changed from worker threads."""
 
+from factmem._workers import Workers
 from factmem.encryption import Encryption, Key, encryption_of
-from factmem.providers._group_commit import Workers
 from factmem.storage.base import KeySlots
 
 __all__ = ["ProviderKeys"]

@@ -10,6 +10,7 @@ from anyio import CancelScope
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from factmem._concepts import checked_concept, checked_concepts
+from factmem._workers import Workers
 from factmem.boundary import UNBOUNDED
 from factmem.entries import Entry, encoded
 from factmem.history import history
@@ -41,7 +42,7 @@ from factmem.providers._arguments import (
 from factmem.providers._clock import StoreClock, system_clock
 from factmem.providers._description import described, phrase_of
 from factmem.providers._folder_upkeep import KeepsFolder
-from factmem.providers._group_commit import GroupCommit, Workers
+from factmem.providers._group_commit import GroupCommit
 from factmem.providers._local_arguments import folder_of, storage_of
 from factmem.providers._local_places import LocalPlaces, Save
 from factmem.providers._place_info import changes_of

@@ -15,7 +15,8 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from factmem.storage import _lock, _network
+from factmem.storage import _lock
+from factmem.storage._network import network_file_system
 from factmem.storage._ordinary import FOLDER, SAFELY, open_folder, open_ordinary
 from factmem.storage._sync_threads import SyncThreads
 
@@ -201,7 +202,7 @@ class LocalFiles:
         return ValueError(f"{self._folder!r} is a file: give the path of a folder to keep facts in")
 
     def network_file_system(self) -> str | None:
-        return _network.network_file_system(self._folder)
+        return network_file_system(self._folder)
 
     def lock(self, timeout: float) -> AbstractContextManager[None]:
         return self._lock.held(timeout)

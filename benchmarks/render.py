@@ -15,12 +15,17 @@ from collections.abc import Callable
 
 import anyio
 
-from factmem.memory import AgentMemory
-from factmem.models import Concept, MemoryScope, MemorySubject, Place, SingleFact
+from factmem.ledger.resolution import PlacedFact, resolve
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import Concept, SingleFact
+from factmem.models.places import (
+    MemoryScope,
+    MemorySubject,
+    Place,
+)
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.prompt.memory_message import render
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.rendering import render
-from factmem.resolution import PlacedFact, resolve
-from factmem.scopes import MemoryScopesProfile
 
 RUNS = 200
 USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)

@@ -10,10 +10,15 @@ thirty facts in one language or script, its frame included.
 
 import anyio
 
-from factmem.models import Concept, MemoryScope, MemorySubject, Place, SingleFact
-from factmem.rendering import render
-from factmem.resolution import PlacedFact
-from factmem.tokens import estimate_tokens, tiktoken_counter
+from factmem.ledger.resolution import PlacedFact
+from factmem.models.facts import Concept, SingleFact
+from factmem.models.places import (
+    MemoryScope,
+    MemorySubject,
+    Place,
+)
+from factmem.prompt.memory_message import render
+from factmem.prompt.tokens import estimate_tokens, tiktoken_counter
 
 SAMPLES = {
     "English": [

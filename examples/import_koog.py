@@ -23,7 +23,7 @@ from factmem import (
     LocalFileMemoryProvider,
     MemorySubject,
 )
-from factmem.koog import import_koog
+from factmem.transfer.koog import import_koog
 
 MODEL = "ai.koog.agents.memory.model"
 USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)

@@ -1,6 +1,6 @@
 """Keep facts in a backend of one's own: four methods over a table in SQLite.
 
-`factmem.entries` turns facts into lines of JSON, and `factmem.ledger` folds the lines of a place into
+`factmem.ledger.entries` turns facts into lines of JSON, and `factmem.ledger.ledger` folds the lines of a place into
 what is current; a backend only keeps lines in their order.
 """
 
@@ -24,8 +24,14 @@ from factmem import (
     Place,
     SingleFact,
 )
-from factmem.entries import decoded, encoded, stamp, stamped, stored
-from factmem.ledger import Ledger
+from factmem.ledger.entries import (
+    decoded,
+    encoded,
+    stamp,
+    stamped,
+    stored,
+)
+from factmem.ledger.ledger import Ledger
 
 L = TypeVar("L", bound=SingleFact[Any] | MultipleFacts[Any])
 

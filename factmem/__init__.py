@@ -28,58 +28,46 @@ from factmem.errors import (
     UnboundSubjectError,
     WrongKeyError,
 )
-from factmem.models import (
+from factmem.ledger.history import HistoryAction, HistoryEntry
+from factmem.models.clock import TimeProvider
+from factmem.models.facts import (
     AnyFact,
     Concept,
     Fact,
-    FactSource,
     FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.places import (
     MemoryScope,
     MemoryScopeType,
     MemorySubject,
-    MultipleFacts,
     Place,
-    SingleFact,
-    SourceKind,
 )
-from factmem.provider import (
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import (
     AgentMemoryProvider,
     ErasureReceipt,
     FactStore,
+    PlaceInfo,
+)
+from factmem.providers.indexed import (
     FollowedStore,
-    HistoryAction,
-    HistoryEntry,
     IndexedStore,
     PlaceChanges,
-    PlaceInfo,
-    TimeProvider,
 )
 from factmem.usage import Usage
 
 if TYPE_CHECKING:
-    from factmem.agent import Agent
-    from factmem.boundary import Boundary
-    from factmem.bundle import ExportReport, ImportReport, export_facts, import_facts
-    from factmem.compression import CompressionReport, RetrieveFactsFromHistory
-    from factmem.consolidation import ConsolidationReport, Merge
-    from factmem.contents import ConceptInfo, MemoryContents, MemoryTree, ResetReport
-    from factmem.context import AgentContext, AgentResult, AgentTool, FeatureError
-    from factmem.detection import DetectionReport, RejectedItem, RejectionReason
-    from factmem.embedding.base import Embedder, QueryEmbedder
-    from factmem.embedding.callable import CallableEmbedder
-    from factmem.embedding.litellm import LiteLLMEmbedder
-    from factmem.embedding.openai import OpenAIEmbedder
-    from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
-    from factmem.encryption import Aes256GCMEncryptor, Encryption, Key
-    from factmem.events import EventListener, MemoryEvent, MemoryOperation, correlated
-    from factmem.features import AgentFeature
-    from factmem.koog import KoogReport, import_koog
-    from factmem.llm.base import ChatModel, ChatResponse, Extraction
-    from factmem.llm.openai import OpenAIChatModel
-    from factmem.memory import AgentMemory
-    from factmem.memory_message import LoadReport
-    from factmem.memory_tools import MemoryTool
-    from factmem.nodes import (
+    from factmem.agent.agent import Agent
+    from factmem.agent.context import (
+        AgentContext,
+        AgentFeature,
+        AgentResult,
+        AgentTool,
+        FeatureError,
+    )
+    from factmem.agent.nodes import (
         MemoryNode,
         Node,
         Strategy,
@@ -91,19 +79,67 @@ if TYPE_CHECKING:
         node_save_to_memory,
         node_save_to_memory_auto_detect_facts,
     )
-    from factmem.origin import FactOrigin
+    from factmem.agent.tool_loop import StepLimitError
+    from factmem.agent.tools import Tool, ToolError
+    from factmem.detection.candidates import RejectedItem, RejectionReason
+    from factmem.detection.compression import CompressionReport, RetrieveFactsFromHistory
+    from factmem.detection.reconciliation import DetectionReport
+    from factmem.embedding.base import Embedder, QueryEmbedder
+    from factmem.embedding.callable import CallableEmbedder
+    from factmem.embedding.litellm import LiteLLMEmbedder
+    from factmem.embedding.openai import OpenAIEmbedder
+    from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from factmem.events import (
+        EventListener,
+        MemoryEvent,
+        MemoryOperation,
+        correlated,
+    )
+    from factmem.llm.base import (
+        ChatModel,
+        ChatResponse,
+        Extraction,
+    )
+    from factmem.llm.openai import OpenAIChatModel
+    from factmem.memory.agent_memory import AgentMemory
+    from factmem.memory.consolidation import ConsolidationReport, Merge
+    from factmem.memory.contents import (
+        ConceptInfo,
+        MemoryContents,
+        MemoryTree,
+        ResetReport,
+    )
+    from factmem.memory.origin import FactOrigin
+    from factmem.memory.tools import MemoryTool
+    from factmem.models.boundary import Boundary
+    from factmem.models.scopes import MemoryScopesProfile
+    from factmem.prompt.memory_message import LoadReport
+    from factmem.prompt.tokens import (
+        TokenCounter,
+        estimate_tokens,
+        tiktoken_counter,
+    )
     from factmem.providers.in_memory import InMemoryProvider
     from factmem.providers.local_file import LocalFileMemoryProvider
     from factmem.providers.no_memory import NoMemory
-    from factmem.recall.match import Match, RecallReport, RecallResult
-    from factmem.recall.settings import RecallSettings, RecallWeights
-    from factmem.scopes import MemoryScopesProfile
+    from factmem.recall.match import (
+        Match,
+        RecallReport,
+        RecallResult,
+    )
+    from factmem.recall.query import RecallSettings, RecallWeights
     from factmem.storage.base import SalvagedJournal, Storage
     from factmem.storage.encrypted import EncryptedStorage
+    from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor, Encryption
+    from factmem.storage.encryption.key import Key
     from factmem.storage.simple import SimpleStorage
-    from factmem.tokens import TokenCounter, estimate_tokens, tiktoken_counter
-    from factmem.tool_loop import StepLimitError
-    from factmem.tools import Tool, ToolError
+    from factmem.transfer.bundle import (
+        ExportReport,
+        ImportReport,
+        export_facts,
+        import_facts,
+    )
+    from factmem.transfer.koog import KoogReport, import_koog
 
 __all__ = [
     "Aes256GCMEncryptor",
@@ -221,39 +257,39 @@ __all__ = [
 ]
 
 _LATER = {
-    "factmem.agent": ("Agent",),
-    "factmem.boundary": ("Boundary",),
-    "factmem.bundle": ("ExportReport", "ImportReport", "export_facts", "import_facts"),
-    "factmem.compression": ("CompressionReport", "RetrieveFactsFromHistory"),
-    "factmem.consolidation": ("ConsolidationReport", "Merge"),
-    "factmem.contents": (
+    "factmem.agent.agent": ("Agent",),
+    "factmem.models.boundary": ("Boundary",),
+    "factmem.transfer.bundle": ("ExportReport", "ImportReport", "export_facts", "import_facts"),
+    "factmem.detection.compression": ("CompressionReport", "RetrieveFactsFromHistory"),
+    "factmem.memory.consolidation": ("ConsolidationReport", "Merge"),
+    "factmem.memory.contents": (
         "ConceptInfo",
         "MemoryContents",
         "MemoryTree",
         "ResetReport",
     ),
-    "factmem.context": ("AgentContext", "AgentResult", "AgentTool", "FeatureError"),
-    "factmem.detection": ("DetectionReport", "RejectedItem", "RejectionReason"),
+    "factmem.agent.context": ("AgentContext", "AgentResult", "AgentTool", "FeatureError"),
+    "factmem.detection.reconciliation": ("DetectionReport", "RejectedItem", "RejectionReason"),
     "factmem.embedding.base": ("Embedder", "QueryEmbedder"),
     "factmem.embedding.callable": ("CallableEmbedder",),
     "factmem.embedding.litellm": ("LiteLLMEmbedder",),
     "factmem.embedding.openai": ("OpenAIEmbedder",),
     "factmem.embedding.sentence_transformer": ("SentenceTransformerEmbedder",),
-    "factmem.encryption": ("Aes256GCMEncryptor", "Encryption", "Key"),
+    "factmem.storage.encryption.aes256gcm": ("Aes256GCMEncryptor", "Encryption", "Key"),
     "factmem.events": (
         "EventListener",
         "MemoryEvent",
         "MemoryOperation",
         "correlated",
     ),
-    "factmem.features": ("AgentFeature",),
-    "factmem.koog": ("KoogReport", "import_koog"),
+    "factmem.agent.context": ("AgentFeature",),
+    "factmem.transfer.koog": ("KoogReport", "import_koog"),
     "factmem.llm.base": ("ChatModel", "ChatResponse", "Extraction"),
     "factmem.llm.openai": ("OpenAIChatModel",),
-    "factmem.memory": ("AgentMemory",),
-    "factmem.memory_message": ("LoadReport",),
-    "factmem.memory_tools": ("MemoryTool",),
-    "factmem.nodes": (
+    "factmem.memory.agent_memory": ("AgentMemory",),
+    "factmem.prompt.memory_message": ("LoadReport",),
+    "factmem.memory.tools": ("MemoryTool",),
+    "factmem.agent.nodes": (
         "MemoryNode",
         "Node",
         "Strategy",
@@ -265,19 +301,19 @@ _LATER = {
         "node_save_to_memory",
         "node_save_to_memory_auto_detect_facts",
     ),
-    "factmem.origin": ("FactOrigin",),
+    "factmem.memory.origin": ("FactOrigin",),
     "factmem.providers.in_memory": ("InMemoryProvider",),
     "factmem.providers.local_file": ("LocalFileMemoryProvider",),
     "factmem.providers.no_memory": ("NoMemory",),
     "factmem.recall.match": ("Match", "RecallReport", "RecallResult"),
-    "factmem.recall.settings": ("RecallSettings", "RecallWeights"),
-    "factmem.scopes": ("MemoryScopesProfile",),
+    "factmem.recall.query": ("RecallSettings", "RecallWeights"),
+    "factmem.models.scopes": ("MemoryScopesProfile",),
     "factmem.storage.base": ("SalvagedJournal", "Storage"),
     "factmem.storage.encrypted": ("EncryptedStorage",),
     "factmem.storage.simple": ("SimpleStorage",),
-    "factmem.tokens": ("TokenCounter", "estimate_tokens", "tiktoken_counter"),
-    "factmem.tool_loop": ("StepLimitError",),
-    "factmem.tools": ("Tool", "ToolError"),
+    "factmem.prompt.tokens": ("TokenCounter", "estimate_tokens", "tiktoken_counter"),
+    "factmem.agent.tool_loop": ("StepLimitError",),
+    "factmem.agent.tools": ("Tool", "ToolError"),
 }
 """Names that are imported at their first use. The stores are among them: they take three quarters of
 the import, and a program that only defines concepts, or is a command that only prints its help,

@@ -14,9 +14,10 @@ from uuid import uuid4
 
 from anyio import move_on_after
 
-from factmem._given import kind_of
+from factmem._arguments import kind_of
 from factmem.errors import ChatModelError, ExtractionError
-from factmem.models import AnyFact, Place
+from factmem.models.facts import AnyFact
+from factmem.models.places import Place
 from factmem.usage import Usage
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "OperationInProgress",
     "correlated",
 ]
+
 
 LISTENER_SECONDS = 5.0
 """How long an asynchronous listener may take; then it is cancelled, and the operation goes on."""

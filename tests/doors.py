@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from factmem.encryption import Aes256GCMEncryptor, Key
 from factmem.storage._files import LocalFiles
 from factmem.storage._folder import JournalFolder
 from factmem.storage._keys import SealedMode, StoreKeys
 from factmem.storage._manifest import Mode
 from factmem.storage.base import Journals
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
 from factmem.storage.simple import PlainMode
 
 __all__ = ["CALLS", "Door", "DoorStorage", "FailingDoor"]

@@ -10,9 +10,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from factmem.entries import Entry, ForgottenItem, SourceEntry, StoredFact, source_of
-from factmem.ledger import Condition, Ledger
-from factmem.values import canonical
+from factmem.ledger.entries import (
+    Entry,
+    ForgottenItem,
+    SourceEntry,
+    StoredFact,
+    source_of,
+)
+from factmem.ledger.ledger import Condition, Ledger
+from factmem.models.values import canonical
 
 searched = settings(max_examples=int(os.environ.get("LEDGERS", "60")), deadline=None)
 """How many ledgers a property is tried with; `LEDGERS=5000` looks harder."""

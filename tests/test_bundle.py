@@ -19,25 +19,31 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from factmem.bundle import ExportReport, export_facts, import_facts
-from factmem.encryption import Aes256GCMEncryptor, Key
-from factmem.entries import Entry
 from factmem.errors import StorageError
-from factmem.models import (
+from factmem.ledger.entries import Entry
+from factmem.models.facts import (
     Concept,
-    FactSource,
     FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.places import (
     MemoryScope,
     MemorySubject,
-    MultipleFacts,
     Place,
-    SingleFact,
-    SourceKind,
 )
-from factmem.provider import FactStore
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
+from factmem.transfer.bundle import (
+    ExportReport,
+    export_facts,
+    import_facts,
+)
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECRET = "PIN 1234"

@@ -6,9 +6,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.entries import Entry, StoredFact
-from factmem.ledger import Condition, Ledger
-from factmem.models import AnyFact, Concept, FactType
+from factmem.ledger.entries import Entry, StoredFact
+from factmem.ledger.ledger import Condition, Ledger
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactType,
+)
 
 KEYWORDS = ["a", "b"]
 VALUES: list[str | int] = ["x", "y", "z", 1, 2]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from factmem._collecting import _Pause, paused_collection
+from factmem.concurrency.garbage import _Pause, paused_collection
 
 MANY = 100_000
 

@@ -12,17 +12,24 @@ import keyring
 import pytest
 from keyring.backend import KeyringBackend
 
-from factmem._ciphers import canonical_base64
-from factmem.encryption import Aead, Aes256GCMEncryptor, Key, argon2id, hkdf, open_sealed
 from factmem.errors import (
     KeyRequiredError,
     TamperedError,
     WrongKeyError,
 )
-from factmem.storage import _sealed
-from factmem.storage._sealed import KeyRing, SealedCodec
+from factmem.storage import _sealed_codec as _sealed
+from factmem.storage._sealed_codec import KeyRing, SealedCodec
 from factmem.storage.base import Journals, KeySlots
 from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.ciphers import (
+    Aead,
+    argon2id,
+    canonical_base64,
+    hkdf,
+    open_sealed,
+)
+from factmem.storage.encryption.key import Key
 
 VECTORS = files("cryptography_vectors")
 STORE = "00" * 16

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.entries import (
+from factmem.errors import FactmemError
+from factmem.ledger.entries import (
     Entry,
     decoded,
     encoded,
@@ -19,8 +20,13 @@ from factmem.entries import (
     stamped,
     stored,
 )
-from factmem.errors import FactmemError
-from factmem.models import Concept, FactSource, FactType, MultipleFacts, SingleFact, SourceKind
+from factmem.models.facts import (
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.sources import FactSource, SourceKind
 from tests.ledgers import Step, ledgers, saved, searched
 
 AT = "2001-02-03T04:05:06.000000Z"

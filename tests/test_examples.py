@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from factmem import AgentMemoryProvider
-from factmem.testing import ProviderContract
+from factmem.testing.providers import ProviderContract
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))

@@ -5,12 +5,16 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem._trace import Trace
-from factmem.entries import Entry, encoded_entry
-from factmem.history import compacted, history, purged
-from factmem.ledger import Condition, Ledger
-from factmem.models import Concept, FactType
-from factmem.provider import HistoryAction
+from factmem.ledger.entries import Entry, encoded_entry
+from factmem.ledger.history import (
+    HistoryAction,
+    Trace,
+    compacted,
+    history,
+    purged,
+)
+from factmem.ledger.ledger import Condition, Ledger
+from factmem.models.facts import Concept, FactType
 from tests.ledgers import (
     Step,
     conditions,

@@ -11,24 +11,25 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from factmem.encryption import Key
-from factmem.entries import Entry
 from factmem.errors import StorageError, UnboundSubjectError
-from factmem.koog import KoogReport, import_koog
-from factmem.models import (
-    LOWEST_PRIORITY,
+from factmem.ledger.entries import Entry
+from factmem.ledger.history import HistoryAction
+from factmem.models.facts import (
     AnyFact,
     Concept,
-    FactSource,
     FactType,
-    MemoryScope,
-    MemorySubject,
     MultipleFacts,
     SingleFact,
-    SourceKind,
 )
-from factmem.provider import HistoryAction
+from factmem.models.places import (
+    LOWEST_PRIORITY,
+    MemoryScope,
+    MemorySubject,
+)
+from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.storage.encryption.key import Key
+from factmem.transfer.koog import KoogReport, import_koog
 
 SAMPLES = Path(__file__).parent / "data" / "koog"
 KEY = bytes(range(32))

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from factmem.entries import Entry, moment
 from factmem.errors import StoredFactError
-from factmem.ledger import Condition, Ledger
-from factmem.models import Concept, FactSource, FactType, SourceKind
+from factmem.ledger.entries import Entry, moment
+from factmem.ledger.ledger import Condition, Ledger
+from factmem.models.facts import Concept, FactType
+from factmem.models.sources import FactSource, SourceKind
 from tests.ledgers import (
     KEYWORDS,
     NaiveStore,

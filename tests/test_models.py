@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 
 from factmem.errors import UnboundSubjectError
-from factmem.models import (
+from factmem.models.facts import (
     Concept,
-    FactSource,
     FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.places import (
     MemoryScope,
     MemorySubject,
-    MultipleFacts,
     Place,
-    SingleFact,
-    SourceKind,
 )
+from factmem.models.sources import FactSource, SourceKind
 
 THEME = Concept("ide-theme", "The user's preferred IDE theme")
 AGE = Concept("age", "The user's age", value_type=int)

@@ -6,20 +6,21 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field, JsonValue, TypeAdapter
 
-from factmem.models import (
+from factmem.models.facts import (
     AnyFact,
     Concept,
     Fact,
-    FactSource,
     FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.places import (
     MemoryScope,
     MemoryScopeType,
     MemorySubject,
-    MultipleFacts,
     Place,
-    SingleFact,
-    SourceKind,
 )
+from factmem.models.sources import FactSource, SourceKind
 
 THEME = Concept("ide-theme", "The user's preferred IDE theme")
 AGE = Concept("age", "The user's age", value_type=int)

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.names import MAX_NAME, checked_name, checked_text, is_text
+from factmem.models.names import (
+    MAX_NAME,
+    checked_name,
+    checked_text,
+    is_text,
+)
 
 
 @pytest.mark.parametrize(

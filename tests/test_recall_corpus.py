@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from factmem.recall.analysis import STOP_WORDS, words
-from factmem.recall.fields import value_words
+from factmem.recall.documents import value_words
+from factmem.recall.lexical.analysis import STOP_WORDS, words
 
 CORPUS = Path(__file__).parent.parent / "benchmarks" / "recall" / "corpus"
 PEOPLE = {"mara", "tobias", "서윤", "jiho", "nadia"}

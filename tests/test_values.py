@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, JsonValue, SecretStr, field_serializer
 
-from factmem.values import canonical, codec_of
+from factmem.models.values import canonical, codec_of
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none()

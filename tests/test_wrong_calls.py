@@ -10,27 +10,9 @@ from typing import Any
 
 import pytest
 
-from factmem.agent import Agent
-from factmem.bundle import export_facts, import_facts
-from factmem.compression import RetrieveFactsFromHistory
-from factmem.context import AgentContext
-from factmem.encryption import Key
-from factmem.errors import MemoryAccessError
-from factmem.events import MemoryEvent, MemoryOperation, correlated
-from factmem.koog import import_koog
-from factmem.llm.openai import OpenAIChatModel
-from factmem.memory import AgentMemory
-from factmem.models import (
-    Concept,
-    FactSource,
-    FactType,
-    MemoryScope,
-    MemorySubject,
-    MultipleFacts,
-    Place,
-    SingleFact,
-)
-from factmem.nodes import (
+from factmem.agent.agent import Agent
+from factmem.agent.context import AgentContext
+from factmem.agent.nodes import (
     MemoryNode,
     Strategy,
     node_llm_compress_history,
@@ -40,14 +22,42 @@ from factmem.nodes import (
     node_recall_from_memory,
     node_save_to_memory,
 )
+from factmem.agent.tools import Tool
+from factmem.detection.compression import RetrieveFactsFromHistory
+from factmem.errors import MemoryAccessError
+from factmem.events import (
+    MemoryEvent,
+    MemoryOperation,
+    correlated,
+)
+from factmem.llm.openai import OpenAIChatModel
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import (
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.places import (
+    MemoryScope,
+    MemorySubject,
+    Place,
+)
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.sources import FactSource
+from factmem.prompt.tokens import estimate_tokens, tiktoken_counter
+from factmem.prompt.transcript import Transcript
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.settings import RecallSettings
-from factmem.scopes import MemoryScopesProfile
+from factmem.recall.query import RecallSettings
+from factmem.storage.encryption.key import Key
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.facts import AGENT, THEME, theme
-from factmem.tokens import estimate_tokens, tiktoken_counter
-from factmem.tools import Tool
-from factmem.transcript import Transcript
+from factmem.testing.facts import (
+    AGENT,
+    THEME,
+    theme,
+)
+from factmem.transfer.bundle import export_facts, import_facts
+from factmem.transfer.koog import import_koog
 
 SECRET = "sk-secret"
 USER = MemorySubject("user", "The user", 1, per_entity=True)

@@ -10,9 +10,10 @@ from typing import Any
 import anyio.lowlevel
 
 from factmem.errors import StoredFactError
-from factmem.models import AnyFact, Concept
-from factmem.provider import PlaceChanges, TimeProvider
+from factmem.models.clock import TimeProvider
+from factmem.models.facts import AnyFact, Concept
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.indexed import PlaceChanges
 
 __all__ = ["WRONG_INDEXES"]
 

@@ -8,19 +8,25 @@ from typing import Any
 import anyio.lowlevel
 import orjson
 
-from factmem.entries import Entry, StoredFact, decoded, encoded, stamped, stored
-from factmem.ledger import Ledger
-from factmem.models import (
+from factmem.ledger.entries import (
+    Entry,
+    StoredFact,
+    decoded,
+    encoded,
+    stamped,
+    stored,
+)
+from factmem.ledger.ledger import Ledger
+from factmem.models.clock import TimeProvider
+from factmem.models.facts import (
     AnyFact,
     Concept,
     FactType,
-    MemoryScope,
-    MemorySubject,
     MultipleFacts,
     SingleFact,
 )
-from factmem.provider import TimeProvider
-from factmem.providers._clock import StoreClock
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.providers._ledger_store import StoreClock
 from factmem.providers.in_memory import InMemoryProvider, _Shelf
 
 _ANYWHERE = MemoryScope.Agent("anywhere")

@@ -37,7 +37,7 @@ from factmem import (
     MultipleFacts,
     RecallSettings,
 )
-from factmem.recall.fields import value_words
+from factmem.recall.documents import value_words
 
 USER = MemorySubject("user", "The person whom the agent talks to", 1, per_entity=True)
 AGENT = MemoryScope.Agent("bench")

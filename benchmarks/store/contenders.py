@@ -15,11 +15,17 @@ from typing import Protocol
 import aiosqlite
 from langgraph.store.sqlite.aio import AsyncSqliteStore
 
-from factmem.encryption import Aes256GCMEncryptor, Key
-from factmem.entries import encoded, stamped, stored
-from factmem.models import Concept, MemoryScope, MemorySubject, SingleFact
+from factmem.ledger.entries import (
+    encoded,
+    stamped,
+    stored,
+)
+from factmem.models.facts import Concept, SingleFact
+from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
 from factmem.storage.simple import SimpleStorage
 
 __all__ = ["CONTENDERS", "DESCRIPTION", "Contender", "value_of"]

@@ -1,1 +1,19 @@
-"""Turning texts into vectors: what factmem asks of an embedder, and embedders for what is in use."""
+"""Embedders: the protocol and adapters to functions, endpoints and local models.
+
+Imports llm.
+"""
+
+from factmem.embedding.base import Embedder, QueryEmbedder
+from factmem.embedding.callable import CallableEmbedder
+from factmem.embedding.litellm import LiteLLMEmbedder
+from factmem.embedding.openai import OpenAIEmbedder
+from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
+
+__all__ = [
+    "CallableEmbedder",
+    "Embedder",
+    "LiteLLMEmbedder",
+    "OpenAIEmbedder",
+    "QueryEmbedder",
+    "SentenceTransformerEmbedder",
+]

@@ -4,11 +4,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable, iscoroutinefunction
 from typing import TypeAlias
 
-from factmem._workers import Workers
-from factmem.embedding._vectors import checked_dimensions, checked_name, checked_vectors
+from factmem.concurrency.workers import Workers
+from factmem.embedding.vectors import (
+    checked_dimensions,
+    checked_name,
+    checked_vectors,
+)
 from factmem.errors import EmbeddingError
 
 __all__ = ["CallableEmbedder", "EmbeddingFunction"]
+
 
 EmbeddingFunction: TypeAlias = Callable[
     [list[str]], Sequence[Sequence[float]] | Awaitable[Sequence[Sequence[float]]]

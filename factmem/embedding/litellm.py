@@ -9,11 +9,17 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from factmem._workers import Workers
-from factmem.embedding._vectors import batches, checked_dimensions, checked_name, checked_vectors
+from factmem.concurrency.workers import Workers
+from factmem.embedding.vectors import (
+    batches,
+    checked_dimensions,
+    checked_name,
+    checked_vectors,
+)
 from factmem.errors import EmbeddingError, MissingExtraError
 
 __all__ = ["LiteLLMEmbedder"]
+
 
 _LONGEST_REQUEST = 100_000
 """Characters in one request: below the limits of the services whose limits are the narrowest."""

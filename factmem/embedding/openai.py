@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
-from factmem.embedding._vectors import batches, checked_dimensions, checked_name, checked_vectors
+from factmem.concurrency.per_loop import PerLoopResource
+from factmem.embedding.vectors import (
+    batches,
+    checked_dimensions,
+    checked_name,
+    checked_vectors,
+)
 from factmem.errors import EmbeddingError, MissingExtraError
-from factmem.llm._per_loop import PerLoopResource
-from factmem.llm._refusal import repeats
+from factmem.llm.api_errors import repeats
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 __all__ = ["OpenAIEmbedder"]
+
 
 _LONGEST_REQUEST = 200_000
 """Characters in one request: OpenAI takes 300,000 tokens, and a character is seldom more than one."""

@@ -10,8 +10,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
-from factmem._workers import Workers
-from factmem.embedding._vectors import checked_dimensions, checked_name, checked_vectors
+from factmem.concurrency.workers import Workers
+from factmem.embedding.vectors import (
+    checked_dimensions,
+    checked_name,
+    checked_vectors,
+)
 from factmem.errors import EmbeddingError, MissingExtraError
 
 __all__ = ["SentenceTransformerEmbedder", "TransformerModel"]

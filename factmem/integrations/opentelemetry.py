@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MemorySpans"]
 
+
 _NAMES: Mapping[MemoryOperation, str] = {
     MemoryOperation.SAVE: "upsert_memory",
     MemoryOperation.DETECT: "upsert_memory",

@@ -1,1 +1,19 @@
-"""Chat models: the protocol, and one for every endpoint that speaks OpenAI's API."""
+"""Chat models: the protocol, and any endpoint that speaks the OpenAI API.
+
+Imports models and concurrency.
+"""
+
+from factmem.llm.base import ChatModel, ChatResponse, Extraction, Message, ToolCall, ToolDefinition
+from factmem.llm.messages import History
+from factmem.llm.openai import OpenAIChatModel
+
+__all__ = [
+    "ChatModel",
+    "ChatResponse",
+    "Extraction",
+    "History",
+    "Message",
+    "OpenAIChatModel",
+    "ToolCall",
+    "ToolDefinition",
+]

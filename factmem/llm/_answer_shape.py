@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
-__all__ = ["ENVELOPE", "AnswerShape"]
-
 ENVELOPE = "answer"
 
 

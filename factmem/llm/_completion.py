@@ -4,11 +4,14 @@ from secrets import token_hex
 
 from pydantic_core import to_json
 
-from factmem.llm._loose_json import count_in, items_in, members_in, text_in
+from factmem.llm._lenient_json import (
+    count_in,
+    items_in,
+    members_in,
+    text_in,
+)
 from factmem.llm.base import ChatResponse, ToolCall
 from factmem.usage import Usage
-
-__all__ = ["MalformedCompletionError", "chat_response"]
 
 
 class MalformedCompletionError(ValueError):

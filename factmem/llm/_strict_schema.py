@@ -12,8 +12,6 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-__all__ = ["strict_schema"]
-
 _KEPT = frozenset(
     {
         "description", "enum", "const", "minimum", "maximum", "exclusiveMinimum",

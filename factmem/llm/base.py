@@ -11,14 +11,8 @@ from typing_extensions import TypeForm, TypeVar
 
 from factmem.usage import ONE_CALL, Usage
 
-__all__ = [
-    "ChatModel",
-    "ChatResponse",
-    "Extraction",
-    "Message",
-    "ToolCall",
-    "ToolDefinition",
-]
+__all__ = ["ChatModel", "ChatResponse", "Extraction", "Message", "ToolCall", "ToolDefinition"]
+
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

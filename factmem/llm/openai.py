@@ -12,22 +12,41 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 import anyio
 from typing_extensions import TypeForm, TypeVar
 
-from factmem._given import has_name, kind_of, listed
+from factmem._arguments import (
+    has_name,
+    kind_of,
+    listed,
+)
+from factmem.concurrency.per_loop import PerLoopResource
 from factmem.errors import ChatModelError, MissingExtraError
-from factmem.llm._answer import AnswerType
 from factmem.llm._completion import MalformedCompletionError, chat_response
-from factmem.llm._conversation import converse
-from factmem.llm._ladder import Asking, Failure, Ladder
-from factmem.llm._per_loop import PerLoopResource
-from factmem.llm._refusal import complaint, concern_of, repeats, texts_of
-from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
-from factmem.messages import dicts_of
+from factmem.llm._structured_output import (
+    Asking,
+    Failure,
+    Ladder,
+)
+from factmem.llm.answer import AnswerType
+from factmem.llm.api_errors import (
+    complaint,
+    concern_of,
+    repeats,
+    texts_of,
+)
+from factmem.llm.base import (
+    ChatResponse,
+    Extraction,
+    Message,
+    ToolDefinition,
+)
+from factmem.llm.extraction import converse
+from factmem.llm.messages import dicts_of
 from factmem.usage import Usage
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 __all__ = ["OpenAIChatModel", "StructuredOutput"]
+
 
 T = TypeVar("T")
 

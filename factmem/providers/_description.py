@@ -6,9 +6,7 @@ from unicodedata import normalize
 import pydantic_core
 from pydantic import JsonValue
 
-from factmem.models import AnyFact
-
-__all__ = ["described", "phrase_of"]
+from factmem.models.facts import AnyFact
 
 
 def phrase_of(description: str) -> str:

@@ -18,12 +18,11 @@ from typing import Any, Generic, TypeVar
 from anyio import CancelScope, Event, current_effective_deadline
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled, current_token
 
-from factmem._per_loop import PerLoop
-from factmem._workers import Workers
-
-__all__ = ["GroupCommit", "Pending"]
+from factmem.concurrency.per_loop import PerLoop
+from factmem.concurrency.workers import Workers
 
 W = TypeVar("W")
+
 R = TypeVar("R")
 
 _LARGEST_BATCH = 256

@@ -8,41 +8,49 @@ from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
 
-from factmem._concepts import checked_concept, checked_concepts
-from factmem.boundary import UNBOUNDED
-from factmem.entries import Entry, decoded, encoded, encoded_entry, moment, stamped
-from factmem.history import history, purged
-from factmem.ledger import Condition, Ledger
-from factmem.models import (
+from factmem.ledger.entries import (
+    Amendment,
+    Entry,
+    decoded,
+    encoded,
+    encoded_entry,
+    moment,
+    stamped,
+)
+from factmem.ledger.history import HistoryEntry, history, purged
+from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.replay import amended, unknown_entries
+from factmem.models.boundary import UNBOUNDED
+from factmem.models.checked import checked_concept, checked_concepts
+from factmem.models.clock import TimeProvider, system_clock
+from factmem.models.facts import (
     AnyFact,
     Concept,
-    FactSource,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.places import (
     Identity,
     MemoryScope,
     MemorySubject,
-    MultipleFacts,
-    SingleFact,
     identity_of,
 )
-from factmem.provider import (
-    Amendment,
-    ErasureReceipt,
-    HistoryEntry,
-    PlaceChanges,
-    PlaceInfo,
-    TimeProvider,
-)
-from factmem.providers._arguments import (
+from factmem.models.sources import FactSource
+from factmem.providers._description import described, phrase_of
+from factmem.providers._ledger_store import (
+    StoreClock,
+    changes_of,
     condition_of,
+    in_order,
+    place_info,
     stamp_of,
     stored_facts,
 )
-from factmem.providers._clock import StoreClock, system_clock
-from factmem.providers._description import described, phrase_of
-from factmem.providers._place_info import changes_of, in_order, place_info
-from factmem.providers._replay import amended, unknown_entries
+from factmem.providers.base import ErasureReceipt, PlaceInfo
+from factmem.providers.indexed import PlaceChanges
 
 __all__ = ["InMemoryProvider"]
+
 
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 

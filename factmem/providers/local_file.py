@@ -4,52 +4,52 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
 from anyio import CancelScope
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from factmem._concepts import checked_concept, checked_concepts
-from factmem._workers import Workers
-from factmem.boundary import UNBOUNDED
-from factmem.entries import Entry, encoded
-from factmem.history import history
-from factmem.ledger import Ledger
-from factmem.models import (
+from factmem.concurrency.workers import Workers
+from factmem.ledger.entries import Amendment, Entry, encoded
+from factmem.ledger.history import HistoryEntry, history
+from factmem.ledger.ledger import Ledger
+from factmem.models.boundary import UNBOUNDED
+from factmem.models.checked import checked_concept, checked_concepts
+from factmem.models.clock import TimeProvider, system_clock
+from factmem.models.facts import (
     AnyFact,
     Concept,
-    FactSource,
-    Identity,
-    MemoryScope,
-    MemorySubject,
     MultipleFacts,
     SingleFact,
 )
-from factmem.provider import (
-    Amendment,
-    ErasureReceipt,
-    HistoryEntry,
-    PlaceChanges,
-    PlaceInfo,
-    TimeProvider,
+from factmem.models.places import (
+    Identity,
+    MemoryScope,
+    MemorySubject,
+    identity_of,
 )
-from factmem.providers._arguments import (
+from factmem.models.sources import FactSource
+from factmem.providers._description import described, phrase_of
+from factmem.providers._group_commit import GroupCommit
+from factmem.providers._ledger_store import (
+    StoreClock,
+    changes_of,
     check_span,
     condition_of,
     stamp_of,
     stored_facts,
 )
-from factmem.providers._clock import StoreClock, system_clock
-from factmem.providers._description import described, phrase_of
-from factmem.providers._folder_upkeep import KeepsFolder
-from factmem.providers._group_commit import GroupCommit
-from factmem.providers._local_arguments import folder_of, storage_of
-from factmem.providers._local_places import LocalPlaces, Save
-from factmem.providers._place_info import changes_of
-from factmem.providers._store_keys import ProviderKeys
-from factmem.storage.base import Storage
+from factmem.providers._local_backend import LocalPlaces, Save
+from factmem.providers.base import ErasureReceipt, PlaceInfo
+from factmem.providers.indexed import PlaceChanges
+from factmem.storage.base import Journals, KeySlots, SalvagedJournal, Storage
+from factmem.storage.encryption.aes256gcm import Encryption, encryption_of
+from factmem.storage.encryption.key import Key
+from factmem.storage.simple import SimpleStorage
 
-__all__ = ["LocalFileMemoryProvider", "ProviderKeys"]
+__all__ = ["KeepsFolder", "LocalFileMemoryProvider", "ProviderKeys", "folder_of", "storage_of"]
+
 
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 
@@ -57,6 +57,130 @@ _Restart: TypeAlias = "weakref.WeakMethod[Callable[[], None]]"
 
 _FEW = 1000
 """Up to how many values a whole place is presented on the event loop, about 4 ms at most."""
+
+R = TypeVar("R")
+
+
+class ProviderKeys:
+    """The keys that open an encrypted store; a key may be given as its base64 text."""
+
+    def __init__(self, slots: KeySlots, workers: Workers) -> None:
+        self._slots = slots
+        self._workers = workers
+
+    async def ids(self) -> list[str]:
+        """Return the ids of the key slots; an id tells nothing about its key."""
+        return await self._workers.run(self._slots.ids)
+
+    async def add(self, key: Key | str | Encryption) -> None:
+        """Let another key open the store."""
+        encryption = encryption_of(key)
+        await self._workers.run(lambda: self._slots.add(encryption))
+
+    async def remove(self, key: Key | str | Encryption) -> None:
+        """Close the store to a key.
+
+        Whoever has that key and an old copy of `factmem.json` can still read the files as they
+        are; `rotate` shuts them out.
+
+        Raises:
+            WrongKeyError: It does not open the store.
+            ValueError: It is the only one.
+        """
+        encryption = encryption_of(key)
+        await self._workers.run(lambda: self._slots.remove(encryption))
+
+    async def rotate(self, key: Key | str | Encryption, *, rewrite: bool = True) -> None:
+        """Give the store a new key and new data keys, and rewrite every journal with them.
+
+        All other keys stop at once; this provider goes on with the new one, others need it too.
+        Keep the new key safe before you call, and the old one until the call returns; after a
+        crash or an error call it again. With `rewrite=False` only the wrapping of the data keys
+        changes, at once: right for a changed passphrase, not for a key that got out.
+        """
+        encryption = encryption_of(key)
+        await self._workers.run(lambda: self._slots.rotate(encryption, rewrite=rewrite))
+
+
+class KeepsFolder:
+    """The part of a provider that does what facts do not need and a folder does."""
+
+    _journals: Journals
+    _places: LocalPlaces
+    _workers: Workers
+    _is_closed: bool
+
+    async def compact(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        keep_history: timedelta = timedelta(0),
+    ) -> int:
+        """Write a place's journal anew without older history, and return how many bytes it freed.
+
+        What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
+        """
+        check_span(keep_history)
+        identity = self._enter(subject, scope)
+        return await self._work(lambda: self._places.compact(identity, keep_history))
+
+    async def salvage(self, subject: MemorySubject, scope: MemoryScope) -> SalvagedJournal:
+        """Go on with what can be read of a damaged place, and keep a copy of its file.
+
+        Raises:
+            ValueError: There is no file of that place.
+        """
+        identity = self._enter(subject, scope)
+        return await self._work(lambda: self._places.salvage(identity))
+
+    async def anchor(self) -> str:
+        """Return how far every place has come, as a text to be kept elsewhere.
+
+        A folder cannot tell by itself that the whole of it was put back to an older copy;
+        `verify` tells it by an anchor. Reads every file; an anchor stays good for ever.
+        """
+        self._check_open()
+        return await self._work(self._journals.anchor)
+
+    async def verify(self, anchor: str) -> None:
+        """Raise unless every place has come at least as far as the anchor says. Reads every file.
+
+        Raises:
+            TamperedError: The store, or a place, is gone or was put back to an older copy.
+            CorruptJournalError: The same, in a store that is not encrypted.
+            ValueError: The text is no anchor.
+        """
+        self._check_open()
+        await self._work(lambda: self._journals.verify(anchor))
+
+    @property
+    def keys(self) -> ProviderKeys:
+        """The keys of an encrypted store.
+
+        Raises:
+            ValueError: The store is not encrypted.
+        """
+        self._check_open()
+        if self._journals.keys is None:
+            raise ValueError(
+                "A store in the clear has no keys: make one with "
+                "storage=EncryptedStorage(Aes256GCMEncryptor(key))"
+            )
+        return ProviderKeys(self._journals.keys, self._workers)
+
+    async def _work(self, work: Callable[[], R]) -> R:
+        await checkpoint_if_cancelled()
+        return await self._workers.run(work)
+
+    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:
+        if self._is_closed:
+            self._check_open()
+        return identity_of(subject, scope)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError("This LocalFileMemoryProvider is closed: make a new one")
 
 
 class LocalFileMemoryProvider(KeepsFolder):
@@ -352,3 +476,47 @@ def _start_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_start_in_child)
+
+
+def folder_of(root: str | os.PathLike[str]) -> Path:
+    """Return the folder that `root` names; the disk is not looked at.
+
+    Raises:
+        TypeError: It is no path.
+        ValueError: It is empty, or no file can have it as its path.
+    """
+    try:
+        path = os.fspath(root)
+    except TypeError:
+        path = None
+    if not isinstance(path, str):
+        raise TypeError(
+            f"root is the path of a folder, a text or a Path, not {type(root).__name__}: "
+            f"LocalFileMemoryProvider('memory')"
+        )
+    if not path:
+        raise ValueError("root is empty: name a folder, or '.' for the current one")
+    try:
+        is_possible = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        is_possible = False
+    if not is_possible:
+        raise ValueError("root holds a character that no path can have, such as NUL: leave it out")
+    return Path(path)
+
+
+def storage_of(storage: Storage | None) -> Storage:
+    """Return `storage` if it is one, and the one in the clear for None and nothing else.
+
+    Raises:
+        TypeError: It is something else: a key, an encryption, a name, a class.
+    """
+    if storage is None:
+        return SimpleStorage()
+    if isinstance(storage, type) or not callable(getattr(storage, "open", None)):
+        given = storage.__name__ if isinstance(storage, type) else type(storage).__name__
+        raise TypeError(
+            f"storage is a Storage, not {given}: SimpleStorage() keeps files in the clear, "
+            f"EncryptedStorage(Aes256GCMEncryptor(key)) encrypts them"
+        )
+    return storage

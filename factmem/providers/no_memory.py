@@ -7,30 +7,35 @@ from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
 
-from factmem._concepts import checked_concept, checked_concepts
-from factmem.boundary import UNBOUNDED
-from factmem.entries import Entry, moment
-from factmem.models import (
+from factmem.ledger.entries import Amendment, Entry, moment
+from factmem.ledger.history import HistoryEntry
+from factmem.ledger.replay import amended, unknown_entries
+from factmem.models.boundary import UNBOUNDED
+from factmem.models.checked import checked_concept, checked_concepts
+from factmem.models.clock import TimeProvider, system_clock
+from factmem.models.facts import (
     AnyFact,
     Concept,
-    FactSource,
-    MemoryScope,
-    MemorySubject,
     MultipleFacts,
-    Place,
     SingleFact,
 )
-from factmem.provider import Amendment, ErasureReceipt, HistoryEntry, PlaceInfo, TimeProvider
-from factmem.providers._arguments import (
+from factmem.models.places import (
+    MemoryScope,
+    MemorySubject,
+    Place,
+)
+from factmem.models.sources import FactSource
+from factmem.providers._description import phrase_of
+from factmem.providers._ledger_store import (
+    StoreClock,
     condition_of,
     stamp_of,
     stored_facts,
 )
-from factmem.providers._clock import StoreClock, system_clock
-from factmem.providers._description import phrase_of
-from factmem.providers._replay import amended, unknown_entries
+from factmem.providers.base import ErasureReceipt, PlaceInfo
 
 __all__ = ["NoMemory"]
+
 
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 

@@ -1,6 +1,9 @@
-"""Finding the facts that a question is about.
+"""Facts that answer a question: indexes by words and by meaning, ranking, search.
 
-`factmem.recall.lexical` ranks by words and needs nothing but the standard library; the other
-modules say what a word is (`analysis`, `stemming`), how a date reads (`dates`) and what of a fact
-is indexed (`fields`). All of them are pure: no files, no network, no model.
+Imports providers, embedding and prompt.
 """
+
+from factmem.recall.match import Match, RecallReport, RecallResult
+from factmem.recall.query import Depth, RecallSettings, RecallWeights
+
+__all__ = ["Depth", "Match", "RecallReport", "RecallResult", "RecallSettings", "RecallWeights"]

@@ -5,13 +5,28 @@ the source's quote besides: on the corpus in `benchmarks/recall` both help the l
 text that is embedded, the quote loses and the date gains nothing.
 """
 
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import date
 from hashlib import blake2b
 from typing import Any
 
-from factmem.models import AnyFact
-from factmem.recall.fields import fact_fields, value_words
+from factmem.models.facts import AnyFact
 
-__all__ = ["LONGEST_TEXT", "meaning_of", "plain_values", "text_digest", "words_of"]
+__all__ = [
+    "FIELD_WEIGHTS",
+    "LONGEST_TEXT",
+    "RECURRING_FIELDS",
+    "date_words",
+    "fact_fields",
+    "meaning_of",
+    "plain_values",
+    "text_digest",
+    "value_words",
+    "words_of",
+]
+
 
 LONGEST_TEXT = 4_000
 """Characters of a fact that are embedded: every model takes so many, and means little by more."""
@@ -64,3 +79,94 @@ def plain_values(fact: AnyFact) -> list[Any]:
         except ValueError:  # it was loaded as a type that it could not be saved as
             plain.append(str(value))
     return plain
+
+
+FIELD_WEIGHTS = {"quote": 0.5}
+"""The weights that `LexicalIndex` is given for facts; 1 for the fields that are not named."""
+
+RECURRING_FIELDS = frozenset({"keyword", "description", "date", "entity"})
+"""The fields that many facts share; none of them holds a value."""
+
+_iso_day = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?\Z")
+
+
+def fact_fields(
+    *,
+    keyword: str,
+    description: str,
+    values: Iterable[object],
+    moment: date,
+    entity: str | None = None,
+    quote: str | None = None,
+) -> dict[str, str]:
+    """Lay the parts of a fact out as the fields of a document for `LexicalIndex.add`.
+
+    Args:
+        keyword: The concept's keyword.
+        description: The concept's description.
+        values: The fact's values as JSON has them.
+        moment: When the fact was said.
+        entity: Whom the subject is bound to; the question often names them.
+        quote: The words that the fact was taken from.
+    """
+    fields = {
+        "keyword": keyword,
+        "description": description,
+        "value": "\n".join(map(value_words, values)),
+        "date": date_words(moment),
+    }
+    if entity:
+        fields["entity"] = entity
+    if quote:
+        fields["quote"] = quote
+    return fields
+
+
+def value_words(value: object) -> str:
+    """Write a value as words: keys and members of objects and lists, one after the other.
+
+    A day, as a `date` or as a string in ISO 8601, is written by `date_words` too, so that "February"
+    finds it. Nothing stands for null. Nesting of any depth is walked without recursion.
+    """
+    words: list[str] = []
+    pending = [value]
+    while pending:
+        match pending.pop():
+            case dict() as members:
+                for key, member in reversed(members.items()):
+                    pending += (member, key)
+            case list() | tuple() as members:
+                pending += reversed(members)
+            case None:
+                pass
+            case other:
+                words += _scalar_words(other)
+    return " ".join(words)
+
+
+def _scalar_words(value: object) -> list[str]:
+    text = str(value)
+    if _iso_day.match(text):
+        with suppress(ValueError):
+            return [text, date_words(date.fromisoformat(text[:10]))]
+    return [text.lower() if isinstance(value, bool) else text]
+
+
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+
+
+def date_words(moment: date) -> str:
+    """Write a day in English, ISO 8601 and Korean: "17 May 2023 2023-05-17 2023년 5월 17일".
+
+    Analysed by `factmem.recall.lexical.analysis.words`, the Korean form also meets questions in Japanese
+    and Chinese ("2023年5月"). Month names do not depend on the process's locale.
+
+    Args:
+        moment: A date or a datetime, which is taken in the time zone that it carries.
+    """
+    year, month, day = moment.year, moment.month, moment.day
+    iso = f"{year:04}-{month:02}-{day:02}"
+    return f"{day} {_MONTHS[month - 1]} {year} {iso} {year}년 {month}월 {day}일"

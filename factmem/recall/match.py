@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from factmem.memory_message import LoadReport
-from factmem.models import AnyFact, Place
-from factmem.resolution import UnreadableConcept
+from factmem.ledger.resolution import UnreadableConcept
+from factmem.models.facts import AnyFact
+from factmem.models.places import Place
+from factmem.prompt.memory_message import LoadReport
 from factmem.usage import Usage
 
 __all__ = ["Match", "RecallReport", "RecallResult"]

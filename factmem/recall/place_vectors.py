@@ -5,12 +5,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from time import monotonic
 
-from factmem.recall.vectors import VectorTable
+from factmem.recall.vector_table import VectorTable
 
 __all__ = ["PlaceVectors"]
 
+
 _WORTHWHILE = 64
 """An index is written when a 64th of it is new or gone: so writing costs no more than embedding."""
+
 _SECONDS = 60.0
 """Less than that is written when the last writing was a minute ago."""
 

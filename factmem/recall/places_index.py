@@ -3,20 +3,25 @@
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from anyio import Lock
 
-from factmem._per_loop import PerLoop
-from factmem.models import AnyFact, FactType, Identity, Place
-from factmem.recall.holding import holding, seen_together
-from factmem.recall.index import FactIndex, Similarities
+from factmem.concurrency.per_loop import PerLoop
+from factmem.ledger.resolution import (
+    PlacedFact,
+    UnreadableConcept,
+    resolve,
+)
+from factmem.models.facts import AnyFact, FactType
+from factmem.models.places import Identity, Place
+from factmem.recall.fact_index import FactIndex, Similarities
 from factmem.recall.match import Match
-from factmem.recall.mirror import PlaceMirror, PlaceState
+from factmem.recall.place_cache import PlaceMirror, PlaceState
 from factmem.recall.query import RecallQuery
-from factmem.resolution import PlacedFact, UnreadableConcept
 
-__all__ = ["PlacesIndex"]
+__all__ = ["PlacesIndex", "holding", "seen_together"]
+
 
 _Touched: TypeAlias = Mapping[Identity, Collection[str] | None]
 """What changed under one keyword: by place the ids of facts, or None for all of them."""
@@ -129,3 +134,97 @@ class PlacesIndex:
         for (identity, keyword), ids in kept.items():
             gone = [each for each in self._index.ids(identity, keyword) if each not in ids]
             self._index.drop(identity, keyword, gone)
+
+
+_Entity: TypeAlias = tuple[str, str | None]
+_Placed: TypeAlias = PlacedFact[AnyFact]
+
+
+def holding(
+    found: Sequence[_Placed], unreadable: Sequence[UnreadableConcept], places: Iterable[Place]
+) -> list[_Placed]:
+    """Return what holds over several places, as seen from any of the entities.
+
+    Args:
+        found: What is current in the places.
+        unreadable: What of it could not be read: it hides what is less specific.
+        places: All of the places, those without facts too.
+    """
+    apart = _entities_apart(places)
+    if not apart:
+        return resolve(found, unreadable).placed
+    by_keyword: dict[str, list[_Placed]] = {}
+    for placed in found:
+        by_keyword.setdefault(placed.fact.concept.keyword, []).append(placed)
+    kept: list[_Placed] = []
+    for keyword, facts in by_keyword.items():
+        hidden = [each for each in unreadable if each.keyword == keyword]
+        kept += _of_concept(facts, hidden, apart)
+    return kept
+
+
+def seen_together(places: Iterable[Place]) -> Mapping[Identity, Sequence[Identity]]:
+    """Return for each place the others on which it depends what holds of its facts."""
+    places = list(places)
+    apart = _entities_apart(places)
+    return {
+        place.identity: [
+            other.identity
+            for other in places
+            if other.identity != place.identity
+            and (None in (ours, theirs := _among(apart, other)) or ours == theirs)
+        ]
+        for place in places
+        for ours in [_among(apart, place)]
+    }
+
+
+def _entities_apart(places: Iterable[Place]) -> set[_Entity]:
+    """Return the entities of the subjects that have more than one of them here."""
+    entities: dict[str, set[_Entity]] = {}
+    for place in places:
+        entities.setdefault(place.subject.name, set()).add(_entity(place))
+    return {each for those in entities.values() if len(those) > 1 for each in those}
+
+
+def _entity(place: Place) -> _Entity:
+    return place.subject.name, place.subject.entity
+
+
+def _among(apart: set[_Entity], place: Place) -> _Entity | None:
+    """Return the entity that a place is about; None where it is about what all of them share."""
+    entity = _entity(place)
+    return entity if entity in apart else None
+
+
+def _of_concept(
+    facts: list[_Placed], unreadable: list[UnreadableConcept], apart: set[_Entity]
+) -> Iterable[_Placed]:
+    own: dict[_Entity | None, list[_Placed]] = {}
+    hidden: dict[_Entity | None, list[UnreadableConcept]] = {}
+    for placed in facts:
+        own.setdefault(_among(apart, placed.place), []).append(placed)
+    for each in unreadable:
+        hidden.setdefault(_among(apart, each.place), []).append(each)
+    shared, hiding = own.pop(None, []), hidden.pop(None, [])
+    views = own.keys() | hidden.keys()
+    kept: dict[tuple[Identity, str], _Placed] = {}
+    if len(views) < len(apart):  # somebody has nothing of his own about it
+        _add(kept, resolve(shared, hiding).placed)
+    for entity in views:
+        theirs = resolve([*shared, *own.get(entity, ())], [*hiding, *hidden.get(entity, ())])
+        _add(kept, theirs.placed)
+    return kept.values()
+
+
+def _add(kept: dict[tuple[Identity, str], _Placed], more: Iterable[_Placed]) -> None:
+    """Take in facts; of one that some see less of, what is seen of it most."""
+    for placed in more:
+        key = placed.place.identity, placed.fact.id
+        before = kept.get(key)
+        if before is None or _size(before) < _size(placed):
+            kept[key] = placed
+
+
+def _size(placed: PlacedFact[Any]) -> int:
+    return len(placed.fact.values)

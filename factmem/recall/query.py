@@ -1,27 +1,117 @@
 """A question to a memory, checked, with all that narrows it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from math import isfinite
+from numbers import Real
 from typing import Any, Literal, TypeAlias, get_args
 
-from factmem._given import kind_of, listed
-from factmem.models import Concept, utc
-from factmem.recall.settings import (
-    RecallSettings,
-    RecallWeights,
-    check_half_life,
-    check_min_score,
-    check_weights,
-)
-from factmem.resolution import PlacedFact
+from factmem._arguments import kind_of, listed
+from factmem.ledger.resolution import PlacedFact
+from factmem.models.clock import utc
+from factmem.models.facts import Concept
 
-__all__ = ["Depth", "RecallQuery", "check_depth", "checked_question"]
+__all__ = [
+    "Depth",
+    "RecallQuery",
+    "RecallSettings",
+    "RecallWeights",
+    "check_depth",
+    "checked_question",
+]
+
 
 _CONCEPTS = "concepts=['city']"
 
 Depth: TypeAlias = Literal["shallow", "deep", "auto"]
 """Whether a chat model is asked to take a question apart: never, always, or for long ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecallWeights:
+    """How much each part counts in the score of a match; only their ratios matter.
+
+        score = relevance · (L + S + recency weight · recency + importance weight · importance) / sum
+        relevance = (L · lexical + S · semantic) / (L + S)
+
+    where L and S are the weights of the lexical and the semantic part. So recency and importance
+    scale relevance and never stand in for it: what is not relevant scores nothing, however fresh
+    it is. By default they decide a tenth of the score.
+
+    Raises:
+        TypeError: One is no number.
+        ValueError: One is negative or not finite, or `lexical` and `semantic` are both 0.
+    """
+
+    lexical: float = 0.45
+    """Of the words that question and fact share."""
+    semantic: float = 0.45
+    """Of what they mean, by the embedder. Without one the words have this weight too."""
+    recency: float = 0.05
+    """Of how long ago the fact was last confirmed."""
+    importance: float = 0.05
+    """Of the fact's own importance."""
+
+    def __post_init__(self) -> None:
+        weights = [getattr(self, each.name) for each in fields(self)]
+        for each, weight in zip(fields(self), weights, strict=True):
+            _check_number(each.name, weight, "0.2")
+        if not all(isfinite(weight) and weight >= 0 for weight in weights):
+            raise ValueError("The weights of a recall are finite numbers from 0 on")
+        if not self.relevance:
+            raise ValueError(
+                "A recall ranks by relevance first: give `lexical` or `semantic` a weight above 0"
+            )
+
+    @property
+    def relevance(self) -> float:
+        """The weights of both parts of relevance together."""
+        return self.lexical + self.semantic
+
+
+@dataclass(frozen=True, slots=True)
+class RecallSettings:
+    """What a memory's recalls go by where a call does not say otherwise.
+
+    Raises:
+        TypeError: One of them is of the wrong kind, such as a dict of weights.
+        ValueError: A number is out of its range.
+    """
+
+    weights: RecallWeights = field(default_factory=RecallWeights)
+    half_life: timedelta = timedelta(days=30)
+    """After this time since its last confirmation a fact's recency is one half."""
+    min_score: float = 0.2
+    """What a match's `relevance` must reach, from 0 to 1. On the corpus in `benchmarks/recall` 0.2
+    loses one or two of a hundred right answers. A model whose vectors are all near each other needs
+    a higher one."""
+    prompt_min_score: float = 0.1
+    """The same for `recall_facts_to_agent`. Less, as people who chat use many words that no fact
+    has, and the model that reads the facts passes over what does not help."""
+    auto_tokens: int = 60
+    """`depth="auto"` asks the chat model about questions longer than this, in estimated tokens."""
+    planning_seconds: float = 10.0
+    """How long the chat model may take over one question."""
+    embedding_seconds: float = 30.0
+    """How long a recall waits for its vectors: for the embedder, and for other recalls that have
+    facts of the same place embedded. Then it compares words alone; what came back is kept, and the
+    next recall goes on from there. `float("inf")` sets no limit."""
+
+    def __post_init__(self) -> None:
+        check_weights(self.weights)
+        check_half_life(self.half_life)
+        check_min_score(self.min_score)
+        check_min_score(self.prompt_min_score)
+        _check_number("auto_tokens", self.auto_tokens, "60")
+        if not self.auto_tokens >= 0:
+            raise ValueError("auto_tokens is a length in tokens: give a number from 0 on")
+        _check_number("planning_seconds", self.planning_seconds, "10.0")
+        _check_number("embedding_seconds", self.embedding_seconds, "30.0")
+        if not self.planning_seconds > 0:
+            raise ValueError("planning_seconds is a time: give more than 0 seconds")
+        if not self.embedding_seconds > 0:
+            raise ValueError("embedding_seconds is a time: give more than 0 seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,3 +239,35 @@ def _fewer(ours: frozenset[str] | None, theirs: frozenset[str] | None) -> frozen
     if ours is None or theirs is None:
         return ours if theirs is None else theirs
     return ours & theirs
+
+
+def check_half_life(half_life: timedelta) -> None:
+    """Raise `ValueError` unless a half-life is more than nothing, `TypeError` unless it is one."""
+    given: object = half_life
+    if not isinstance(given, timedelta):
+        raise TypeError(
+            f"A half-life is a timedelta, not {type(given).__name__}: half_life=timedelta(days=30)"
+        )
+    if not half_life > timedelta(0):
+        raise ValueError("A half-life is a span of time: give more than nothing")
+
+
+def check_weights(weights: RecallWeights) -> None:
+    """Raise `TypeError` unless these are weights."""
+    if not isinstance(weights, RecallWeights):
+        raise TypeError(
+            f"weights are RecallWeights, not {type(weights).__name__}: "
+            f"weights=RecallWeights(recency=0.2)"
+        )
+
+
+def check_min_score(min_score: float) -> None:
+    """Raise `ValueError` unless a least relevance is from 0 to 1, `TypeError` unless a number."""
+    _check_number("min_score", min_score, "0.3")
+    if not 0 <= min_score <= 1:
+        raise ValueError("min_score is a least relevance: give a number from 0 to 1")
+
+
+def _check_number(name: str, given: object, example: str) -> None:
+    if isinstance(given, bool) or not isinstance(given, Real):
+        raise TypeError(f"{name} is a number, not {type(given).__name__}: {name}={example}")

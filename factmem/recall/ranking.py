@@ -12,12 +12,13 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
-from factmem.models import AnyFact
+from factmem.ledger.resolution import PlacedFact
+from factmem.models.facts import AnyFact
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
-from factmem.resolution import PlacedFact
 
 __all__ = ["Candidates", "Ranking"]
+
 
 _NO_WORDS = (0.0, 0.0)
 

@@ -9,26 +9,32 @@ from typing import TypeAlias, TypeVar
 from anyio import move_on_after, to_thread
 
 from factmem.embedding.base import Embedder
-from factmem.errors import ChatModelError, ExtractionError, MissingExtraError
+from factmem.errors import (
+    ChatModelError,
+    ExtractionError,
+    MissingExtraError,
+)
 from factmem.events import MemoryEvents, OperationInProgress
+from factmem.ledger.resolution import UnreadableConcept
 from factmem.llm.base import ChatModel
-from factmem.loading import FactReader
-from factmem.models import Identity, Place
-from factmem.provider import AgentMemoryProvider, IndexedStore, TimeProvider
+from factmem.models.clock import TimeProvider
+from factmem.models.places import Identity, Place
+from factmem.prompt.tokens import estimate_tokens
+from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.indexed import IndexedStore
+from factmem.providers.reader import FactReader
+from factmem.recall.embedding_requests import EmbeddingCost
+from factmem.recall.index_cache import WarmIndexes
 from factmem.recall.match import Match, RecallResult
-from factmem.recall.meaning import Meanings, similarities
-from factmem.recall.mirror import PlaceMirror, PlaceState
+from factmem.recall.place_cache import PlaceMirror, PlaceState
 from factmem.recall.places_index import PlacesIndex
-from factmem.recall.planning import RecallPlan, planned
-from factmem.recall.query import Depth, RecallQuery
-from factmem.recall.requests import EmbeddingCost
-from factmem.recall.settings import RecallSettings
-from factmem.recall.warm import WarmIndexes
-from factmem.resolution import UnreadableConcept
-from factmem.tokens import estimate_tokens
+from factmem.recall.query import Depth, RecallQuery, RecallSettings
+from factmem.recall.query_planning import RecallPlan, planned
+from factmem.recall.semantic import Meanings, similarities
 from factmem.usage import ONE_CALL, Usage
 
 __all__ = ["FactSearch"]
+
 
 _logger = getLogger(__name__)
 

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from factmem.errors import CorruptJournalError, TamperedError
-from factmem.storage._codec import Codec, compact
 from factmem.storage._journal import Damage, Place
+from factmem.storage._plain_codec import Codec, compact
 
 if TYPE_CHECKING:
     from factmem.storage._folder import JournalFolder
-
-__all__ = ["Anchor", "of_another", "parsed", "taken", "verify"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from factmem.storage.base import Appended, JournalName
 if TYPE_CHECKING:
     from factmem.storage._writer import FolderWriter
 
-__all__ = ["Begun", "append_all"]
 
 _MOST_OPEN = 64
 """How many files are open at one time: few beside the 1,024 that a process often may have."""

@@ -17,14 +17,18 @@ from typing import Protocol
 
 from factmem.storage import _lock
 from factmem.storage._network import network_file_system
-from factmem.storage._ordinary import FOLDER, SAFELY, open_folder, open_ordinary
+from factmem.storage._open import (
+    FOLDER,
+    SAFELY,
+    open_folder,
+    open_ordinary,
+)
 from factmem.storage._sync_threads import SyncThreads
-
-__all__ = ["Files", "LocalFiles"]
 
 _READ = os.O_RDONLY
 _WRITE = os.O_RDWR | os.O_APPEND
 _NEW = _WRITE | os.O_CREAT | os.O_EXCL
+
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 """macOS: fsync alone leaves the data in the drive's cache."""
 

@@ -17,7 +17,6 @@ from factmem.errors import (
     StoreBusyError,
 )
 from factmem.storage import _anchor
-from factmem.storage._codec import Codec, compact
 from factmem.storage._files import Files
 from factmem.storage._indexes import IndexFiles
 from factmem.storage._journal import (
@@ -31,7 +30,13 @@ from factmem.storage._journal import (
     read_header,
 )
 from factmem.storage._lock import check_timeout
-from factmem.storage._manifest import MANIFEST, ManifestFile, Mode
+from factmem.storage._manifest import (
+    MANIFEST,
+    ManifestFile,
+    Mode,
+)
+from factmem.storage._plain_codec import Codec, compact
+from factmem.storage._reader import journal_path
 from factmem.storage._writer import FolderWriter
 from factmem.storage.base import (
     JournalName,
@@ -42,21 +47,16 @@ from factmem.storage.base import (
     Record,
 )
 
-__all__ = ["JournalFolder", "journal_path"]
-
 _PATIENCE = 0.05
 """Seconds that an index waits for the lock, longer than a save holds it. A recall waits with it, and
 what can be made again can be written another time."""
+
 _MOST_NAMES = 100_000
 """Of how many files it is remembered whose journal they are, which never changes; each was opened
 once, and some 300 bytes are kept of it."""
+
 _MOST_PLACES = 4096
 """How many journals' places are remembered; a forgotten one is read again from its start."""
-
-
-def journal_path(file: str) -> str:
-    """Return where a journal's file stands, relative to the store."""
-    return f"journals/{file}"
 
 
 class JournalFolder:

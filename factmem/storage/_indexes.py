@@ -11,11 +11,9 @@ nothing is read, written or removed there, and no fact is lost by it.
 from logging import getLogger
 
 from factmem.errors import CorruptJournalError
-from factmem.storage._codec import Codec
 from factmem.storage._files import Files
 from factmem.storage._journal import CHUNK
-
-__all__ = ["IndexFiles"]
+from factmem.storage._plain_codec import Codec
 
 _logger = getLogger(__name__)
 

@@ -10,7 +10,8 @@ import json
 from typing import NamedTuple
 
 from factmem.errors import StorageError
-from factmem.storage._codec import (
+from factmem.storage._files import Files
+from factmem.storage._plain_codec import (
     Codec,
     Header,
     LineSealer,
@@ -19,10 +20,7 @@ from factmem.storage._codec import (
     Unsealed,
     compact,
 )
-from factmem.storage._files import Files
 from factmem.storage.base import JournalName, Record
-
-__all__ = ["CHUNK", "LONGEST_HEADER", "Damage", "Place", "advanced", "at_start", "read_header"]
 
 CHUNK = 1 << 20
 """How much is read at a time, in bytes; a longer line is read whole."""

@@ -3,16 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from factmem.encryption import Encryption, KeySlot
 from factmem.errors import TamperedError, WrongKeyError
-from factmem.storage._codec import Codec
 from factmem.storage._folder import JournalFolder
 from factmem.storage._journal import Damage
-from factmem.storage._sealed import KeyRing, SealedCodec
+from factmem.storage._plain_codec import Codec
+from factmem.storage._sealed_codec import KeyRing, SealedCodec
+from factmem.storage.encryption.aes256gcm import Encryption, KeySlot
 from factmem.storage.simple import corrupt
-
-__all__ = ["SealedMode", "StoreKeys"]
-
 
 _IN_A_SLOT = ("kid", "wrap")
 

@@ -14,9 +14,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from factmem.errors import StoreBusyError
-from factmem.storage._ordinary import open_ordinary
-
-__all__ = ["StoreLock", "check_timeout"]
+from factmem.storage._open import open_ordinary
 
 
 def check_timeout(seconds: float) -> None:
@@ -154,10 +152,6 @@ def _try_lock(fd: int) -> bool:
     return True
 
 
-# Waiting. `flock` waits for ever or not at all, and trying again and again is unfair: whoever has
-# just let go is back before those who sleep have woken. So a thread that can be abandoned waits.
-
-
 class _Wait:
     """A wait for one lock, shared by the thread that waits and the one that may give up."""
 
@@ -216,9 +210,6 @@ _idle: "list[SimpleQueue[_Wait]]" = []
 """The inboxes of threads that have nothing to wait for: as many as ever waited at one time."""
 
 
-# Forking. A child shares its parent's locks, and would hold on to them when the parent is killed.
-
-
 def _open(path: str) -> _OpenLock:
     with _registry:
         fd = open_ordinary(path, os.O_RDWR | os.O_CREAT)
@@ -238,6 +229,7 @@ def _close(fd: int) -> None:
 
 _locks: "weakref.WeakSet[StoreLock]" = weakref.WeakSet()
 _descriptors: set[int] = set()
+
 _registry = threading.RLock()
 """Held while a lock file is opened or closed, and while the process forks."""
 

@@ -18,13 +18,16 @@ from factmem.errors import (
     TamperedError,
     WrongKeyError,
 )
-from factmem.storage._codec import Codec, compact, new_id
 from factmem.storage._files import Files
 from factmem.storage._journal import Damage
-
-__all__ = ["MANIFEST", "ManifestFile", "Mode"]
+from factmem.storage._plain_codec import (
+    Codec,
+    compact,
+    new_id,
+)
 
 MANIFEST = "factmem.json"
+
 _MODES = ("plain", "aes-256-gcm")
 """The ways of keeping journals that this version knows."""
 _NO_STORE = "The store does not exist yet: save a fact first"

@@ -4,8 +4,6 @@ import os
 import re
 from collections.abc import Iterable
 
-__all__ = ["network_file_system", "network_mount"]
-
 _NETWORK = frozenset(
     {
         *(

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from factmem.storage._codec import LineSealer
 from factmem.storage._journal import CHUNK
+from factmem.storage._plain_codec import LineSealer
 from factmem.storage.base import Record
-
-__all__ = ["check_record", "checked_records", "chunks", "sealed_lines", "snapshot_lines"]
 
 
 def check_record(record: bytes) -> None:

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING
 
 from factmem.errors import StorageError
 from factmem.storage._batch import Begun, append_all
-from factmem.storage._codec import Codec
-from factmem.storage._journal import CHUNK, Damage, Place, name_record
+from factmem.storage._journal import (
+    CHUNK,
+    Damage,
+    Place,
+    name_record,
+)
+from factmem.storage._plain_codec import Codec
 from factmem.storage._record_lines import (
     check_record,
     checked_records,
@@ -33,7 +38,6 @@ from factmem.storage.base import (
 if TYPE_CHECKING:
     from factmem.storage._folder import JournalFolder
 
-__all__ = ["FolderWriter"]
 
 _TORN_END = b"!\n"
 """Ends a line that a crash left without its end. A bare line end would bring a record to life that

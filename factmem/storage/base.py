@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from factmem.encryption import Encryption
+from factmem.storage.encryption.aes256gcm import Encryption
 
 __all__ = [
     "Appended",
@@ -31,6 +31,7 @@ __all__ = [
     "SalvagedJournal",
     "Storage",
 ]
+
 
 JournalName: TypeAlias = tuple[str | None, ...]
 """What a journal is called. `("a",)` and `("a", None)` are different names."""

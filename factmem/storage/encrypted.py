@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from factmem.encryption import Encryption, checked_encryption
 from factmem.storage._files import LocalFiles
 from factmem.storage._folder import JournalFolder
 from factmem.storage._keys import SealedMode, StoreKeys
 from factmem.storage._lock import check_timeout
 from factmem.storage.base import Journals
+from factmem.storage.encryption.aes256gcm import Encryption, checked_encryption
 
 __all__ = ["EncryptedStorage"]
 

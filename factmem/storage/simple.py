@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from factmem.errors import CorruptJournalError, KeyRequiredError
-from factmem.storage._codec import Codec, PlainCodec
 from factmem.storage._files import LocalFiles
 from factmem.storage._folder import JournalFolder
 from factmem.storage._journal import Damage
 from factmem.storage._lock import check_timeout
+from factmem.storage._plain_codec import Codec, PlainCodec
 from factmem.storage.base import Journals
 
 __all__ = ["SimpleStorage"]

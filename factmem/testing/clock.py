@@ -2,9 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-from factmem.models import utc
+from factmem.models.clock import utc
 
 __all__ = ["START", "SettableClock"]
+
 
 START = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
 """What a new clock shows: a time long ago, so that a store that asks another clock is found out."""

@@ -2,17 +2,17 @@
 
 from datetime import UTC, datetime
 
-from factmem.models import (
+from factmem.models.facts import (
     Concept,
-    FactSource,
     FactType,
-    MemoryScope,
-    MemorySubject,
     MultipleFacts,
     SingleFact,
 )
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.sources import FactSource
 
 __all__ = ["AGENT", "LANGUAGES", "PERSON", "THEME", "USER", "languages", "theme"]
+
 
 THEME = Concept("ide-theme", "The user's preferred IDE theme")
 """A concept that holds one text."""

@@ -7,22 +7,27 @@ set `anyio_mode = "auto"` in pytest's configuration or mark the class with `pyte
 
 import pytest
 
-from factmem.provider import AgentMemoryProvider, FactStore, FollowedStore, IndexedStore
-from factmem.testing._amending import Amending
-from factmem.testing._batches import Batches
-from factmem.testing._changes import Changes
-from factmem.testing._concurrency import Concurrency
-from factmem.testing._current import CurrentFacts, FactsByDescription
-from factmem.testing._forgetting import Forgetting, Purging
-from factmem.testing._history import History
-from factmem.testing._indexes import Indexes
-from factmem.testing._isolation import Isolation
-from factmem.testing._places import Closing, Places
-from factmem.testing._replay import Replay
-from factmem.testing._stores import NewStores, SecondInstances
-from factmem.testing._time import Clocks, Expiry, LookingBack
-from factmem.testing._values import Values
-from factmem.testing._versions import Versions
+from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.indexed import FollowedStore, IndexedStore
+from factmem.testing._contracts.amending import Amending
+from factmem.testing._contracts.batches import Batches
+from factmem.testing._contracts.changes import Changes
+from factmem.testing._contracts.concurrency import Concurrency
+from factmem.testing._contracts.current import CurrentFacts, FactsByDescription
+from factmem.testing._contracts.forgetting import Forgetting, Purging
+from factmem.testing._contracts.history import History
+from factmem.testing._contracts.indexes import Indexes
+from factmem.testing._contracts.isolation import Isolation
+from factmem.testing._contracts.places import Closing, Places
+from factmem.testing._contracts.replay import Replay
+from factmem.testing._contracts.stores import NewStores, SecondInstances
+from factmem.testing._contracts.time import (
+    Clocks,
+    Expiry,
+    LookingBack,
+)
+from factmem.testing._contracts.values import Values
+from factmem.testing._contracts.versions import Versions
 
 __all__ = ["FactStoreContract", "FollowedStoreContract", "IndexedStoreContract", "ProviderContract"]
 

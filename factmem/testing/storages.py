@@ -11,9 +11,23 @@ from pathlib import Path
 import pytest
 
 from factmem.errors import DecryptionError, StorageError
-from factmem.storage.base import Journals, Position, Record, Storage
-from factmem.testing._journals import NAME, NAMES, OTHER, RECORDS, append, read, record, texts
-from factmem.testing._shared_journals import SharedJournals
+from factmem.storage.base import (
+    Journals,
+    Position,
+    Record,
+    Storage,
+)
+from factmem.testing._contracts.journals import (
+    NAME,
+    NAMES,
+    OTHER,
+    RECORDS,
+    append,
+    read,
+    record,
+    texts,
+)
+from factmem.testing._contracts.shared_journals import SharedJournals
 
 __all__ = ["StorageContract"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import anyio
 
-from factmem.agent import Agent
-from factmem.memory import AgentMemory
+from factmem.agent.agent import Agent
+from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.agent.world import ALICE, facts, item

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from factmem.agent import Agent
-from factmem.context import AgentContext, FeatureError
+from factmem.agent.agent import Agent
+from factmem.agent.context import AgentContext, FeatureError
 from factmem.errors import ChatModelError, UnboundSubjectError
-from factmem.memory import AgentMemory
+from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.agent.world import ALICE, USER

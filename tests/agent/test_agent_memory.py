@@ -6,29 +6,31 @@ from typing import Any
 
 import pytest
 
-from factmem.agent import Agent
-from factmem.context import AgentContext, FeatureError
-from factmem.detection import DetectionReport
-from factmem.errors import ChatModelError, ExtractionError, UnboundSubjectError
+from factmem.agent.agent import Agent
+from factmem.agent.context import AgentContext, FeatureError
+from factmem.agent.nodes import Strategy, node_llm_request
+from factmem.agent.tools import Tool
+from factmem.detection.reconciliation import DetectionReport
+from factmem.errors import (
+    ChatModelError,
+    ExtractionError,
+    UnboundSubjectError,
+)
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.llm.base import Message
-from factmem.memory import AgentMemory
-from factmem.memory_message import LoadReport
-from factmem.models import (
-    Concept,
-    FactSource,
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import Concept, SingleFact
+from factmem.models.places import (
     MemoryScope,
     MemoryScopeType,
     MemorySubject,
-    SingleFact,
-    SourceKind,
 )
-from factmem.nodes import Strategy, node_llm_request
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.sources import FactSource, SourceKind
+from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.scopes import MemoryScopesProfile
 from factmem.testing.chat import ScriptedChatModel
-from factmem.tools import Tool
 from tests.agent.world import (
     ALICE,
     APP,

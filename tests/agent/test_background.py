@@ -10,14 +10,19 @@ import anyio.to_thread
 import pytest
 from anyio.lowlevel import checkpoint
 
-from factmem.agent import Agent
-from factmem.background import MAX_FAILURES, BackgroundWork
-from factmem.context import FeatureError
-from factmem.detection import DetectionReport
+from factmem.agent.agent import Agent
+from factmem.agent.context import FeatureError
+from factmem.concurrency.background import MAX_FAILURES, BackgroundWork
+from factmem.detection.reconciliation import DetectionReport
 from factmem.errors import ChatModelError
-from factmem.llm.base import ChatResponse, Message, ToolDefinition
-from factmem.memory import AgentMemory
-from factmem.models import AnyFact, MemoryScope, MemorySubject
+from factmem.llm.base import (
+    ChatResponse,
+    Message,
+    ToolDefinition,
+)
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import AnyFact
+from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.agent.world import ALICE, APP, BOB, THEME, FunctionModel, facts, is_detection, item

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from factmem.tools import Tool
+from factmem.agent.tools import Tool
 
 
 def told(docstring: str | None) -> tuple[str, dict[str, str]]:

@@ -11,18 +11,27 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint
 
-from factmem.agent import Agent
-from factmem.context import AgentContext
-from factmem.llm.base import ChatResponse, Message, ToolDefinition
-from factmem.memory import AgentMemory
-from factmem.models import AnyFact, Concept, MemoryScope, MemorySubject, SingleFact
-from factmem.nodes import (
+from factmem.agent.agent import Agent
+from factmem.agent.context import AgentContext
+from factmem.agent.nodes import (
     Strategy,
     node_llm_request,
     node_load_from_memory,
     node_save_to_memory_auto_detect_facts,
 )
-from factmem.provider import FactStore
+from factmem.llm.base import (
+    ChatResponse,
+    Message,
+    ToolDefinition,
+)
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    SingleFact,
+)
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from tests.agent.world import APP, THEME, USER, FunctionModel, calls, facts, is_detection, item

@@ -5,22 +5,9 @@ from typing import Any
 
 import pytest
 
-from factmem.agent import Agent
-from factmem.compression import CompressionReport, RetrieveFactsFromHistory
-from factmem.context import AgentContext
-from factmem.detection import DetectionReport
-from factmem.errors import MemoryAccessError, UnboundSubjectError
-from factmem.llm.base import Message
-from factmem.memory import AgentMemory
-from factmem.memory_message import LoadReport
-from factmem.models import (
-    Concept,
-    MemoryScope,
-    MemoryScopeType,
-    MultipleFacts,
-    SingleFact,
-)
-from factmem.nodes import (
+from factmem.agent.agent import Agent
+from factmem.agent.context import AgentContext
+from factmem.agent.nodes import (
     MemoryNode,
     Node,
     Strategy,
@@ -31,6 +18,18 @@ from factmem.nodes import (
     node_save_to_memory,
     node_save_to_memory_auto_detect_facts,
 )
+from factmem.detection.compression import CompressionReport, RetrieveFactsFromHistory
+from factmem.detection.reconciliation import DetectionReport
+from factmem.errors import MemoryAccessError, UnboundSubjectError
+from factmem.llm.base import Message
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import (
+    Concept,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.places import MemoryScope, MemoryScopeType
+from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.agent.world import (

@@ -7,13 +7,17 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.agent import Agent
-from factmem.context import AgentContext
+from factmem.agent.agent import Agent
+from factmem.agent.context import AgentContext
+from factmem.agent.tool_loop import StepLimitError, answered
+from factmem.agent.tools import ToolError, tools_by_name
 from factmem.errors import ChatModelError
-from factmem.llm.base import ChatResponse, Message, ToolDefinition
+from factmem.llm.base import (
+    ChatResponse,
+    Message,
+    ToolDefinition,
+)
 from factmem.testing.chat import ScriptedChatModel
-from factmem.tool_loop import StepLimitError, answered
-from factmem.tools import ToolError, tools_by_name
 from factmem.usage import Usage
 from tests.agent.world import FunctionModel, assert_paired, calls, results
 

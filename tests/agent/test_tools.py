@@ -11,9 +11,13 @@ import anyio
 import pytest
 from pydantic import BaseModel, Field, SecretStr
 
-from factmem.context import AgentContext
+from factmem.agent.context import AgentContext
+from factmem.agent.tools import (
+    Tool,
+    ToolError,
+    tools_by_name,
+)
 from factmem.testing.chat import ScriptedChatModel
-from factmem.tools import Tool, ToolError, tools_by_name
 from tests.agent.world import ALICE
 
 

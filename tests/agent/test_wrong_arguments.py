@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from factmem.agent import Agent
-from factmem.memory import AgentMemory
-from factmem.nodes import node_llm_request
+from factmem.agent.agent import Agent
+from factmem.agent.nodes import node_llm_request
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.scopes import MemoryScopesProfile
 from factmem.testing.chat import ScriptedChatModel
 
 SECRET = "sk-secret"

@@ -7,10 +7,17 @@ from typing import Any
 from anyio.lowlevel import checkpoint
 from typing_extensions import TypeForm, TypeVar
 
-from factmem.context import AgentContext
-from factmem.llm.base import ChatResponse, Extraction, Message, ToolCall, ToolDefinition
+from factmem.agent.context import AgentContext
+from factmem.llm.base import (
+    ChatResponse,
+    Extraction,
+    Message,
+    ToolCall,
+    ToolDefinition,
+)
 from factmem.llm.extraction import extract_by_asking
-from factmem.models import Concept, FactType, MemoryScope, MemorySubject
+from factmem.models.facts import Concept, FactType
+from factmem.models.places import MemoryScope, MemorySubject
 
 T = TypeVar("T")
 

@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from factmem.llm._answer import AnswerType, Problem, Reading
+from factmem.llm.answer import (
+    AnswerType,
+    Problem,
+    Reading,
+)
 
 
 class Item(BaseModel):

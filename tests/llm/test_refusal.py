@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from factmem.llm._refusal import complaint, concern_of, repeats, texts_of
+from factmem.llm.api_errors import (
+    complaint,
+    concern_of,
+    repeats,
+    texts_of,
+)
 
 SAID: list[tuple[str, int, Any, str]] = [
     ("OpenAI, model without schemas", 400, {"message": "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model. Learn more about supported models at the Structured Outputs guide.", "type": "invalid_request_error", "param": None, "code": None}, "format"),

@@ -5,14 +5,13 @@ from typing import Any, TypeVar
 import anyio.lowlevel
 
 from factmem.errors import StorageError
-from factmem.models import (
+from factmem.models.facts import (
     AnyFact,
     Concept,
-    MemoryScope,
-    MemorySubject,
     MultipleFacts,
     SingleFact,
 )
+from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")

@@ -8,17 +8,17 @@ from unittest.mock import AsyncMock, MagicMock, create_autospec
 
 import pytest
 
-from factmem.agent import Agent
+from factmem.agent.agent import Agent
 from factmem.embedding.base import Embedder
 from factmem.embedding.callable import CallableEmbedder
 from factmem.events import MemoryEvent
 from factmem.llm.openai import OpenAIChatModel
-from factmem.memory import AgentMemory
-from factmem.models import Place
-from factmem.provider import FactStore
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.places import Place
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.settings import RecallSettings, RecallWeights
-from factmem.scopes import MemoryScopesProfile
+from factmem.recall.query import RecallSettings, RecallWeights
 from factmem.storage.simple import SimpleStorage
 from factmem.testing.chat import ScriptedChatModel
 from tests.memory.providers import BareProvider

@@ -8,10 +8,15 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from factmem.detection import MAX_ITEMS, DetectionReport, RejectionReason
+from factmem.detection.candidates import RejectionReason
+from factmem.detection.reconciliation import MAX_ITEMS, DetectionReport
 from factmem.errors import ExtractionError
 from factmem.llm.base import ChatResponse
-from factmem.models import Concept, FactType, MultipleFacts
+from factmem.models.facts import (
+    Concept,
+    FactType,
+    MultipleFacts,
+)
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.memory.world import (

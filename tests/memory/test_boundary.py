@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.boundary import UNBOUNDED
 from factmem.errors import CorruptJournalError, UnboundSubjectError
-from factmem.models import MemoryScope, MemoryScopeType, MemorySubject, Place
-from factmem.provider import FactStore
+from factmem.models.boundary import UNBOUNDED
+from factmem.models.places import (
+    MemoryScope,
+    MemoryScopeType,
+    MemorySubject,
+    Place,
+)
+from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from tests.memory.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.compression import RetrieveFactsFromHistory, _last_exchange
-from factmem.detection import RejectionReason
+from factmem.detection.candidates import RejectionReason
+from factmem.detection.compression import RetrieveFactsFromHistory, _last_exchange
 from factmem.errors import ChatModelError, ExtractionError
-from factmem.models import Concept, FactType
+from factmem.models.facts import Concept, FactType
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock

@@ -10,25 +10,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue, TypeAdapter
 
-from factmem.consolidation import ConsolidationReport, Merge, merging, restoring
-from factmem.encryption import Aes256GCMEncryptor
-from factmem.entries import Entry, decoded, encoded, stamped, stored
-from factmem.errors import ChatModelError, ExtractionError, MemoryAccessError, UnboundSubjectError
+from factmem.errors import (
+    ChatModelError,
+    ExtractionError,
+    MemoryAccessError,
+    UnboundSubjectError,
+)
 from factmem.events import MemoryEvent, MemoryOperation
-from factmem.ledger import Ledger
-from factmem.models import (
+from factmem.ledger.entries import (
+    Entry,
+    decoded,
+    encoded,
+    stamped,
+    stored,
+)
+from factmem.ledger.ledger import Ledger
+from factmem.memory.consolidation import (
+    ConsolidationReport,
+    Merge,
+    merging,
+    restoring,
+)
+from factmem.models.facts import (
     AnyFact,
     Concept,
-    FactSource,
     FactType,
     MultipleFacts,
-    Place,
-    SourceKind,
 )
-from factmem.provider import FactStore
+from factmem.models.places import Place
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START, SettableClock
 from tests.memory.providers import BareProvider

@@ -5,7 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from factmem.errors import MemoryAccessError, UnboundSubjectError
-from factmem.models import Concept, MemoryScope, MemorySubject, Place
+from factmem.models.facts import Concept
+from factmem.models.places import (
+    MemoryScope,
+    MemorySubject,
+    Place,
+)
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import SettableClock
 from tests.memory.providers import BareProvider

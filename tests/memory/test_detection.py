@@ -9,25 +9,36 @@ import anyio
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from factmem.detection import DetectionReport, RejectionReason
-from factmem.errors import ChatModelError, StorageError, UnboundSubjectError
+from factmem.detection.candidates import RejectionReason
+from factmem.detection.prompts import (
+    OfferedConcept,
+    answer_schema,
+    compression_schema,
+)
+from factmem.detection.reconciliation import DetectionReport
+from factmem.errors import (
+    ChatModelError,
+    StorageError,
+    UnboundSubjectError,
+)
+from factmem.ledger.history import HistoryAction
 from factmem.llm._strict_schema import strict_schema
-from factmem.models import (
+from factmem.models.facts import (
     AnyFact,
     Concept,
+    SingleFact,
+)
+from factmem.models.places import (
     MemoryScope,
     MemoryScopeType,
     MemorySubject,
-    SingleFact,
-    SourceKind,
 )
-from factmem.prompts import OfferedConcept, answer_schema, compression_schema
-from factmem.provider import HistoryAction
+from factmem.models.sources import SourceKind
+from factmem.prompt.memory_message import MEMORY
+from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.rendering import MEMORY
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START, SettableClock
-from factmem.tokens import estimate_tokens
 from tests.memory.providers import BareProvider
 from tests.memory.world import (
     AGE,

@@ -8,12 +8,23 @@ import anyio
 import pytest
 
 from factmem import events as events_module
-from factmem.errors import ChatModelError, ExtractionError, MemoryAccessError, StorageError
-from factmem.events import MemoryEvent, MemoryEvents, MemoryOperation, correlated
-from factmem.memory import AgentMemory
-from factmem.observing import ObservedProvider, ObservedStore
-from factmem.provider import FactStore, TimeProvider
+from factmem.errors import (
+    ChatModelError,
+    ExtractionError,
+    MemoryAccessError,
+    StorageError,
+)
+from factmem.events import (
+    MemoryEvent,
+    MemoryEvents,
+    MemoryOperation,
+    correlated,
+)
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.clock import TimeProvider
+from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.observed import ObservedProvider, ObservedStore
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.providers import FactStoreContract, FollowedStoreContract
 from tests.memory.providers import BareProvider, FailingProvider

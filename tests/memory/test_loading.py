@@ -10,16 +10,26 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.errors import StorageError, StoredFactError, UnboundSubjectError
-from factmem.memory import AgentMemory
-from factmem.messages import MEMORY_MESSAGE
-from factmem.models import Concept, FactType, MemoryScope, MemoryScopeType, MemorySubject, Place
+from factmem.errors import (
+    StorageError,
+    StoredFactError,
+    UnboundSubjectError,
+)
+from factmem.llm.messages import MEMORY_MESSAGE
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import Concept, FactType
+from factmem.models.places import (
+    MemoryScope,
+    MemoryScopeType,
+    MemorySubject,
+    Place,
+)
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.prompt.memory_message import MEMORY, render
+from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.rendering import MEMORY, render
-from factmem.scopes import MemoryScopesProfile
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
-from factmem.tokens import estimate_tokens
 from tests.memory.providers import BareProvider, FailingProvider
 from tests.memory.world import (
     AGE,

@@ -6,17 +6,21 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
-from factmem.agent import Agent
-from factmem.context import AgentTool
+from factmem.agent.agent import Agent
+from factmem.agent.context import AgentTool
 from factmem.embedding.callable import CallableEmbedder
 from factmem.errors import ChatModelError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.llm.base import ChatResponse, ToolCall
-from factmem.memory import AgentMemory
-from factmem.memory_tools import MAX_ANSWER, MAX_FACTS, MemoryTool
-from factmem.models import Concept, SingleFact
+from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.tools import (
+    MAX_ANSWER,
+    MAX_FACTS,
+    MemoryTool,
+)
+from factmem.models.facts import Concept, SingleFact
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.settings import RecallSettings
+from factmem.recall.query import RecallSettings
 from factmem.testing.chat import ScriptedChatModel
 from tests.memory.providers import BareProvider
 from tests.memory.world import (

@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem._meant_values import meant_values
-from factmem.memory import AgentMemory
-from factmem.models import Concept, FactType, MultipleFacts, SingleFact
+from factmem.memory._tool_arguments import meant_values
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import (
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.values import canonical
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.values import canonical
 from tests.memory.test_memory_tools import call, tool
 from tests.memory.world import AGE, AGENT, ALICE, PRODUCT, memory_of, note
 

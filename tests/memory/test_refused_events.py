@@ -7,8 +7,8 @@ import pytest
 
 from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
-from factmem.memory import AgentMemory
-from factmem.models import Place
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.places import Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.memory.providers import BareProvider

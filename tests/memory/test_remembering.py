@@ -9,11 +9,20 @@ import pytest
 from anyio.lowlevel import checkpoint
 from typing_extensions import TypeForm, TypeVar
 
-from factmem.background import MAX_FAILURES
+from factmem.concurrency.background import MAX_FAILURES
 from factmem.errors import ChatModelError, MemoryAccessError
-from factmem.events import MemoryEvent, MemoryOperation, correlated
-from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
-from factmem.models import FactSource, SourceKind
+from factmem.events import (
+    MemoryEvent,
+    MemoryOperation,
+    correlated,
+)
+from factmem.llm.base import (
+    ChatResponse,
+    Extraction,
+    Message,
+    ToolDefinition,
+)
+from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.memory.world import AGENT, ALICE, PRODUCT, THEME, USER, item, memory_of

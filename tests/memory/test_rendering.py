@@ -11,11 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from factmem._escaping import value_text
-from factmem._memory_parts import MemoryParts
-from factmem.models import AnyFact, Concept, FactType, MemorySubject, MultipleFacts, SingleFact
-from factmem.rendering import HISTORY, MEMORY, check_budget, render
-from factmem.tokens import estimate_tokens
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.places import MemorySubject
+from factmem.prompt.escaping import value_text
+from factmem.prompt.memory_message import (
+    HISTORY,
+    MEMORY,
+    check_budget,
+    render,
+)
+from factmem.prompt.memory_text import MemoryParts
+from factmem.prompt.tokens import estimate_tokens
 from tests.memory.world import COMPANY, DEVICE, languages, note, placed, theme
 
 DAY = datetime(2026, 8, 1, 12, tzinfo=UTC)

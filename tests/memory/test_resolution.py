@@ -9,20 +9,26 @@ from typing import Any
 import pytest
 
 from factmem.errors import StoredFactError
-from factmem.memory import AgentMemory
-from factmem.models import (
+from factmem.ledger.resolution import (
+    PlacedFact,
+    UnreadableConcept,
+    resolve,
+)
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import (
     AnyFact,
     Concept,
     FactType,
+    MultipleFacts,
+)
+from factmem.models.places import (
     MemoryScope,
     MemoryScopeType,
     MemorySubject,
-    MultipleFacts,
     Place,
 )
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.resolution import PlacedFact, UnreadableConcept, resolve
-from factmem.scopes import MemoryScopesProfile
 from factmem.testing.clock import START, SettableClock
 from tests.memory.world import (
     AGENT,

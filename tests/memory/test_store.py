@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from factmem.bundle import export_facts
 from factmem.errors import MemoryAccessError
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.transfer.bundle import export_facts
 from tests.memory.providers import BareProvider
 from tests.memory.world import AGENT, ALICE, THEME, USER, memory_of, theme
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from factmem.memory import AgentMemory
+from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
 from tests.memory.test_memory_tools import call, tool
 from tests.memory.world import (

@@ -5,12 +5,12 @@ import os
 
 import pytest
 
-from factmem._keywords import Keywords, tidy_keyword
+from factmem.detection.keywords import Keywords, tidy_keyword
 from factmem.errors import MissingExtraError
-from factmem.models import Concept
-from factmem.rendering import render
-from factmem.tokens import estimate_tokens, tiktoken_counter
-from factmem.transcript import Transcript, folded
+from factmem.models.facts import Concept
+from factmem.prompt.memory_message import render
+from factmem.prompt.tokens import estimate_tokens, tiktoken_counter
+from factmem.prompt.transcript import Transcript, folded
 from tests.memory.world import languages, note, placed, user
 
 

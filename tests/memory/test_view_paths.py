@@ -14,26 +14,24 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factmem.bundle import export_facts
 from factmem.embedding.callable import CallableEmbedder
 from factmem.events import MemoryEvent
-from factmem.memory import AgentMemory
-from factmem.models import (
-    Concept,
-    FactSource,
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import Concept, SingleFact
+from factmem.models.places import (
     Identity,
     MemoryScope,
     MemoryScopeType,
     MemorySubject,
     Place,
-    SingleFact,
-    SourceKind,
 )
-from factmem.provider import FactStore
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.match import RecallResult
-from factmem.scopes import MemoryScopesProfile
 from factmem.testing.chat import ScriptedChatModel
+from factmem.transfer.bundle import export_facts
 from tests.memory.test_views import NAMES
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven"]

@@ -9,25 +9,30 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factmem.boundary import UNBOUNDED
-from factmem.bundle import export_facts
 from factmem.errors import MemoryAccessError, UnboundSubjectError
-from factmem.memory import AgentMemory
-from factmem.models import (
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.boundary import UNBOUNDED
+from factmem.models.clock import TimeProvider
+from factmem.models.facts import SingleFact
+from factmem.models.places import (
     Identity,
     MemoryScope,
     MemoryScopeType,
     MemorySubject,
     Place,
-    SingleFact,
 )
-from factmem.provider import FactStore, TimeProvider
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.providers.base import FactStore
+from factmem.providers.guarded import ViewedProvider, ViewedStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.scopes import MemoryScopesProfile
-from factmem.testing import FactStoreContract, FollowedStoreContract, IndexedStoreContract
 from factmem.testing.chat import ScriptedChatModel
-from factmem.views import ViewedProvider, ViewedStore
+from factmem.testing.providers import (
+    FactStoreContract,
+    FollowedStoreContract,
+    IndexedStoreContract,
+)
+from factmem.transfer.bundle import export_facts
 from tests.memory.providers import BareProvider
 from tests.memory.world import (
     AGENT,

@@ -4,21 +4,23 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from factmem.memory import AgentMemory
-from factmem.models import (
+from factmem.ledger.resolution import PlacedFact
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import (
     AnyFact,
     Concept,
     FactType,
-    MemoryScope,
-    MemorySubject,
     MultipleFacts,
-    Place,
     SingleFact,
 )
-from factmem.provider import AgentMemoryProvider
+from factmem.models.places import (
+    MemoryScope,
+    MemorySubject,
+    Place,
+)
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.resolution import PlacedFact
-from factmem.scopes import MemoryScopesProfile
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.facts import SAID
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from factmem.encryption import Aes256GCMEncryptor
 from factmem.storage.base import Storage
 from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.simple import SimpleStorage
 from tests.providers.local_stores import KEY
 

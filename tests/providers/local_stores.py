@@ -2,10 +2,15 @@
 
 from pathlib import Path
 
-from factmem.encryption import Key
-from factmem.models import MemorySubject
-from factmem.provider import FactStore
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME
+from factmem.models.places import MemorySubject
+from factmem.providers.base import FactStore
+from factmem.storage.encryption.key import Key
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    PERSON,
+    THEME,
+)
 
 __all__ = ["ALICE", "BOB", "KEY", "current", "disk", "journal_of", "journals"]
 

@@ -7,10 +7,16 @@ from datetime import datetime
 import anyio
 import pytest
 
-from factmem.entries import decoded
-from factmem.provider import TimeProvider
+from factmem.ledger.entries import decoded
+from factmem.models.clock import TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, USER, languages, theme
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    USER,
+    languages,
+    theme,
+)
 from factmem.testing.providers import (
     FactStoreContract,
     FollowedStoreContract,

@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 
-from factmem.encryption import Aes256GCMEncryptor, Key
 from factmem.errors import StorageError, StoreBusyError
-from factmem.provider import IndexedStore
+from factmem.providers.indexed import IndexedStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage.base import IndexedJournals, Storage
 from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
 from factmem.storage.simple import SimpleStorage
-from factmem.testing.facts import AGENT, THEME, theme
+from factmem.testing.facts import (
+    AGENT,
+    THEME,
+    theme,
+)
 from tests.doors import Door, DoorStorage, FailingDoor
 from tests.providers.local_stores import ALICE, BOB, KEY, disk
 

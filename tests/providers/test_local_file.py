@@ -11,15 +11,23 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.encryption import Aes256GCMEncryptor, Key
 from factmem.errors import StorageError
-from factmem.models import MemorySubject
-from factmem.provider import FactStore
+from factmem.models.places import MemorySubject
+from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage.base import Storage
 from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    PERSON,
+    THEME,
+    languages,
+    theme,
+)
 from factmem.testing.providers import (
     FactStoreContract,
     FollowedStoreContract,

@@ -9,10 +9,16 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.encryption import Key
 from factmem.errors import WrongKeyError
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, languages, theme
+from factmem.storage.encryption.key import Key
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    THEME,
+    languages,
+    theme,
+)
 from tests.doors import Door, DoorStorage
 from tests.providers.local_stores import ALICE, KEY, current
 

@@ -11,13 +11,19 @@ import anyio
 import pytest
 
 from factmem.errors import CorruptJournalError, TamperedError
-from factmem.models import FactSource, SourceKind
-from factmem.provider import ErasureReceipt
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import ErasureReceipt
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage.base import Storage
 from factmem.storage.simple import SimpleStorage
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, languages, theme
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    THEME,
+    languages,
+    theme,
+)
 from tests.providers.local_stores import ALICE, BOB, current, disk, journal_of, journals
 
 DAY = timedelta(days=1)

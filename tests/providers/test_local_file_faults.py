@@ -12,11 +12,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.encryption import Key
 from factmem.errors import StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage._files import LocalFiles
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, languages, theme
+from factmem.storage.encryption.key import Key
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    THEME,
+    languages,
+    theme,
+)
 from tests.doors import CALLS, Door, DoorStorage, FailingDoor
 from tests.processes import apart
 from tests.providers.local_stores import ALICE, BOB, KEY, current, journal_of

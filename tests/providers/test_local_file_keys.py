@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from factmem.encryption import Aes256GCMEncryptor, Encryption, Key
 from factmem.errors import (
     CorruptJournalError,
     FactmemError,
@@ -18,7 +17,15 @@ from factmem.errors import (
 )
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage.encrypted import EncryptedStorage
-from factmem.testing.facts import AGENT, LANGUAGES, THEME, languages, theme
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor, Encryption
+from factmem.storage.encryption.key import Key
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    THEME,
+    languages,
+    theme,
+)
 from tests.doors import Door, DoorStorage, FailingDoor
 from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, journals
 

@@ -17,7 +17,12 @@ from factmem.errors import StoreBusyError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage import _lock
 from factmem.storage.simple import SimpleStorage
-from factmem.testing.facts import AGENT, THEME, languages, theme
+from factmem.testing.facts import (
+    AGENT,
+    THEME,
+    languages,
+    theme,
+)
 from tests.doors import Door, DoorStorage
 from tests.processes import Process, Tell
 from tests.providers.local_stores import ALICE, current, disk

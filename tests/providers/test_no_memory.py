@@ -7,12 +7,21 @@ from typing import Any
 import pytest
 
 from factmem.errors import UnboundSubjectError
-from factmem.models import Concept, FactSource, SingleFact, SourceKind
-from factmem.provider import FactStore
+from factmem.models.facts import Concept, SingleFact
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import FactStore
 from factmem.providers.no_memory import NoMemory
-from factmem.testing._places import CALLS
+from factmem.testing._contracts.places import CALLS
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    PERSON,
+    THEME,
+    USER,
+    languages,
+    theme,
+)
 
 ENTRY: Any = {"at": "2001-02-03T04:05:06.000000Z", "forget": [["a", "b", 0]]}
 
@@ -52,7 +61,7 @@ async def test_an_unbound_subject_is_refused(
     store: NoMemory, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An application that forgets the entity learns it without a memory, too."""
-    monkeypatch.setattr("factmem.testing._places.USER", PERSON)
+    monkeypatch.setattr("factmem.testing._contracts.places.USER", PERSON)
 
     with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
         await CALLS[call](store)

@@ -15,10 +15,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.encryption import Key
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage._files import LocalFiles
-from factmem.testing.facts import AGENT, LANGUAGES, languages
+from factmem.storage.encryption.key import Key
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    languages,
+)
 from tests.doors import DoorStorage
 from tests.processes import apart
 from tests.providers.local_stores import ALICE, BOB, KEY

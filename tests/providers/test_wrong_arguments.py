@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 
-from factmem.encryption import Aes256GCMEncryptor, Key
-from factmem.provider import FactStore
+from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
 from factmem.storage.simple import SimpleStorage
-from factmem.testing.facts import AGENT, THEME, USER, theme
+from factmem.testing.facts import (
+    AGENT,
+    THEME,
+    USER,
+    theme,
+)
 
 KEY = Aes256GCMEncryptor.generate_key()
 ENCRYPTED = r"EncryptedStorage\(Aes256GCMEncryptor\(key\)\)"

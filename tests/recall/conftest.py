@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from factmem.encryption import Aes256GCMEncryptor, Key
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
 from factmem.testing.clock import SettableClock
 from tests.recall.world import NOW, Store
 

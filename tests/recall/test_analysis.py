@@ -14,8 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.recall.analysis import STOP_WORDS, words
-from factmem.recall.stemming import default_stem, plural_stem, snowball_stem, unstemmed
+from factmem.recall.lexical.analysis import STOP_WORDS, words
+from factmem.recall.lexical.stemming import (
+    default_stem,
+    plural_stem,
+    snowball_stem,
+    unstemmed,
+)
 
 
 def terms(text: str) -> list[str]:
@@ -211,8 +216,8 @@ def test_plural_endings_do_without_the_package() -> None:
         import sys
         sys.modules["snowballstemmer"] = None
         from factmem.errors import MissingExtraError
-        from factmem.recall.analysis import words
-        from factmem.recall.stemming import snowball_stem
+        from factmem.recall.lexical.analysis import words
+        from factmem.recall.lexical.stemming import snowball_stem
         print(words("swimming tablets"))
         try:
             snowball_stem("tablets")
@@ -236,7 +241,7 @@ def test_a_broken_stemmer_is_as_good_as_none(text: str, tmp_path: Path) -> None:
     program = f"""
         import sys
         sys.path.insert(0, {str(tmp_path)!r})
-        from factmem.recall.analysis import words
+        from factmem.recall.lexical.analysis import words
         print(words("swimming tablets"), words("brooms"))
     """
 

@@ -8,9 +8,9 @@ import pytest
 
 from factmem.errors import MissingExtraError, StorageError
 from factmem.events import MemoryEvent, MemoryOperation
-from factmem.models import MemoryScope, MemorySubject
+from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.testing import ScriptedChatModel
+from factmem.testing.chat import ScriptedChatModel
 from tests.recall.world import AGENT, ALICE, TopicEmbedder, memory_of, note
 
 PLAN = {"queries": ["animal"], "subjects": [], "since": None, "until": None}

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.models import MemoryScope
+from factmem.models.places import MemoryScope
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel

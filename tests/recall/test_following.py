@@ -9,10 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factmem.events import MemoryEvent, MemoryOperation
-from factmem.memory import AgentMemory
-from factmem.models import Concept, FactSource, FactType, MultipleFacts, SingleFact, SourceKind
-from factmem.provider import FollowedStore
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import (
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.indexed import FollowedStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.recall.match import RecallResult
 from factmem.testing.clock import SettableClock

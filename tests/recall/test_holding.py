@@ -6,9 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factmem.errors import StoredFactError
-from factmem.models import MemoryScope, MemorySubject, Place
-from factmem.recall.holding import holding
-from factmem.resolution import PlacedFact, UnreadableConcept, resolve
+from factmem.ledger.resolution import (
+    PlacedFact,
+    UnreadableConcept,
+    resolve,
+)
+from factmem.models.places import (
+    MemoryScope,
+    MemorySubject,
+    Place,
+)
+from factmem.recall.places_index import holding
 from tests.recall.world import AGENT, ALICE, BOB, COMPANY, PRODUCT, note, notes
 
 ALICES, BOBS, COMPANYS = (Place(AGENT, each) for each in (ALICE, BOB, COMPANY))

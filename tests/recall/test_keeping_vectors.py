@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from factmem.errors import StorageError, StoreBusyError
-from factmem.models import AnyFact, MemoryScope, MemorySubject
+from factmem.models.facts import AnyFact
+from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from tests.recall.world import AGENT, ALICE, BOB, TopicEmbedder, memory_of, note, values

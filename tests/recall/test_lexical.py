@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.recall.lexical import LexicalHit, LexicalIndex
+from factmem.recall.lexical.bm25 import LexicalHit, LexicalIndex
 
 FACTS = {
     "kotlin": "preferred-language: the programming language the user prefers. Kotlin",

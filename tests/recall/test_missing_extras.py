@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from factmem.agent import Agent
+from factmem.agent.agent import Agent
 from factmem.embedding.base import Embedder
 from factmem.embedding.litellm import LiteLLMEmbedder
 from factmem.embedding.openai import OpenAIEmbedder
 from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
 from factmem.errors import MissingExtraError
-from factmem.memory import AgentMemory
+from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall import vectors
+from factmem.recall import vector_table as vectors
 from factmem.testing.chat import ScriptedChatModel
 from tests.recall.world import AGENT, ALICE, TopicEmbedder, memory_of, note, values
 

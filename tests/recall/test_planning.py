@@ -9,7 +9,7 @@ import pytest
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm.base import ChatResponse
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.settings import RecallSettings
+from factmem.recall.query import RecallSettings
 from factmem.testing.chat import ScriptedChatModel
 from tests.recall.world import (
     AGENT,

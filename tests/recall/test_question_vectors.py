@@ -2,7 +2,7 @@
 
 import pytest
 
-from factmem.recall import meaning
+from factmem.recall import semantic as meaning
 from tests.recall.world import AGENT, ALICE, Store, TopicEmbedder, memory_of, note
 
 

@@ -10,13 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.models import Place
-from factmem.recall.documents import LONGEST_TEXT, meaning_of, text_digest, words_of
-from factmem.recall.index import FactIndex
+from factmem.ledger.resolution import PlacedFact
+from factmem.models.places import Place
+from factmem.recall.documents import (
+    LONGEST_TEXT,
+    meaning_of,
+    text_digest,
+    words_of,
+)
+from factmem.recall.fact_index import FactIndex
 from factmem.recall.match import Match
-from factmem.recall.query import RecallQuery
-from factmem.recall.settings import RecallSettings, RecallWeights
-from factmem.resolution import PlacedFact
+from factmem.recall.query import RecallQuery, RecallSettings, RecallWeights
 from tests.recall.world import AGENT, ALICE, NOW, note, notes
 
 HERE = Place(AGENT, ALICE)

@@ -10,14 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.errors import EmbeddingError, MissingExtraError, StorageError, UnboundSubjectError
+from factmem.errors import (
+    EmbeddingError,
+    MissingExtraError,
+    StorageError,
+    UnboundSubjectError,
+)
 from factmem.events import MemoryEvent, MemoryOperation
-from factmem.memory import AgentMemory
-from factmem.models import Concept, FactSource, MemoryScope, MemoryScopeType, SourceKind
-from factmem.provider import AgentMemoryProvider, IndexedStore
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import Concept
+from factmem.models.places import MemoryScope, MemoryScopeType
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.indexed import IndexedStore
 from factmem.providers.no_memory import NoMemory
-from factmem.recall.settings import RecallSettings, RecallWeights
+from factmem.recall.query import RecallSettings, RecallWeights
 from factmem.testing.clock import SettableClock
 from tests.recall.world import (
     AGENT,

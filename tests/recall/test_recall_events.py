@@ -6,10 +6,19 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.errors import ChatModelError, EmbeddingError, MissingExtraError, StorageError
-from factmem.events import MemoryEvent, MemoryOperation, correlated
+from factmem.errors import (
+    ChatModelError,
+    EmbeddingError,
+    MissingExtraError,
+    StorageError,
+)
+from factmem.events import (
+    MemoryEvent,
+    MemoryOperation,
+    correlated,
+)
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall import meaning
+from factmem.recall import semantic as meaning
 from factmem.testing.chat import ScriptedChatModel
 from tests.recall.world import AGENT, ALICE, PRODUCT, TopicEmbedder, memory_of, note, notes
 

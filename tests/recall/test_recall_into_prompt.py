@@ -6,23 +6,27 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.agent import Agent
-from factmem.errors import EmbeddingError, StorageError, UnboundSubjectError
-from factmem.events import MemoryEvent, MemoryOperation
-from factmem.memory import AgentMemory
-from factmem.memory_message import LoadReport
-from factmem.models import Concept, SingleFact
-from factmem.nodes import (
+from factmem.agent.agent import Agent
+from factmem.agent.nodes import (
     Node,
     Strategy,
     node_llm_request,
     node_load_from_memory,
     node_recall_from_memory,
 )
+from factmem.errors import (
+    EmbeddingError,
+    StorageError,
+    UnboundSubjectError,
+)
+from factmem.events import MemoryEvent, MemoryOperation
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import Concept, SingleFact
+from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall.lexical.analysis import sentences
 from factmem.recall.match import RecallReport
-from factmem.recall.sentences import sentences
-from factmem.recall.settings import RecallSettings
+from factmem.recall.query import RecallSettings
 from factmem.testing.chat import ScriptedChatModel
 from tests.memory.providers import BareProvider
 from tests.recall.world import (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import anyio
 
 from factmem.embedding.callable import CallableEmbedder
-from factmem.models import Place
+from factmem.models.places import Place
 from factmem.providers.in_memory import InMemoryProvider
 from tests.recall.world import AGENT, COMPANY, USER, memory_of, note
 

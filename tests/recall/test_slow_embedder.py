@@ -6,11 +6,11 @@ import anyio
 import pytest
 
 from factmem.errors import EmbeddingError
-from factmem.memory import AgentMemory
+from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall import meaning
+from factmem.recall import semantic as meaning
 from factmem.recall.match import RecallResult
-from factmem.recall.settings import RecallSettings
+from factmem.recall.query import RecallSettings
 from tests.recall.world import AGENT, ALICE, PRODUCT, TopicEmbedder, memory_of, note, values
 
 

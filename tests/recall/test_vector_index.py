@@ -11,12 +11,12 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from factmem.errors import StorageError, StoreBusyError
-from factmem.memory import AgentMemory
-from factmem.models import Concept
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import Concept
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.recall.place_vectors import PlaceVectors
-from factmem.recall.vectors import VectorTable
+from factmem.recall.vector_table import VectorTable
 from factmem.storage.base import Storage
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.simple import SimpleStorage
@@ -41,7 +41,7 @@ QUESTION = "Any animal?"
 
 @pytest.fixture(params=["plain", "encrypted"])
 def storage(request: pytest.FixtureRequest) -> Storage:
-    from factmem.encryption import Aes256GCMEncryptor
+    from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 
     sealed = EncryptedStorage(Aes256GCMEncryptor(KEY))
     return SimpleStorage() if request.param == "plain" else sealed

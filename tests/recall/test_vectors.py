@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.recall.vectors import (
+from factmem.recall.vector_table import (
     Products,
     VectorTable,
     default_products,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from factmem.models import Concept
+from factmem.models.facts import Concept
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.settings import RecallSettings
+from factmem.recall.query import RecallSettings
 from tests.recall.world import AGENT, ALICE, memory_of, note
 
 

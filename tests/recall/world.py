@@ -4,19 +4,18 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from factmem.memory import AgentMemory
-from factmem.models import (
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import (
     Concept,
     FactType,
-    MemoryScope,
-    MemorySubject,
     MultipleFacts,
     SingleFact,
 )
-from factmem.provider import AgentMemoryProvider
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.scopes import MemoryScopesProfile
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 

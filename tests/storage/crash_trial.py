@@ -12,12 +12,22 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple, assert_never
 
-from factmem.encryption import Aes256GCMEncryptor
-from factmem.errors import CorruptJournalError, StorageError, TamperedError, WrongKeyError
+from factmem.errors import (
+    CorruptJournalError,
+    StorageError,
+    TamperedError,
+    WrongKeyError,
+)
 from factmem.storage._folder import JournalFolder
 from factmem.storage._keys import SealedMode
 from factmem.storage._manifest import MANIFEST
-from factmem.storage.base import JournalName, JournalWriter, Position, Record
+from factmem.storage.base import (
+    JournalName,
+    JournalWriter,
+    Position,
+    Record,
+)
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from tests.storage.disk_model import Image
 from tests.storage.memory_disk import Killed, MemoryDisk
 from tests.storage.stores import ANN, BOB, KEYS, Kind, append, followed, read, record

@@ -10,10 +10,18 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from factmem.encryption import Aes256GCMEncryptor
-from factmem.errors import CorruptJournalError, StorageError, TamperedError
+from factmem.errors import (
+    CorruptJournalError,
+    StorageError,
+    TamperedError,
+)
 from factmem.storage._folder import JournalFolder
-from factmem.storage.base import JournalName, Position, Record
+from factmem.storage.base import (
+    JournalName,
+    Position,
+    Record,
+)
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from tests.storage.interleaver import SharedDisk, Stage, StageLock
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, BOB, KEYS, Kind, append, followed, read, record

@@ -6,12 +6,12 @@ is broken in plain stores only, where that costs much time.
 
 import sys
 
-from factmem.storage._codec import PlainCodec, _PlainSealer
 from factmem.storage._folder import JournalFolder
 from factmem.storage._journal import Place, _Reader
 from factmem.storage._keys import StoreKeys
 from factmem.storage._manifest import ManifestFile
-from factmem.storage._sealed import KeyRing, SealedCodec
+from factmem.storage._plain_codec import PlainCodec, _PlainSealer
+from factmem.storage._sealed_codec import KeyRing, SealedCodec
 from factmem.storage._writer import FolderWriter
 from tests.storage.interleaver import SharedDisk
 from tests.storage.mutant import Change, Mutant, never, without

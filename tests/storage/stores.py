@@ -3,11 +3,18 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from factmem.encryption import Aes256GCMEncryptor, Key
 from factmem.storage._files import Files
 from factmem.storage._folder import JournalFolder
 from factmem.storage._keys import SealedMode, StoreKeys
-from factmem.storage.base import JournalName, Journals, JournalWriter, Position, Record
+from factmem.storage.base import (
+    JournalName,
+    Journals,
+    JournalWriter,
+    Position,
+    Record,
+)
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
 from factmem.storage.simple import PlainMode
 
 __all__ = [

@@ -10,7 +10,11 @@ from functools import cache
 from itertools import combinations
 from typing import TypeAlias
 
-from factmem.errors import CorruptJournalError, FactmemError, TamperedError
+from factmem.errors import (
+    CorruptJournalError,
+    FactmemError,
+    TamperedError,
+)
 from factmem.storage.base import JournalName
 from tests.storage.disk_model import Image
 from tests.storage.memory_disk import MemoryDisk

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from factmem.encryption import Aes256GCMEncryptor
-from factmem.errors import CorruptJournalError, StorageError, TamperedError
+from factmem.errors import (
+    CorruptJournalError,
+    StorageError,
+    TamperedError,
+)
 from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.simple import SimpleStorage
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, BOB, KEYS, PLAIN, SEALED, Kind, append, followed, read, texts

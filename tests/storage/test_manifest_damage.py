@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from factmem.encryption import Aes256GCMEncryptor, Key
 from factmem.errors import (
     CorruptJournalError,
     FactmemError,
@@ -22,6 +21,8 @@ from factmem.errors import (
 )
 from factmem.storage.base import Storage
 from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
 from factmem.storage.simple import SimpleStorage
 from tests.storage.disk_model import Image
 from tests.storage.memory_disk import MemoryDisk

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from factmem.encryption import Aes256GCMEncryptor
-from factmem.storage._codec import Codec, PlainCodec
-from factmem.storage._sealed import KeyRing, SealedCodec
+from factmem.storage._plain_codec import Codec, PlainCodec
+from factmem.storage._sealed_codec import KeyRing, SealedCodec
 from factmem.storage.base import JournalName, Storage
 from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.simple import SimpleStorage
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import KEYS, PLAIN, SEALED, Kind, append, read, record, texts

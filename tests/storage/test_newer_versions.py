@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from factmem.errors import CorruptJournalError, StorageError
-from factmem.storage._codec import _with_crc
+from factmem.storage._plain_codec import _with_crc
 from factmem.storage.simple import SimpleStorage
 
 NAME = ("product", "my-app", "user", "Ann")

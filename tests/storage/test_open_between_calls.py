@@ -10,11 +10,15 @@ import anyio
 import pytest
 
 from factmem.errors import StoreBusyError
-from factmem.models import SingleFact
+from factmem.models.facts import SingleFact
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage._files import LocalFiles
 from factmem.storage._lock import StoreLock
-from factmem.testing.facts import AGENT, PERSON, THEME
+from factmem.testing.facts import (
+    AGENT,
+    PERSON,
+    THEME,
+)
 
 ALICE = PERSON.of("alice")
 

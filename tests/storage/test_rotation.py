@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import StorageError, WrongKeyError
 from factmem.storage._folder import JournalFolder
 from factmem.storage._keys import SealedMode
 from factmem.storage._manifest import MANIFEST
 from factmem.storage.base import KeySlots
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from tests.storage.disk_model import Image
 from tests.storage.memory_disk import Killed, MemoryDisk
 from tests.storage.stores import ANN, BOB, KEYS, SEALED, append, read, record, texts

@@ -22,7 +22,7 @@ import orjson
 from factmem import Aes256GCMEncryptor, Key, LocalFileMemoryProvider, TamperedError, WrongKeyError
 from factmem.storage._files import LocalFiles
 from factmem.storage._keys import SealedMode
-from factmem.storage._sealed import SealedCodec
+from factmem.storage._sealed_codec import SealedCodec
 from tests.doors import DoorStorage
 from tests.processes import Process
 from tests.storms.storm import Outcome, Storm

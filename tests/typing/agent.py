@@ -2,24 +2,24 @@
 
 from typing import assert_type
 
-from factmem.agent import Agent
-from factmem.context import AgentContext, AgentResult
-from factmem.detection import DetectionReport
-from factmem.embedding.callable import CallableEmbedder
-from factmem.features import AgentFeature
-from factmem.llm.base import ChatModel
-from factmem.memory import AgentMemory
-from factmem.models import Concept, MemorySubject
-from factmem.nodes import (
+from factmem.agent.agent import Agent
+from factmem.agent.context import AgentContext, AgentFeature, AgentResult
+from factmem.agent.nodes import (
     Node,
     Strategy,
     node_llm_request,
     node_load_from_memory,
     node_recall_from_memory,
 )
+from factmem.agent.tools import Tool
+from factmem.detection.reconciliation import DetectionReport
+from factmem.embedding.callable import CallableEmbedder
+from factmem.llm.base import ChatModel
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import Concept
+from factmem.models.places import MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.settings import RecallSettings
-from factmem.tools import Tool
+from factmem.recall.query import RecallSettings
 
 THEME = Concept("ide-theme", "The IDE theme that the user prefers")
 

@@ -7,38 +7,38 @@ from typing import Annotated, Any, Literal, Self, TypeVar, assert_type
 import pytest
 from pydantic import BaseModel, Field
 
-from factmem.entries import Entry
-from factmem.models import (
+from factmem.ledger.entries import Amendment, Entry
+from factmem.ledger.history import HistoryEntry
+from factmem.models.clock import TimeProvider
+from factmem.models.facts import (
     AnyFact,
     Concept,
     Fact,
-    FactSource,
     FactType,
-    MemoryScope,
-    MemorySubject,
     MultipleFacts,
     SingleFact,
 )
-from factmem.provider import (
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.sources import FactSource
+from factmem.providers.base import (
     AgentMemoryProvider,
-    Amendment,
     ErasureReceipt,
     FactStore,
-    FollowedStore,
-    HistoryEntry,
-    IndexedStore,
-    PlaceChanges,
     PlaceInfo,
-    TimeProvider,
 )
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.indexed import (
+    FollowedStore,
+    IndexedStore,
+    PlaceChanges,
+)
 from factmem.providers.no_memory import NoMemory
-from factmem.testing import (
+from factmem.testing.clock import SettableClock
+from factmem.testing.providers import (
     FactStoreContract,
     FollowedStoreContract,
     IndexedStoreContract,
     ProviderContract,
-    SettableClock,
 )
 
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")

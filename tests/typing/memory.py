@@ -2,21 +2,20 @@
 
 from typing import Any, assert_type
 
-from factmem.bundle import export_facts
-from factmem.compression import RetrieveFactsFromHistory
-from factmem.memory import AgentMemory
-from factmem.memory_message import LoadReport
-from factmem.models import (
+from factmem.detection.compression import RetrieveFactsFromHistory
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import (
     AnyFact,
     Concept,
     FactType,
-    MemoryScope,
-    MemorySubject,
     MultipleFacts,
     SingleFact,
 )
-from factmem.provider import AgentMemoryProvider, FactStore
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.prompt.memory_message import LoadReport
+from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.recall.match import RecallReport, RecallResult
+from factmem.transfer.bundle import export_facts
 
 AGE = Concept("age", "The user's age", value_type=int)
 LANGUAGES = Concept("languages", "Languages", FactType.MULTIPLE)

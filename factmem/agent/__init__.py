@@ -1,0 +1,43 @@
+"""A small agent with features, of which memory is one.
+
+Imports memory.
+"""
+
+from factmem.agent.agent import Agent
+from factmem.agent.context import AgentContext, AgentFeature, AgentResult, AgentTool, FeatureError
+from factmem.agent.nodes import (
+    MemoryNode,
+    Node,
+    Strategy,
+    node_llm_compress_history,
+    node_llm_request,
+    node_load_all_facts_from_memory,
+    node_load_from_memory,
+    node_recall_from_memory,
+    node_save_to_memory,
+    node_save_to_memory_auto_detect_facts,
+)
+from factmem.agent.tool_loop import StepLimitError
+from factmem.agent.tools import Tool, ToolError
+
+__all__ = [
+    "Agent",
+    "AgentContext",
+    "AgentFeature",
+    "AgentResult",
+    "AgentTool",
+    "FeatureError",
+    "MemoryNode",
+    "Node",
+    "StepLimitError",
+    "Strategy",
+    "Tool",
+    "ToolError",
+    "node_llm_compress_history",
+    "node_llm_request",
+    "node_load_all_facts_from_memory",
+    "node_load_from_memory",
+    "node_recall_from_memory",
+    "node_save_to_memory",
+    "node_save_to_memory_auto_detect_facts",
+]

@@ -1,0 +1,364 @@
+"""Python functions as tools: their schema from type hints, their arguments checked."""
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, NotRequired, TypeAlias, get_args, get_origin
+
+import anyio.to_thread
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+from typing_extensions import TypedDict, get_type_hints
+
+from factmem._arguments import kind_of, listed
+from factmem.agent.context import AgentContext, AgentTool
+from factmem.llm.base import ToolDefinition
+
+__all__ = ["Tool", "ToolError", "ToolFunction", "described_parameters", "summary", "tools_by_name"]
+
+
+ToolFunction: TypeAlias = Callable[..., object]
+"""A function, sync or async, of which every parameter has a type hint."""
+
+Arguments: TypeAlias = dict[str, object]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MOST_PROBLEMS = 20
+
+
+class ToolError(Exception):
+    """Raise it in a tool to tell the model, in these words, what went wrong. The run goes on."""
+
+
+class Tool:
+    """A Python function that a model may ask to have run.
+
+    Its name, the first paragraph of its docstring and the `Args:` section in Google's style are
+    what the model reads; `Annotated[str, Field(description=...)]` goes before the docstring. The
+    type hints make the schema, through pydantic, and what the model writes is validated by them:
+    the function gets a `date` or a `BaseModel` where it asks for one, and is not called with
+    arguments that do not fit; the model is told which of them and why.
+
+    A parameter of the type `AgentContext` is filled in and not shown to the model: so a tool knows
+    whose run it is (`context.subjects`) without believing a model's word for it. Nor is shown what
+    a `functools.partial` has set.
+
+    An async function runs on the event loop, any other in a worker thread. Calls may run at once.
+    A cancelled run cancels an async function, and waits for the end of any other.
+
+    What it returns is given to the model: a text as it is, everything else as JSON. `ToolError`
+    is told to the model in its own words. Any other exception ends the run and reaches its
+    caller as it is: its words may hold what no model should read, and it is a bug that somebody
+    wants to see. List in `reported_errors` those that a model should hear of and get over.
+
+    Args:
+        function: The function. `*args` and `**kwargs` cannot be shown to a model.
+        name: What the model calls it by; the function's own name by default.
+        description: What it does; from the docstring by default.
+        reported_errors: Exceptions of which type and message are told to the model.
+
+    Raises:
+        TypeError: A parameter has no type hint, or one that pydantic has no JSON schema for; or an
+            argument is of the wrong kind.
+        ValueError: The name is none that endpoints take: up to 64 letters, digits, `_` and `-`.
+    """
+
+    def __init__(
+        self,
+        function: ToolFunction,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        reported_errors: Iterable[type[Exception]] = (),
+    ) -> None:
+        if isinstance(function, type) or not callable(function):
+            raise TypeError(f"A tool is made of a function, not {kind_of(function)}: Tool(look_up)")
+        self._function = function
+        self._signature = inspect.signature(function)
+        plain = _plain(function)
+        self._name = _checked_name(name or getattr(plain, "__name__", None), plain)
+        self._reported = _checked_errors(reported_errors)
+        hints = _hints(function, self._name)
+        self._injected = [each for each in self._signature.parameters if _is_context(hints, each)]
+        self._hidden = {*self._injected, *_preset(function)}
+        docstring = inspect.getdoc(plain) or ""
+        fields = self._fields(hints, described_parameters(docstring))
+        self._arguments, schema = _arguments_type(fields, self._name)
+        told = {"name": self._name, "description": description or summary(docstring)}
+        self._definition: ToolDefinition = {
+            "type": "function",
+            "function": {key: text for key, text in told.items() if text} | {"parameters": schema},
+        }
+
+    def __repr__(self) -> str:
+        return f"Tool({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """See `AgentTool.name`."""
+        return self._name
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """See `AgentTool.definition`."""
+        return self._definition
+
+    async def call(self, arguments: str, context: AgentContext) -> str:
+        """See `AgentTool.call`.
+
+        Raises:
+            TypeError: The function returned something that has no JSON.
+            Exception: What the function raised, but for `ToolError` and `reported_errors`.
+        """
+        try:
+            given = self._arguments.validate_json(arguments.strip() or "{}")
+        except ValidationError as exc:
+            return _misfit(exc)
+        given |= dict.fromkeys(self._injected, context)
+        try:
+            returned = await self._called(given)
+        except ToolError as exc:
+            return _sendable(f"Error: {exc}")
+        except self._reported as exc:
+            return _sendable(f"Error: {type(exc).__name__}: {exc}")
+        return self._told(returned)
+
+    async def _called(self, given: Arguments) -> object:
+        bound = self._signature.bind_partial()
+        bound.arguments |= given
+        bound.apply_defaults()
+        call = functools.partial(self._function, *bound.args, **bound.kwargs)
+        if _is_async(self._function):
+            returned = call()
+        else:
+            # In a tuple, as trio lets no coroutine out of a thread.
+            (returned,) = await anyio.to_thread.run_sync(lambda: (call(),))
+        return await returned if inspect.isawaitable(returned) else returned
+
+    def _told(self, returned: object) -> str:
+        if isinstance(returned, str):
+            return _sendable(returned)
+        try:
+            return to_json(returned).decode()
+        except (PydanticSerializationError, ValueError):
+            raise TypeError(
+                f"The tool {self._name!r} returned a {type(returned).__name__}, which has no JSON: "
+                f"return a text, or what pydantic can serialise"
+            ) from None
+
+    def _fields(self, hints: Mapping[str, object], described: Mapping[str, str]) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for name, parameter in self._signature.parameters.items():
+            if name in self._hidden:
+                continue
+            _check_parameter(parameter, hints, self._name)
+            extra: dict[str, Any] = {}
+            if parameter.default is not parameter.empty:
+                extra = _shown_default(parameter.default)
+            field = Field(description=described.get(name), json_schema_extra=extra or None)
+            hint = _annotated(hints[name], field)
+            is_required = parameter.default is parameter.empty
+            fields[name] = hint if is_required else NotRequired[hint]
+        return fields
+
+
+def tools_by_name(tools: Iterable[ToolFunction | AgentTool]) -> dict[str, AgentTool]:
+    """Return tools by their names; functions become a `Tool`.
+
+    Raises:
+        TypeError: Something is neither a function nor a tool.
+        ValueError: Two have one name.
+    """
+    by_name: dict[str, AgentTool] = {}
+    for each in listed(tools, "tools are a list of functions", "tools=[look_up]"):
+        tool = _tool(each)
+        if by_name.setdefault(tool.name, tool) is not tool:
+            raise ValueError(f"Two tools are named {tool.name!r}: Tool(function, name=...)")
+    return by_name
+
+
+def _tool(given: object) -> AgentTool:
+    if isinstance(given, AgentTool):
+        return given
+    if not callable(given) or isinstance(given, type):
+        kind = given.__name__ if isinstance(given, type) else type(given).__name__
+        raise TypeError(
+            f"A tool is a function or an AgentTool, and {kind!r} is neither: tools=[look_up]"
+        )
+    return Tool(given)
+
+
+class _Schema(GenerateJsonSchema):
+    """Without titles made of the names: they cost tokens and say nothing."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def _arguments_type(
+    fields: dict[str, Any], name: str
+) -> tuple[TypeAdapter[Arguments], dict[str, Any]]:
+    # A TypedDict takes any parameter's name, where a model's fields may not be named `copy`.
+    typed_dict: Any = TypedDict
+    arguments = typed_dict("Arguments", fields)
+    arguments.__pydantic_config__ = ConfigDict(extra="forbid")
+    try:
+        adapter: TypeAdapter[Arguments] = TypeAdapter(arguments)
+        schema = adapter.json_schema(schema_generator=_Schema)
+    except PydanticUserError as exc:
+        message = f"The arguments of the tool {name!r} have no JSON schema: {exc.message}"
+        raise TypeError(message) from None
+    schema.pop("title", None)
+    return adapter, schema
+
+
+def _checked_name(name: str | None, function: object) -> str:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"The name of a tool is a text, not {kind_of(name)}: name='look_up'")
+    if name is None or not _NAME.fullmatch(name):
+        raise ValueError(
+            f"{name or type(function).__name__!r} is no name for a tool: give it one of up to 64 letters, digits, "
+            f"'_' and '-', as in Tool(function, name='look_up')"
+        )
+    return name
+
+
+def _checked_errors(reported: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
+    advice = "reported_errors=[LookupError]"
+    errors = listed(reported, "reported_errors are a list of classes of exceptions", advice)
+    for each in errors:
+        if not isinstance(each, type) or not issubclass(each, Exception):
+            raise TypeError(
+                f"reported_errors are classes of exceptions, not {kind_of(each)}: {advice}"
+            )
+    return errors
+
+
+def _hints(function: ToolFunction, name: str) -> dict[str, object]:
+    inner: Any = _plain(function)
+    if not inspect.isroutine(inner):
+        inner = type(inner).__call__
+    try:
+        return get_type_hints(inner, include_extras=True)
+    except NameError as exc:
+        raise TypeError(
+            f"A type hint of the tool {name!r} cannot be resolved ({exc}): name only what its "
+            f"module has at the top"
+        ) from None
+
+
+def _preset(function: ToolFunction) -> set[str]:
+    """Return what a partial sets by keyword: the signature has it as defaults, some of it secret."""
+    names: set[str] = set()
+    while isinstance(function, functools.partial):
+        names |= function.keywords.keys()
+        function = function.func
+    return names
+
+
+def _is_context(hints: Mapping[str, object], name: str) -> bool:
+    hint = hints.get(name)
+    return isinstance(hint, type) and issubclass(hint, AgentContext)
+
+
+def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, object], tool: str) -> None:
+    which = f"The parameter {parameter.name!r} of the tool {tool!r}"
+    if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+        raise TypeError(f"{which} takes any number of arguments: a model needs named ones")
+    if parameter.name not in hints:
+        raise TypeError(f"{which} has no type hint: a model needs to know what to give")
+    if isinstance(parameter.default, FieldInfo):
+        raise TypeError(f"{which} has a Field as its default: use Annotated[..., Field(...)]")
+
+
+def _annotated(hint: Any, field: Any) -> Any:
+    """Return the hint with a field before its own metadata, which so has the last word."""
+    if get_origin(hint) is Annotated:
+        inner, *metadata = get_args(hint)
+        return Annotated[(inner, field, *metadata)]
+    return Annotated[hint, field]
+
+
+def _shown_default(default: object) -> dict[str, Any]:
+    try:
+        return {"default": to_jsonable_python(default)}
+    except PydanticSerializationError:
+        return {}
+
+
+def _is_async(function: ToolFunction) -> bool:
+    inner = _plain(function)
+    called = inner if inspect.isroutine(inner) else type(inner).__call__
+    return inspect.iscoroutinefunction(called)
+
+
+def _plain(function: ToolFunction) -> ToolFunction:
+    """Return the function inside a partial."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _misfit(exc: ValidationError) -> str:
+    """Tell a model which arguments do not fit. It wrote them, so nothing leaks to anyone."""
+    problems = exc.errors(include_input=False, include_url=False)
+    if problems[0]["type"] == "json_invalid" or not problems[0]["loc"]:
+        return "Error: the tool was not called. Its arguments must be one JSON object."
+    lines = [
+        f"- {'.'.join(map(str, problem['loc']))}: {problem['msg']} ({problem['type']})"
+        for problem in problems[:_MOST_PROBLEMS]
+    ]
+    if len(problems) > _MOST_PROBLEMS:
+        lines.append(f"- and {len(problems) - _MOST_PROBLEMS} more")
+    head = "Error: the tool was not called. These arguments do not fit:"
+    return _sendable("\n".join((head, *lines, "Call it again with all arguments put right.")))
+
+
+def _sendable(text: str) -> str:
+    """Replace half surrogate pairs, which no endpoint takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+_HEADING = re.compile(r"(Args|Arguments|Parameters|Params):\s*")
+_ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
+
+
+def summary(docstring: str) -> str:
+    """Return the first paragraph in one line; empty where there is none."""
+    paragraph, _, _ = docstring.partition("\n\n")
+    if _HEADING.fullmatch(paragraph.partition("\n")[0]):
+        return ""
+    return " ".join(paragraph.split())
+
+
+def described_parameters(docstring: str) -> dict[str, str]:
+    """Return what the section `Args:` says, by the name of the parameter."""
+    lines = iter(docstring.split("\n"))
+    if not any(_HEADING.fullmatch(line) for line in lines):
+        return {}
+    found: dict[str, str] = {}
+    name, depth = "", -1
+    for line in _section(lines):
+        indent = len(line) - len(line.lstrip())
+        entry = _ENTRY.fullmatch(line.strip())
+        if depth < 0:
+            depth = indent
+        if indent <= depth and entry:
+            name = entry[1]
+            found[name] = entry[2].strip()
+        elif name:
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return {name: text for name, text in found.items() if text}
+
+
+def _section(lines: Iterable[str]) -> Iterable[str]:
+    """Yield the lines of the section that has just begun: all that are indented."""
+    for line in lines:
+        if line.strip():
+            if not line.startswith(" "):
+                return
+            yield line

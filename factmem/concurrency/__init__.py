@@ -1,0 +1,4 @@
+"""Worker threads, one-per-loop objects and background tasks.
+
+Imports errors only.
+"""

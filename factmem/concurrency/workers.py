@@ -1,0 +1,38 @@
+"""Worker threads with a limiter of their own in each event loop."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from anyio import CapacityLimiter, to_thread
+
+from factmem.concurrency.per_loop import PerLoop
+
+__all__ = ["Workers"]
+
+
+R = TypeVar("R")
+
+_THREADS = 40
+"""As many as anyio's default limiter allows."""
+
+
+class Workers:
+    """Runs blocking work in threads of its owner's own.
+
+    On anyio's default limiter, forty threads that wait for a save would deadlock, and calls that
+    hang would take the threads that everything else needs.
+
+    Args:
+        abandon: Whether a cancelled caller leaves at once. The work runs on to its end and its
+            result is dropped. Otherwise the caller waits for it.
+    """
+
+    def __init__(self, *, abandon: bool = False) -> None:
+        self._limiter = PerLoop(lambda: CapacityLimiter(_THREADS))
+        self._abandon = abandon
+
+    async def run(self, work: Callable[[], R]) -> R:
+        """Run `work` in a worker thread and return its result."""
+        return await to_thread.run_sync(
+            work, limiter=self._limiter.get(), abandon_on_cancel=self._abandon
+        )

@@ -1,0 +1,257 @@
+"""A long chat made short: what it says about some concepts, in place of its messages."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from factmem._arguments import (
+    check_max_tokens,
+    checked_clock,
+    checked_token_counter,
+    kind_of,
+    methods_lacking,
+)
+from factmem.detection.candidates import RejectedItem, Rules
+from factmem.detection.prompts import (
+    OfferedConcept,
+    compression_messages,
+    compression_schema,
+)
+from factmem.detection.reconciliation import (
+    CurrentValues,
+    answer_type,
+    judged,
+)
+from factmem.ledger.resolution import PlacedFact
+from factmem.llm.base import ChatModel
+from factmem.llm.messages import (
+    HISTORY_MESSAGE,
+    OWN_MESSAGES,
+    History,
+    checked_history,
+    is_instruction,
+    own_text,
+    put_own_text,
+)
+from factmem.models.checked import checked_concept
+from factmem.models.clock import TimeProvider
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactType,
+)
+from factmem.models.places import (
+    MemoryScope,
+    MemorySubject,
+    Place,
+)
+from factmem.models.sources import SourceKind
+from factmem.prompt.memory_message import (
+    HISTORY,
+    Rendering,
+    check_budget,
+    render,
+)
+from factmem.prompt.tokens import TokenCounter, estimate_tokens
+from factmem.prompt.transcript import Transcript
+from factmem.usage import Usage
+
+__all__ = ["CompressionReport", "RetrieveFactsFromHistory"]
+
+
+AnyConcept: TypeAlias = Concept[Any, Any]
+
+_RESULTS = frozenset({"tool", "function"})
+_FUNCTION = "the last function call"
+_SCOPE = MemoryScope.Feature("conversation")
+_SPEAKERS = {
+    kind: Place(_SCOPE, MemorySubject(kind.value, f"What the {kind.value} said", 1))
+    for kind in SourceKind
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CompressionReport:
+    """What became of a chat."""
+
+    facts: list[AnyFact]
+    """What was found out about the concepts in the messages that were removed."""
+    removed: int
+    """How many messages were removed; 0 when the chat is as it was."""
+    rejected: list[RejectedItem]
+    """Items of the model's answer that were not taken, each with the reason."""
+    left_out: int
+    """How many values the message about the chat could not hold."""
+    usage: Usage
+    """What the model call cost."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class RetrieveFactsFromHistory:
+    """Replaces the messages of a long chat by what they state about some concepts.
+
+    Instructions, memory and the last exchange stay: the last message of the user and all after it,
+    and no call of a tool is parted from its result. One message named `factmem_history` stands
+    for the others; compressed again, a chat adds to it what has come since, and a concept that
+    holds one value takes the new one.
+
+    Nothing is written to any store. What the messages say about other things is gone, so keep
+    the whole chat elsewhere where it matters.
+
+    Args:
+        concepts: What to retrieve; at least one, no two of one keyword.
+        clock: Tells the day that stands beside each value.
+        max_tokens: The most that the message about the chat may take; None sets no limit.
+        token_counter: Counts the tokens of a text.
+
+    Raises:
+        ValueError: There is no concept, two have one keyword, or `max_tokens` has no room for any
+            fact.
+        TypeError: An argument is of the wrong kind, such as a list of concepts.
+    """
+
+    def __init__(
+        self,
+        *concepts: AnyConcept,
+        clock: TimeProvider = _now,
+        max_tokens: int | None = None,
+        token_counter: TokenCounter = estimate_tokens,
+    ) -> None:
+        if not concepts:
+            raise ValueError(
+                "Name the concepts to retrieve: RetrieveFactsFromHistory(CONCEPT, ...)"
+            )
+        concepts = tuple(checked_concept(concept) for concept in concepts)
+        if len({concept.keyword for concept in concepts}) < len(concepts):
+            raise ValueError("Two of the concepts have one keyword: keep one of them")
+        check_max_tokens(max_tokens)
+        check_budget(max_tokens, HISTORY, checked_token_counter(token_counter))
+        self._concepts = concepts
+        self._clock = checked_clock(clock)
+        self._max_tokens = max_tokens
+        self._count = token_counter
+
+    async def compress(self, messages: list[History], chat_model: ChatModel) -> CompressionReport:
+        """Make a chat short, in place. One call to the model, none when there is nothing to remove.
+
+        What anyone said counts, and stands with who said it; each value must be quoted from its
+        message. When nothing is found out, or on an error or a cancellation, the chat stays as
+        it was: an empty message in its stead would lose all of it.
+
+        Args:
+            messages: The chat; changed in place.
+            chat_model: Whom to ask.
+
+        Raises:
+            ChatModelError: The model's endpoint failed.
+            ExtractionError: The model's answer could not be used.
+            RuntimeError: Another task changed the chat meanwhile.
+            TypeError: `messages` cannot be changed in place, or `chat_model` is none.
+        """
+        before = list(checked_history(messages))
+        _check_model(chat_model)
+        for message in before:
+            is_instruction(message)  # raises for what is no message
+        start = _last_exchange(before)
+        trust = (SourceKind.ASSISTANT, SourceKind.TOOL)
+        transcript = Transcript(before[:start], trust=trust)
+        if not transcript:
+            return CompressionReport([], 0, [], 0, Usage())
+        offered = [OfferedConcept(concept, has_type=True) for concept in self._concepts]
+        extraction = await chat_model.extract(
+            compression_messages(transcript.lines(), offered),
+            answer_type(compression_schema(offered)),
+        )
+        here = _SPEAKERS[SourceKind.USER]
+        rules = Rules(transcript, [here], declared=self._concepts, is_closed=True)
+        verdict = judged(
+            extraction.value.facts, rules, CurrentValues([]), now=self._clock(), can_forget=False
+        )
+        facts = [placed.fact for placed in verdict.saved]
+        if not facts:
+            return CompressionReport([], 0, verdict.rejected, 0, extraction.usage)
+        if messages[: len(before)] != before:
+            raise RuntimeError("The chat was changed while it was compressed: it stays as it is")
+        rendering = self._rendered(messages, facts)
+        removed = _removable(before[:start])
+        for index in reversed(removed):
+            del messages[index]
+        put_own_text(messages, HISTORY_MESSAGE, rendering.text)
+        return CompressionReport(
+            facts, len(removed), verdict.rejected, rendering.left_out, extraction.usage
+        )
+
+    def _rendered(
+        self, messages: Sequence[Mapping[str, object]], facts: Sequence[AnyFact]
+    ) -> Rendering:
+        """Return the text for facts, together with what was found out before."""
+        return render(
+            [PlacedFact(_speaker(fact), fact) for fact in facts],
+            frame=HISTORY,
+            before=own_text(messages, HISTORY_MESSAGE),
+            asked={
+                fact.concept.keyword for fact in facts if fact.concept.fact_type is FactType.SINGLE
+            },
+            max_tokens=self._max_tokens,
+            count=self._count,
+        )
+
+
+def _check_model(chat_model: ChatModel) -> None:
+    if methods_lacking(chat_model, "extract"):
+        raise TypeError(
+            f"chat_model is a ChatModel, not {kind_of(chat_model)}: "
+            f"await compression.compress(messages, OpenAIChatModel(name))"
+        )
+
+
+def _speaker(fact: AnyFact) -> Place:
+    """Return the place that names who said a fact."""
+    return _SPEAKERS[fact.source.kind if fact.source else SourceKind.USER]
+
+
+def _removable(messages: Sequence[Mapping[str, object]]) -> list[int]:
+    """Return the indexes of the messages that are neither instructions nor factmem's own."""
+    return [
+        index
+        for index, message in enumerate(messages)
+        if not is_instruction(message) and message.get("name") not in OWN_MESSAGES
+    ]
+
+
+def _last_exchange(messages: Sequence[Mapping[str, object]]) -> int:
+    """Return the index at which the last exchange begins."""
+    indexes = range(len(messages))
+    start = next((i for i in reversed(indexes) if _is_asked(messages[i])), None)
+    if start is None:
+        start = next((i for i in reversed(indexes) if not _is_result(messages[i])), 0)
+    calls: dict[str, int] = {}
+    called_at: list[int] = []  # of each message: where the call is whose result it is, or itself
+    for index, message in enumerate(messages):
+        calls |= dict.fromkeys(_called(message), index)
+        call_id = str(message.get("tool_call_id") or _FUNCTION)
+        called_at.append(calls.get(call_id, index) if _is_result(message) else index)
+    while (earliest := min(called_at[start:], default=start)) < start:
+        start = earliest
+    return start
+
+
+def _is_asked(message: Mapping[str, object]) -> bool:
+    return message.get("role") == "user" and message.get("name") not in OWN_MESSAGES
+
+
+def _is_result(message: Mapping[str, object]) -> bool:
+    return message.get("role") in _RESULTS
+
+
+def _called(message: Mapping[str, object]) -> list[str]:
+    """Return the ids of the calls in a message; those of the older functions have none."""
+    found = [_FUNCTION] if message.get("function_call") else []
+    calls = message.get("tool_calls")
+    if isinstance(calls, list | tuple):
+        found += [str(call.get("id")) for call in calls if isinstance(call, Mapping)]
+    return found

@@ -1,0 +1,23 @@
+"""The ledger of a place: its entries, what is current, its history.
+
+Pure; imports models.
+"""
+
+from factmem.ledger.entries import Amendment, Entry, ForgottenItem, StoredFact
+from factmem.ledger.history import HistoryAction, HistoryEntry
+from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept
+
+__all__ = [
+    "Amendment",
+    "Condition",
+    "Entry",
+    "ForgottenItem",
+    "HistoryAction",
+    "HistoryEntry",
+    "Ledger",
+    "PlacedFact",
+    "Resolution",
+    "StoredFact",
+    "UnreadableConcept",
+]

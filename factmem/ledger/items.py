@@ -1,0 +1,227 @@
+"""What a ledger holds: current values, and those of one keyword together."""
+
+from collections import deque
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+from factmem.ledger.entries import SourceEntry, StoredFact
+from factmem.models.values import Canonical
+
+__all__ = ["NO_SOURCE", "ChangeLog", "Item", "Topic", "Touched", "values_of"]
+
+
+NO_SOURCE: list[SourceEntry | None] = [None]
+"""What items without a source share; one that gains a source gets a list of its own."""
+
+
+class Item:
+    """One current value of a keyword, and the save that it came from."""
+
+    __slots__ = (
+        "confirmed_at",
+        "expires_at",
+        "fact_id",
+        "importance",
+        "number",
+        "position",
+        "source_keys",
+        "sources",
+        "timestamp",
+        "value",
+    )
+
+    def __init__(
+        self, number: int, value: JsonValue, fact: StoredFact, position: int, at: str
+    ) -> None:
+        self.number: int = number
+        self.value: JsonValue = value
+        self.fact_id: str = fact["id"]
+        self.position: int = position
+        self.timestamp: str = fact["timestamp"]
+        self.importance: float = fact.get("importance", 0.5)
+        self.expires_at: str | None = fact.get("expires_at")
+        self.confirmed_at: str = at
+        source = fact.get("source")
+        self.sources: list[SourceEntry | None] = NO_SOURCE if source is None else [source]
+        self.source_keys: set[str] | None = None
+
+    def confirm(self, fact: StoredFact, at: str) -> None:
+        """Take what a later save of the same value says; the item stays in its own save."""
+        self.importance = fact.get("importance", 0.5)
+        self.expires_at = fact.get("expires_at")
+        self.confirmed_at = at
+        source = fact.get("source")
+        if source != self.sources[-1]:
+            self._add_source(source)
+
+    def _add_source(self, source: SourceEntry | None) -> None:
+        """Note one more source, if it is not there; the same value may be said many times."""
+        if self.source_keys is None:
+            self.sources = list(self.sources)
+            self.source_keys = {_source_key(each) for each in self.sources}
+        if (key := _source_key(source)) not in self.source_keys:
+            self.source_keys.add(key)
+            self.sources.append(source)
+
+    def is_alive(self, now: str) -> bool:
+        """Whether it has not expired at `now`."""
+        return self.expires_at is None or self.expires_at > now
+
+
+def _source_key(source: SourceEntry | None) -> str:
+    return "" if source is None else repr(sorted(source.items()))
+
+
+class Topic:
+    """The items of one keyword, by the canonical form of their values, oldest first.
+
+    Most keywords have one item, which is held without a dictionary: with one each, 100,000
+    keywords take 20 MB more. A second item makes a dictionary, and then it stays.
+    """
+
+    __slots__ = ("_items", "_key", "_names", "_only", "description", "fact_type")
+
+    description: str
+    fact_type: str
+
+    def __init__(self) -> None:
+        self._key: Canonical = ""
+        self._only: Item | None = None
+        self._items: dict[Canonical, Item] | None = None
+        self._names: dict[tuple[str, int], Canonical] | None = None
+
+    @property
+    def items(self) -> dict[Canonical, Item]:
+        """All items, for reading: `hold`, `hold_none` and `let_go` change them."""
+        if self._items is not None:
+            return self._items
+        return {} if self._only is None else {self._key: self._only}
+
+    def __len__(self) -> int:
+        return len(self._items or ()) if self._only is None else 1
+
+    def get(self, key: Canonical) -> Item | None:
+        """Return the item with a value of this canonical form, if there is one."""
+        if self._only is not None:
+            return self._only if key == self._key else None
+        return (self._items or {}).get(key)
+
+    def alive(self, now: str) -> list[Item]:
+        """Return the items that have not expired at `now`."""
+        if (item := self._only) is not None:
+            return [item] if item.is_alive(now) else []
+        return [item for item in (self._items or {}).values() if item.is_alive(now)]
+
+    def hold(self, key: Canonical, item: Item) -> None:
+        """Add an item as the newest."""
+        if self._items is None and self._only is None:
+            self._key, self._only = key, item
+        else:
+            self._as_dictionary()[key] = item
+        if self._names is not None:
+            self._names[item.fact_id, item.position] = key
+
+    def _as_dictionary(self) -> dict[Canonical, Item]:
+        items = self._items = self.items
+        self._only = None
+        return items
+
+    def hold_none(self) -> dict[Canonical, Item]:
+        """Let go of all items, and return them."""
+        items = self.items
+        self._only = self._items = self._names = None
+        return items
+
+    def let_go(self, key: Canonical) -> Item:
+        """Remove an item."""
+        item = self._as_dictionary().pop(key)
+        if self._names is not None:
+            self._names.pop((item.fact_id, item.position), None)
+        return item
+
+    def named(self, fact_id: str, position: int) -> Canonical | None:
+        """Return the key of the item that a forgetting names, if it is there."""
+        if self._names is None:
+            self._names = {(item.fact_id, item.position): key for key, item in self.items.items()}
+        return self._names.get((fact_id, position))
+
+    def free_position(self, fact_id: str, free: int, at: str) -> int:
+        """Return the first position that no current item of a fact has.
+
+        `free` is what MULTIPLE saves left. A SINGLE save takes position 0 without being counted;
+        its item is always the first.
+        """
+        if items := self.items:
+            first = next(iter(items.values()))
+            if first.fact_id == fact_id and first.is_alive(at):
+                return max(free, first.position + 1)
+        return free
+
+
+def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
+    """Give the values of a stored fact, each with its position."""
+    if "value" in fact:
+        yield 0, fact["value"]
+    elif "positions" in fact and "values" in fact:
+        yield from zip(fact["positions"], fact["values"], strict=True)
+    elif "values" in fact:
+        yield from enumerate(fact["values"])
+
+
+_MOST_MARKS = 1024
+"""How many touched facts are remembered: whoever follows a place asks at every turn of its agent."""
+
+
+class Touched:
+    """What was touched under one keyword."""
+
+    __slots__ = ("ids", "is_text", "is_whole")
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        """The facts that gained or lost values, or were confirmed."""
+        self.is_text: bool = True
+        """Whether only text came and went: else all values may be of another type than before."""
+        self.is_whole: bool = False
+        """Whether all its facts may be others: it was replaced or described anew."""
+
+
+class ChangeLog:
+    """The last marks that a ledger made, by the number of the entry that it applied then.
+
+    Not safe for threads: it is guarded as its ledger is.
+
+    Args:
+        begun: The last entry before the first mark.
+    """
+
+    __slots__ = ("_lost", "_marks")
+
+    def __init__(self, begun: int) -> None:
+        self._marks: deque[tuple[int, str, str | None, bool]] = deque()
+        self._lost = begun
+        """The last entry of which a mark was let go."""
+
+    def note(self, entry: int, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
+        """Mark a fact that an entry touched, with the value that came or went; None marks all."""
+        marks = self._marks
+        if len(marks) == _MOST_MARKS:
+            self._lost = marks.popleft()[0]
+        marks.append((entry, keyword, fact_id, type(value) is str))
+
+    def since(self, entry: int) -> dict[str, Touched] | None:
+        """Return what the entries after this one touched, by keyword; None if that is forgotten."""
+        if entry < self._lost:
+            return None
+        found: dict[str, Touched] = {}
+        for number, keyword, fact_id, is_text in reversed(self._marks):
+            if number <= entry:
+                break
+            touched = found.setdefault(keyword, Touched())
+            if fact_id is None:
+                touched.is_whole = True
+            else:
+                touched.ids.add(fact_id)
+                touched.is_text &= is_text
+        return found

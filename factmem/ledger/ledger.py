@@ -1,0 +1,326 @@
+"""What is current in a place: one rule, pure, without I/O.
+
+A place is a ledger, an ordered log of entries. Folding it gives, for each keyword, its current
+items:
+
+- a SINGLE save leaves one item: that of the same value, confirmed, if it is current, else a new
+  one; all others are replaced. One whose value was purged replaces all and leaves none;
+- a MULTIPLE save adds the values that are not there and confirms those that are;
+- a confirmed item stays in its save, takes the importance and expiry of the new one, and gains its
+  source;
+- a forgetting removes the items that it names; an item past its `expires_at` is gone.
+
+"Newest" is the order of the ledger, never a clock: entries count as recorded no earlier than the
+one before them, so a clock that was set back changes nothing.
+
+What is current follows from the saves of the current items alone, besides those that replaced
+something: history can be taken out of a ledger without changing what is read from it.
+"""
+
+from bisect import bisect_right, insort
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count, pairwise
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from pydantic import JsonValue
+
+from factmem.concurrency.garbage import paused_collection
+from factmem.ledger.entries import (
+    Entry,
+    ForgottenItem,
+    StoredFact,
+    source_of,
+)
+from factmem.ledger.items import ChangeLog, Item, Topic, Touched
+from factmem.ledger.presentation import (
+    changed,
+    concept_of,
+    presented,
+)
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.sources import FactSource
+from factmem.models.values import Canonical, canonical
+
+__all__ = ["Condition", "Ledger"]
+
+
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+_serials = count(1)
+_moment = itemgetter(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Which items a forgetting concerns: those that meet all that is given."""
+
+    keyword: str | None = None
+    key: Canonical | None = None
+    fact_id: str | None = None
+    source: FactSource | None = None
+    older_than: str | None = None
+
+    def is_met_by(self, keyword: str, key: Canonical, item: Item) -> bool:
+        """Whether an item meets all conditions; by source, when it has no source but that one."""
+        return (
+            (self.keyword is None or keyword == self.keyword)
+            and (self.key is None or key == self.key)
+            and (self.fact_id is None or item.fact_id == self.fact_id)
+            and (self.older_than is None or item.confirmed_at < self.older_than)
+            and (self.source is None or self._is_only_source(item))
+        )
+
+    def _is_only_source(self, item: Item) -> bool:
+        sources = [source_of(source) for source in item.sources]
+        return self.source is not None and all(
+            source is not None and self.source.covers(source) for source in sources
+        )
+
+
+class Ledger:
+    """What is current in one place, folded from its entries in their order.
+
+    Not safe for threads: whoever shares it holds a lock. `now` is a stamp.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = (), *, until: str | None = None) -> None:
+        self.recorded_at: str = ""
+        """When the last entry was recorded; empty before the first."""
+        self.may_expire: bool = False
+        """Whether any value ever had an expiry: if none had, reading need not know the time."""
+        self._topics: dict[str, Topic] = {}
+        self._number = 0
+        self._free: dict[str, int] = {}
+        """Where the positions of a fact go on if it is saved again. It stays for every id that was
+        ever saved as MULTIPLE, some 120 bytes each, until a compaction has the ledger read anew:
+        forgettings on disk name positions, so that none may be given out twice."""
+        self._texts: dict[str, str] = {}
+        self._serial = next(_serials)
+        self._applied = 0
+        self._expiries: list[tuple[str, str]] = []
+        """When values expire, in order, each with its keyword."""
+        self._log: ChangeLog | None = None
+        """Kept from the first version that was asked for on: it takes time, and few follow."""
+        for entry in entries:
+            if until is not None and max(entry["at"], self.recorded_at) > until:
+                break
+            self.apply(entry)
+
+    def apply(self, entry: Entry) -> None:
+        """Take in the next entry."""
+        at = entry["at"]
+        self._applied += 1
+        self.recorded_at = max(self.recorded_at, at)
+        for fact in entry.get("facts", ()):
+            self._save(fact, self.recorded_at)
+        if forgotten := entry.get("forget"):
+            self._forget(forgotten, self.recorded_at)
+
+    def _save(self, fact: StoredFact, at: str) -> None:
+        keyword, description = fact["keyword"], fact["description"]
+        topic = self._topics.get(keyword)
+        if topic is None:
+            topic = self._topics[keyword] = Topic()
+        elif topic.description != description or topic.fact_type != fact["type"]:
+            self._note(keyword, None)
+        topic.description = self._texts.setdefault(description, description)
+        if "expires_at" in fact:
+            self.may_expire = True
+            insort(self._expiries, (fact["expires_at"], keyword))
+        topic.fact_type = fact["type"]
+        if fact["type"] == "SINGLE":
+            self._replace(topic, fact, at)
+        else:
+            self._add(topic, fact, at)
+
+    def _replace(self, topic: Topic, fact: StoredFact, at: str) -> None:
+        replaced = topic.hold_none()
+        self._note(fact["keyword"], None)
+        if "value" in fact:
+            value = fact["value"]
+            key = canonical(value)
+            item = replaced.get(key)
+            if item is not None and item.is_alive(at):
+                del replaced[key]
+                item.confirm(fact, at)
+            else:
+                self._number += 1
+                item = Item(self._number, value, fact, 0, at)
+            topic.hold(key, item)
+            self._touched(item, fact, 0)
+        for gone in replaced.values():
+            self._dropped(gone, at)
+
+    def _add(self, topic: Topic, fact: StoredFact, at: str) -> None:
+        values = fact.get("values")
+        if not values:
+            return
+        fact_id, position = fact["id"], 0
+        positions = fact.get("positions") or range(len(values))
+        shift = topic.free_position(fact_id, self._free.get(fact_id, 0), at) - positions[0]
+        for position, value in zip(positions, values, strict=True):
+            if shift > 0:
+                position += shift  # noqa: PLW2901 - the id came before: these positions are taken
+            key = canonical(value)
+            item = topic.get(key)
+            if item is not None and item.is_alive(at):
+                item.confirm(fact, at)
+            else:
+                if item is not None:
+                    self._note(fact["keyword"], item.fact_id, value)
+                    self._dropped(topic.let_go(key), at)
+                self._number += 1
+                item = Item(self._number, value, fact, position, at)
+                topic.hold(key, item)
+            self._note(fact["keyword"], item.fact_id, value)
+            self._touched(item, fact, position)
+        self._free[fact_id] = position + 1
+
+    def _forget(self, forgotten: Iterable[ForgottenItem], at: str) -> None:
+        for keyword, fact_id, position in forgotten:
+            topic = self._topics.get(keyword)
+            key = None if topic is None else topic.named(fact_id, position)
+            if topic is not None and key is not None:
+                item = topic.let_go(key)
+                self._note(keyword, fact_id, item.value)
+                self._dropped(item, at)
+
+    def _note(self, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
+        """Mark what the entry at hand touches; None marks all facts of the keyword."""
+        if self._log is not None:
+            self._log.note(self._applied, keyword, fact_id, value)
+
+    def _touched(self, item: Item, fact: StoredFact, position: int) -> None:
+        """Notice that a saved value became or confirmed an item; for those who trace.
+
+        Called for each value of a fact in their order, with the position that the value takes.
+        """
+
+    def _dropped(self, item: Item, at: str) -> None:
+        """Notice that an item was replaced, forgotten or found expired; for those who trace."""
+
+    def matching(self, condition: Condition, now: str) -> list[ForgottenItem]:
+        """Return the current items that meet a condition."""
+        topics = self._topics
+        if condition.keyword is not None:
+            topic = topics.get(condition.keyword)
+            topics = {} if topic is None else {condition.keyword: topic}
+        return [
+            (keyword, item.fact_id, item.position)
+            for keyword, topic in topics.items()
+            for key, item in topic.items.items()
+            if item.is_alive(now) and condition.is_met_by(keyword, key, item)
+        ]
+
+    def is_current(self, name: ForgottenItem, now: str) -> bool:
+        """Whether an item that a forgetting names is there to be forgotten."""
+        keyword, fact_id, position = name
+        topic = self._topics.get(keyword)
+        key = None if topic is None else topic.named(fact_id, position)
+        return topic is not None and key is not None and topic.items[key].is_alive(now)
+
+    def items(self, keyword: str, now: str) -> dict[Canonical, Item]:
+        """Return the current items of a keyword, oldest first, by the canonical form of values."""
+        topic = self._topics.get(keyword)
+        items = {} if topic is None else topic.items
+        return {key: item for key, item in items.items() if item.is_alive(now)}
+
+    def description(self, keyword: str) -> str:
+        """Return a keyword's description as it was last saved; empty where it never was."""
+        topic = self._topics.get(keyword)
+        return "" if topic is None else topic.description
+
+    def load(self, concept: Concept[Any, L], now: str) -> list[L]:
+        """Return the current items of a concept's keyword as the concept asks.
+
+        Raises:
+            StoredFactError: A value does not fit the concept's type.
+        """
+        topic = self._topics.get(concept.keyword)
+        if topic is None:
+            return []
+        facts: list[Any] = presented(concept, topic.alive(now))
+        return facts
+
+    def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:
+        """Return all that is current, each keyword in the type it was last saved with.
+
+        Keywords come in the order of their oldest current values. Values are plain JSON, but for
+        the keywords that `concepts` name: those come as `load` gives them.
+        """
+        named = {concept.keyword: concept for concept in concepts}
+        with paused_collection(len(self._topics)):
+            return self._all(named, now)
+
+    def _all(self, named: dict[str, Concept[Any, Any]], now: str) -> list[AnyFact]:
+        facts: list[AnyFact] = []
+        order: list[int] = []
+        for keyword, topic in self._topics.items():
+            items = topic.alive(now)
+            if items:
+                concept = named.get(keyword) or concept_of(keyword, topic, items)
+                found = presented(concept, items)
+                facts += found
+                order += [items[0].number] * len(found)
+        if any(before > after for before, after in pairwise(order)):
+            places = sorted(range(len(order)), key=order.__getitem__)
+            facts = [facts[place] for place in places]
+        return facts
+
+    def version(self, now: str) -> str:
+        """Return what is another text whenever `load_all` may give something else.
+
+        Within this process: no two ledgers ever share one.
+        """
+        if self._log is None:
+            self._log = ChangeLog(self._applied)
+        return f"{self._serial}.{self._applied}.{self._expired(now)}"
+
+    def _expired(self, now: str) -> int:
+        return bisect_right(self._expiries, now, key=_moment)
+
+    def changes(
+        self, since: str, concepts: Iterable[Concept[Any, Any]], now: str
+    ) -> dict[str, list[AnyFact | str]] | None:
+        """Return what `load_all` gives now under each keyword that was touched since a version.
+
+        A fact that is as it was is given by its id alone, all in the order of `load_all`. None
+        where the version is another ledger's, or too old.
+
+        Raises:
+            StoredFactError: A value does not fit the type of its concept.
+        """
+        serial, _, rest = since.partition(".")
+        if serial != str(self._serial) or self._log is None:
+            return None
+        applied, expired = map(int, rest.split("."))
+        touched, gone = self._log.since(applied), self._expiries[expired : self._expired(now)]
+        if touched is None or expired > self._expired(now):
+            return None
+        for _, keyword in gone:
+            touched.setdefault(keyword, Touched())
+        named = {concept.keyword: concept for concept in concepts}
+        return {
+            keyword: changed(keyword, self._topics[keyword], each, named.get(keyword), now)
+            for keyword, each in touched.items()
+        }
+
+    def confirmations(self, now: str) -> list[str]:
+        """Return when each current value was last confirmed, as stamps in no order."""
+        return [
+            item.confirmed_at
+            for topic in self._topics.values()
+            for item in topic.items.values()
+            if item.is_alive(now)
+        ]
+
+    def __len__(self) -> int:
+        """How many items are held, expired ones included."""
+        return sum(len(topic) for topic in self._topics.values())

@@ -1,0 +1,117 @@
+"""Current values as the facts that a concept asks for."""
+
+from typing import Any
+
+from pydantic import JsonValue
+
+from factmem.errors import StoredFactError
+from factmem.ledger.entries import moment, source_of
+from factmem.ledger.items import (
+    NO_SOURCE,
+    Item,
+    Topic,
+    Touched,
+)
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    stored_concept,
+)
+
+__all__ = ["changed", "concept_of", "presented"]
+
+
+def concept_of(keyword: str, topic: Topic, items: list[Item]) -> Concept[Any, Any]:
+    """Return a concept for values of which no type is known: text, or any JSON."""
+    is_all_text = True
+    for item in items:
+        if type(item.value) is not str:
+            is_all_text = False
+            break
+    fact_type = FactType.SINGLE if topic.fact_type == "SINGLE" else FactType.MULTIPLE
+    return stored_concept(keyword, topic.description, fact_type, str if is_all_text else JsonValue)
+
+
+def changed(
+    keyword: str, topic: Topic, touched: Touched, named: Concept[Any, Any] | None, now: str
+) -> list[AnyFact | str]:
+    """Return the facts of a keyword, those that nothing has touched by their ids alone."""
+    items: list[Item] = []
+    for item in topic.items.values():
+        if item.expires_at is None or item.expires_at > now:
+            items.append(item)
+        else:
+            touched.ids.add(item.fact_id)
+            touched.is_text &= type(item.value) is str
+    concept = named or concept_of(keyword, topic, items)
+    is_whole = touched.is_whole or not (named or touched.is_text)
+    if is_whole or concept.fact_type is FactType.SINGLE:
+        return [*presented(concept, items)]
+    ids = touched.ids
+    new = {fact.id: fact for fact in presented(concept, [i for i in items if i.fact_id in ids])}
+    return [new.get(each, each) for each in dict.fromkeys([item.fact_id for item in items])]
+
+
+def presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
+    """Return items of one keyword as the facts that a concept asks for, the oldest first."""
+    if not items:
+        return []
+    if concept.fact_type is FactType.SINGLE:
+        return [_single(concept, items[-1])]
+    saves: dict[str, list[Item]] = {}
+    for item in items:
+        saves.setdefault(item.fact_id, []).append(item)
+    return [_multiple(concept, save) for save in saves.values()]
+
+
+def _single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
+    fact: SingleFact[Any] = _new(SingleFact)
+    _put(fact, "concept", concept)
+    _put(fact, "value", _value(concept, item))
+    _put(fact, "timestamp", moment(item.timestamp))
+    _put(fact, "importance", item.importance)
+    _put(fact, "source", None if item.sources is NO_SOURCE else source_of(item.sources[0]))
+    _put(fact, "expires_at", None if item.expires_at is None else moment(item.expires_at))
+    _put(fact, "id", item.fact_id)
+    _put(fact, "confirmed_at", moment(item.confirmed_at))
+    return fact
+
+
+def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[Any]:
+    """Return what is left of one save.
+
+    Of items that were confirmed apart, it shows the greatest importance, the earliest expiry and
+    the latest confirmation.
+    """
+    first = items[0]
+    fact: MultipleFacts[Any] = _new(MultipleFacts)
+    _put(fact, "concept", concept)
+    _put(fact, "values", tuple([_value(concept, item) for item in items]))
+    _put(fact, "timestamp", moment(first.timestamp))
+    _put(fact, "importance", max(item.importance for item in items))
+    _put(fact, "source", source_of(first.sources[0]))
+    expiries = [item.expires_at for item in items if item.expires_at is not None]
+    _put(fact, "expires_at", moment(min(expiries)) if expiries else None)
+    _put(fact, "id", first.fact_id)
+    _put(fact, "confirmed_at", moment(max(item.confirmed_at for item in items)))
+    return fact
+
+
+_new, _put = object.__new__, object.__setattr__
+"""Loaded facts were checked when they were saved: they are filled in, and not checked again."""
+
+
+def _value(concept: Concept[Any, Any], item: Item) -> Any:
+    value = item.value
+    if type(value) is str and concept.value_type is str:
+        return value
+    try:
+        return concept.codec.load(value)
+    except ValueError as exc:
+        raise StoredFactError(
+            f"A stored value of {concept.keyword!r} {exc}; it stays stored as it is. Load it with "
+            f"the value_type it was saved with, or with load_all, which gives plain JSON"
+        ) from None

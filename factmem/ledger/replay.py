@@ -1,0 +1,126 @@
+"""Entries that a store did not make itself: checked, and what of them is new in a place."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from factmem._arguments import checked_function, listed
+from factmem.errors import FactmemError
+from factmem.ledger.entries import (
+    Amendment,
+    Entry,
+    ForgottenItem,
+    StoredFact,
+    check_entry,
+    decoded,
+    encoded_entry,
+    stamped,
+)
+from factmem.ledger.ledger import Ledger
+
+__all__ = ["amended", "unknown_entries"]
+
+
+_Mark: TypeAlias = tuple[object, ...]
+
+
+def amended(known: Sequence[Entry], now: str, change: Amendment) -> list[Entry]:
+    """Return the entries that `change` makes of a ledger, recorded at `now`.
+
+    Raises:
+        ValueError: One of them is none that a store could have recorded.
+        TypeError: `change` is no function, or gave no list of entries.
+    """
+    checked_function(
+        change,
+        "A change is a function of the entries and the time",
+        "amend(change, subject, scope)",
+    )
+    made: tuple[Entry, ...] = listed(
+        change(known, now), "A change gives a list of entries", "return [entry]"
+    )
+    given: list[Entry] = [{**entry, "at": now} for entry in made]
+    return [_checked_entry(entry, number) for number, entry in enumerate(given)]
+
+
+def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[Entry]:
+    """Return what a replay of `entries` adds to a place that holds `known`, with its times.
+
+    A saved fact is known if the place has it, by keyword and id, as often as the entries up to
+    there; a forgetting, if the place has it as often, or if what it names is not current at that
+    point; an entry of a kind that this version does not know, if there is an equal one. Of an
+    entry with several facts those that are known are left out. Times do not go back: an entry
+    counts as recorded no earlier than what is there already.
+
+    Raises:
+        ValueError: One of `entries` is none that a store could have recorded.
+        TypeError: They are no list.
+    """
+    given = listed(entries, "What is replayed is a list of entries", "await store.entries(...)")
+    checked = [_checked_entry(entry, number) for number, entry in enumerate(given)]
+    known = list(known)
+    ledger = Ledger(known)
+    rest = Counter(mark for entry in known for mark in _marks(entry))
+    unknown: list[Entry] = []
+    for entry in checked:
+        entry["at"] = max(entry["at"], ledger.recorded_at)
+        if _reduce(entry, rest, ledger):
+            ledger.apply(entry)
+            unknown.append(entry)
+    return unknown
+
+
+def _reduce(entry: Entry, rest: Counter[_Mark], ledger: Ledger) -> bool:
+    """Take out of an entry what is known, and say whether anything is left."""
+    if "facts" not in entry and "forget" not in entry:
+        return not _is_known(_other(entry), rest)
+    facts = [fact for fact in entry.pop("facts", []) if not _is_known(_saved(fact), rest)]
+    forget = [
+        name
+        for name in entry.pop("forget", ())
+        if not _is_known(_forgotten(name), rest) and (facts or ledger.is_current(name, entry["at"]))
+    ]
+    if facts:
+        entry["facts"] = facts
+    if forget:
+        entry["forget"] = forget
+    return bool(facts or forget)
+
+
+def _is_known(mark: _Mark, rest: Counter[_Mark]) -> bool:
+    if rest[mark] <= 0:
+        return False
+    rest[mark] -= 1
+    return True
+
+
+def _marks(entry: Entry) -> Iterator[_Mark]:
+    """Give what tells the parts of an entry from others, whenever they were recorded."""
+    if "facts" not in entry and "forget" not in entry:
+        yield _other(entry)
+    yield from map(_saved, entry.get("facts", ()))
+    yield from map(_forgotten, entry.get("forget", ()))
+
+
+def _saved(fact: StoredFact) -> _Mark:
+    return "saved", fact["keyword"], fact["id"]
+
+
+def _forgotten(name: ForgottenItem) -> _Mark:
+    return "forgotten", *name
+
+
+def _other(entry: Entry) -> _Mark:
+    return "other", encoded_entry(entry)
+
+
+def _checked_entry(entry: Entry, number: int) -> Entry:
+    """Return a copy of an entry as a store would read it back."""
+    try:
+        check_entry(entry)
+        copy = decoded(stamped(encoded_entry(entry), entry["at"]))
+        if encoded_entry(copy) != encoded_entry(entry) or copy.get("facts") != entry.get("facts"):
+            raise ValueError("its values are no plain JSON")
+    except (ValueError, TypeError, FactmemError) as exc:
+        raise ValueError(f"Entry {number} cannot be recorded: {exc}") from None
+    return copy

@@ -1,0 +1,170 @@
+"""Which of several places' facts hold: one rule, pure.
+
+A concept that holds one value takes it from the subject with the lowest priority level; on a tie
+from the narrower scope; on a tie from the place that confirmed it last. The values of a concept
+that holds many are united, and a value that several places have counts once, in the first of them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
+
+from factmem.errors import StoredFactError
+from factmem.models.facts import (
+    AnyFact,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.places import MemoryScopeType, Place
+from factmem.models.values import Canonical, canonical
+
+__all__ = ["PlacedFact", "Resolution", "UnreadableConcept", "resolve"]
+
+
+F_co = TypeVar(
+    "F_co",
+    bound="SingleFact[Any] | MultipleFacts[Any]",
+    default="SingleFact[Any] | MultipleFacts[Any]",
+    covariant=True,
+)
+
+F = TypeVar("F", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+_WIDTH = {scope_type: width for width, scope_type in enumerate(MemoryScopeType)}
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFact(Generic[F_co]):
+    """A fact, and the place that it is in."""
+
+    place: Place
+    fact: F_co
+
+    @property
+    def heard_at(self) -> datetime:
+        """When its place last recorded it; when it was said, where the provider does not tell."""
+        return self.fact.confirmed_at or self.fact.timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableConcept:
+    """A concept of which a place holds a value that does not fit its type. It stays stored."""
+
+    place: Place
+    keyword: str
+    error: StoredFactError
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution(Generic[F_co]):
+    """What holds over several places, ordered by keyword, the most specific place first."""
+
+    placed: list[PlacedFact[F_co]]
+    unreadable: list[UnreadableConcept]
+    """What was left out because it could not be read."""
+
+    @property
+    def facts(self) -> list[F_co]:
+        """The facts without their places."""
+        return [placed.fact for placed in self.placed]
+
+
+def resolve(
+    found: Iterable[PlacedFact[F]], unreadable: Sequence[UnreadableConcept] = ()
+) -> Resolution[F]:
+    """Return what holds of the facts found in one place or several.
+
+    What is unreadable hides what is less specific: where Alice's own value cannot be read, that of
+    her organisation is not shown in its stead.
+
+    Facts of one keyword whose types differ are resolved in the type that the most specific place
+    has. The result does not depend on the order of places; within a place facts keep theirs.
+    """
+    by_keyword: dict[str, list[PlacedFact[F]]] = {}
+    for placed in found:
+        by_keyword.setdefault(placed.fact.concept.keyword, []).append(placed)
+    hidden_from: dict[str, tuple[int, int]] = {}
+    for each in unreadable:
+        rank = _specificity(each.place)
+        hidden_from[each.keyword] = min(rank, hidden_from.get(each.keyword, rank))
+    holding: list[PlacedFact[F]] = []
+    for keyword in sorted(by_keyword):
+        holding += _of_concept(by_keyword[keyword], hidden_from.get(keyword))
+    return Resolution(holding, sorted(unreadable, key=_unreadable_order))
+
+
+def _of_concept(
+    found: list[PlacedFact[F]], hidden_from: tuple[int, int] | None
+) -> list[PlacedFact[F]]:
+    if len(found) > 1:
+        found.sort(key=_order)
+    if found[0].fact.concept.fact_type is FactType.SINGLE:
+        best = min(reversed(found), key=_single_order) if len(found) > 1 else found[0]
+        is_hidden = hidden_from is not None and hidden_from <= _specificity(best.place)
+        return [] if is_hidden else [best]
+    if found[0].place is found[-1].place:
+        return found
+    return _united(found)
+
+
+def _specificity(place: Place) -> tuple[int, int]:
+    """Return how specific a place is; less is more specific."""
+    return place.subject.priority_level, _WIDTH[place.scope.type]
+
+
+def _order(placed: PlacedFact[Any]) -> tuple[tuple[int, int], tuple[str, ...]]:
+    return _specificity(placed.place), _name(placed.place)
+
+
+def _name(place: Place) -> tuple[str, ...]:
+    scope_type, scope, subject, entity = place.identity
+    return scope_type, scope, subject, entity or ""
+
+
+def _single_order(placed: PlacedFact[Any]) -> tuple[tuple[int, int], float, tuple[str, ...]]:
+    age = -placed.heard_at.timestamp()
+    return _specificity(placed.place), age, _name(placed.place)
+
+
+def _unreadable_order(unreadable: UnreadableConcept) -> tuple[str, tuple[str, ...]]:
+    return unreadable.keyword, _name(unreadable.place)
+
+
+def _united(found: list[PlacedFact[F]]) -> list[PlacedFact[F]]:
+    """Return the facts with each value in the first of the places that has it."""
+    seen: set[Canonical] = set()
+    united: list[PlacedFact[F]] = []
+    for placed in found:
+        fact: AnyFact = placed.fact
+        new: list[object] = []
+        for value in fact.values:
+            key = _key(fact, value)
+            if key not in seen:
+                seen.add(key)
+                new.append(value)
+        if len(new) == len(fact.values):
+            united.append(placed)
+        elif new:
+            united.append(PlacedFact(placed.place, _with_values(placed.fact, new)))
+    return united
+
+
+def _key(fact: AnyFact, value: object) -> Canonical:
+    if type(value) is str:
+        return value
+    try:
+        return canonical(fact.concept.codec.dump(value, fact.concept.keyword))
+    except ValueError:  # a provider of one's own gave what has no JSON: equal to nothing else
+        return f"{id(value)}".encode()
+
+
+def _with_values(fact: F, values: list[object]) -> F:
+    """Return a fact of many values with some of them; one of a single value never comes here."""
+    if isinstance(fact, MultipleFacts):
+        fewer: Any = replace(fact, values=tuple(values))
+        fact = fewer
+    return fact

@@ -1,0 +1,136 @@
+"""The ways of asking an endpoint for JSON, from the surest down, and which of them it takes."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Literal, TypeAlias, get_args
+
+from typing_extensions import TypeVar
+
+from factmem.errors import ChatModelError
+from factmem.llm.answer import AnswerType, Problem
+from factmem.llm.api_errors import Concern
+from factmem.llm.base import ChatResponse, Message
+from factmem.llm.extraction import with_words
+from factmem.usage import Usage
+
+T = TypeVar("T")
+
+Format: TypeAlias = Literal["json_schema", "json_object", "text"]
+
+_FORMATS: tuple[Format, ...] = get_args(Format)
+_IGNORED_OFTEN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call that failed, before it is raised."""
+
+    error: ChatModelError
+    cause: BaseException | None
+    """What may be shown as the error's cause: None where its text would repeat the prompt."""
+    concern: Concern = "other"
+
+
+Complete: TypeAlias = Callable[
+    [Sequence[Message], dict[str, object]], Awaitable[ChatResponse | Failure]
+]
+"""One call with these messages and these fields of the request."""
+
+
+class Ladder:
+    """What is known of an endpoint: how far down one must go.
+
+    It is only ever descended. Tasks that find out at the same time find out the same.
+    """
+
+    def __init__(self, start: Format, *, is_fixed: bool) -> None:
+        self.format: Format = start
+        self.is_fixed = is_fixed
+        self._ignored = 0
+
+    def below(self, used: Format) -> Format | None:
+        """Return the next format to try after `used` was refused, or None at the end."""
+        if self.is_fixed or used == _FORMATS[-1]:
+            return None
+        return _FORMATS[_FORMATS.index(used) + 1]
+
+    def descend(self, to: Format) -> None:
+        """Start from `to` from now on."""
+        if _FORMATS.index(to) > _FORMATS.index(self.format):
+            self.format = to
+
+    def note_ignored(self, *, was_ignored: bool) -> None:
+        """Count answers without any JSON to requests for it.
+
+        An endpoint that says nothing of a request that it does not know gives such answers every
+        time, another one once in a while.
+        """
+        self._ignored = self._ignored + 1 if was_ignored else 0
+        if self._ignored >= _IGNORED_OFTEN and not self.is_fixed:
+            self.descend("text")
+
+
+class Asking(Generic[T]):
+    """The calls of one extraction, down the ladder where the endpoint refuses."""
+
+    def __init__(self, ladder: Ladder, wanted: AnswerType[T], complete: Complete) -> None:
+        self._ladder = ladder
+        self._wanted = wanted
+        self._complete = complete
+        self._format: Format = ladder.format
+        self._is_strict = wanted.strict_schema is not None
+        self.was_ignored = False
+        """Whether a request for JSON was answered without any."""
+
+    async def __call__(self, messages: Sequence[Message], problem: Problem | None) -> ChatResponse:
+        """Ask in the surest way that the endpoint takes.
+
+        Raises:
+            ChatModelError: It takes none, or failed for another reason.
+        """
+        if problem is not None and not problem.has_json:
+            self.was_ignored = self._format != "text"
+            self._format = self._ladder.format if self._ladder.is_fixed else "text"
+        refused = Usage()
+        is_schema_refused = False
+        while True:
+            outcome = await self._complete(self._messages(messages, problem), self._request())
+            if isinstance(outcome, ChatResponse):
+                break
+            if not self._step_down(outcome.concern):
+                outcome.error.usage += refused
+                raise outcome.error from outcome.cause
+            refused += Usage(calls=1)
+            # A schema that one endpoint cannot take says nothing about the next schema.
+            is_schema_refused = is_schema_refused or outcome.concern == "schema"
+        if refused.calls and not is_schema_refused:
+            self._ladder.descend(self._format)
+        return replace(outcome, usage=refused + outcome.usage)
+
+    def _step_down(self, concern: Concern) -> bool:
+        if concern not in {"format", "schema"}:
+            return False
+        if concern == "schema" and self._format == "json_schema" and self._is_strict:
+            self._is_strict = False
+            return True
+        below = self._ladder.below(self._format)
+        self._format = below or self._format
+        return below is not None
+
+    def _messages(self, messages: Sequence[Message], problem: Problem | None) -> Sequence[Message]:
+        """Say in words what is wanted, unless the endpoint holds the model to the schema.
+
+        After an answer that does not fit it is said in any case: it may not have been held.
+        """
+        if self._format == "json_schema" and self._is_strict and problem is None:
+            return messages
+        return with_words(messages, self._wanted.instruction())
+
+    def _request(self) -> dict[str, object]:
+        if self._format == "text":
+            return {}
+        if self._format == "json_object":
+            return {"response_format": {"type": "json_object"}}
+        schema = self._wanted.strict_schema if self._is_strict else self._wanted.schema
+        described = {"name": self._wanted.name, "schema": schema, "strict": self._is_strict}
+        return {"response_format": {"type": "json_schema", "json_schema": described}}

@@ -1,0 +1,213 @@
+"""The type that an answer must have: its schema, how to ask for it, and how to read it.
+
+Reading is forgiving about the shape around the data and strict about the data: whatever shape is
+taken, pydantic validates the whole of it. Where an answer can be read in two ways that differ, it
+is not read at all.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Generic
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic_core import ErrorDetails, from_json, to_json
+from typing_extensions import TypeForm, TypeVar
+
+from factmem.llm._answer_shape import ENVELOPE, AnswerShape
+from factmem.llm._lenient_json import UnreadableTextError, json_values
+from factmem.llm._strict_schema import strict_schema
+
+__all__ = ["AnswerType", "Problem", "Reading", "json_inside", "mended"]
+
+
+T = TypeVar("T")
+
+_MOST_ERRORS = 20
+_MOST_MENDING = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why an answer cannot be used."""
+
+    summary: str
+    """For errors and logs: quotes nothing of the answer."""
+    details: str
+    """For the model that gave the answer: where it does not fit, and how."""
+    has_json: bool = True
+    """Whether the answer was JSON at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[T]):
+    """What an answer says."""
+
+    value: T
+
+
+class AnswerType(Generic[T]):
+    """What pydantic and the model must know of the type that is asked for.
+
+    Raises:
+        TypeError: pydantic cannot validate the type, or write a JSON schema for it.
+    """
+
+    def __init__(self, output_type: TypeForm[T]) -> None:
+        name = getattr(output_type, "__name__", None)
+        self._label = repr(name) if name else "the type asked for"
+        try:
+            self._adapter: TypeAdapter[T] = TypeAdapter(output_type)
+            schema: dict[str, JsonValue] = self._adapter.json_schema()
+        except PydanticUserError as exc:
+            message = f"there is no JSON schema for {self._label}: ask for a type that has one"
+            raise TypeError(message) from exc
+        self._shape = AnswerShape(schema)
+        self.schema = self._shape.schema
+        """The schema of the object that the model is asked for."""
+        self.strict_schema = strict_schema(self.schema)
+        """The same in OpenAI's strict subset, or None where the type does not fit into it."""
+        self.name = re.sub(r"[^A-Za-z0-9_-]", "_", name or ENVELOPE)[:64]
+        """What to call the schema in a request."""
+
+    def instruction(self) -> str:
+        """Say in words what is wanted, for an endpoint that takes no schema."""
+        return (
+            "Answer with one JSON object and nothing else: no prose around it, no code fence. "
+            f"It must be valid against this JSON schema:\n{to_json(self.schema).decode()}"
+        )
+
+    def read(self, text: str) -> Reading[T] | Problem:
+        """Read a value out of a model's text. Time is linear in its length."""
+        try:
+            values = json_values(text)
+        except UnreadableTextError as exc:
+            details = f"- The answer cannot be read: {exc}."
+            return Problem(f"the answer cannot be read: {exc}", details, exc.has_json)
+        return self._in_some_shape(values[0]) if len(values) == 1 else self._among(values)
+
+    def _in_some_shape(self, value: JsonValue) -> Reading[T] | Problem:
+        problem: Problem | None = None
+        inside = json_inside(value)
+        for data in chain.from_iterable(map(self._shape.shapes, [value, *inside])):
+            reading = self._mended(data)
+            if isinstance(reading, Reading):
+                return reading
+            problem = problem or reading
+        if problem is not None:
+            return problem
+        details = "- The answer has none of the keys that the schema names."
+        return Problem(f"the answer does not fit {self._label}: no key of it", details)
+
+    def _among(self, values: list[JsonValue]) -> Reading[T] | Problem:
+        """Read the one value among several that can be meant.
+
+        An example or a footnote does not fit the type and is passed over. Objects one after the
+        other, where a list is wanted, are its items.
+        """
+        fitting = {to_json(value): data for value in values for data in self._fitting(value)}
+        if len(fitting) == 1:
+            return next(iter(fitting.values()))
+        facts = [value for value in values if _holds_object(value)] or values
+        if not fitting:
+            if len(facts) == 1:
+                return self._in_some_shape(facts[0])
+            if self._shape.is_list:
+                return self._mended(self._shape.of_items(facts))
+        summary = "the answer holds several JSON values, and any of them may be meant"
+        return Problem(summary, "- The answer holds several JSON values. Give exactly one.")
+
+    def _fitting(self, value: JsonValue) -> list[Reading[T]]:
+        checked = map(self._checked, self._shape.as_it_is(value))
+        return [reading for reading in checked if isinstance(reading, Reading)][:1]
+
+    def _mended(self, data: JsonValue) -> Reading[T] | Problem:
+        """Validate `data`, with JSON in strings unpacked and lone items put into lists."""
+        checked = self._checked(data)
+        for _ in range(_MOST_MENDING):
+            if isinstance(checked, Reading):
+                return checked
+            better = mended(data, checked)
+            if better is None:
+                break
+            data, checked = better, self._checked(better)
+        return checked if isinstance(checked, Reading) else self._misfit(checked)
+
+    def _checked(self, data: JsonValue) -> Reading[T] | list[ErrorDetails]:
+        try:
+            return Reading(self._adapter.validate_json(to_json(data, inf_nan_mode="null")))
+        except ValidationError as exc:
+            return exc.errors(include_url=False, include_context=False)
+
+    def _misfit(self, errors: list[ErrorDetails]) -> Problem:
+        kinds = ", ".join(sorted({error["type"] for error in errors})[:5])
+        prefix = (ENVELOPE,) if self._shape.has_envelope else ()
+        lines = [
+            f"- {'.'.join(map(str, (*prefix, *error['loc']))) or 'the whole answer'}: {error['msg']}"
+            for error in errors[:_MOST_ERRORS]
+        ]
+        if len(errors) > _MOST_ERRORS:
+            lines.append(f"- and {len(errors) - _MOST_ERRORS} more")
+        summary = f"the answer does not fit {self._label}: {kinds} ({len(errors)} in all)"
+        return Problem(summary, "\n".join(lines))
+
+
+def _holds_object(value: JsonValue) -> bool:
+    return isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(item, dict) for item in value)
+    )
+
+
+_LIST_WANTED = frozenset({"list_type", "tuple_type", "set_type", "frozen_set_type"})
+_STRUCTURE_WANTED = _LIST_WANTED | {
+    "dataclass_type",
+    "dict_type",
+    "mapping_type",
+    "model_attributes_type",
+    "model_type",
+}
+
+
+def mended(data: JsonValue, errors: Sequence[ErrorDetails]) -> JsonValue | None:
+    """Return `data` with what `errors` complain about unpacked; None if there is nothing to do."""
+    better: JsonValue = from_json(to_json(data, inf_nan_mode="null"))
+    is_better = False
+    for error in errors:
+        if error["type"] in _STRUCTURE_WANTED:
+            better, is_changed = _mended_at(better, error["loc"], error["type"])
+            is_better = is_better or is_changed
+    return better if is_better else None
+
+
+def json_inside(value: JsonValue) -> list[JsonValue]:
+    """Return the object or list whose JSON a string holds: one, or none."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return []
+    try:
+        values = json_values(value)
+    except UnreadableTextError:
+        return []
+    return values if len(values) == 1 else []
+
+
+def _mended_at(
+    value: JsonValue, location: tuple[int | str, ...], wanted: str
+) -> tuple[JsonValue, bool]:
+    """Mend what stands at `location` below `value`, which is changed in place.
+
+    A location also names the branches of unions on its way, which are no keys of the data.
+    """
+    for depth, step in enumerate(location, start=1):
+        if isinstance(value, dict) and isinstance(step, str) and step in value:
+            value[step], is_changed = _mended_at(value[step], location[depth:], wanted)
+            return value, is_changed
+        if isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value[step], is_changed = _mended_at(value[step], location[depth:], wanted)
+            return value, is_changed
+    if inside := json_inside(value):
+        return inside[0], True
+    if wanted in _LIST_WANTED and value is not None and not isinstance(value, list):
+        return [value], True
+    return value, False

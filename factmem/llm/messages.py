@@ -1,0 +1,190 @@
+"""Looking at a chat history, and keeping one message of factmem's own in it.
+
+A history is a list of OpenAI chat-completions message dicts. factmem's message is recognised by
+its `name`, in the role of the application's own instructions, and nothing else is ever changed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from factmem._arguments import kind_of
+
+__all__ = [
+    "HISTORY_MESSAGE",
+    "MEMORY_MESSAGE",
+    "OWN_MESSAGES",
+    "QUESTION_MESSAGE",
+    "History",
+    "checked_history",
+    "checked_messages",
+    "content_text",
+    "dicts_of",
+    "is_instruction",
+    "last_said",
+    "own_text",
+    "put_own_text",
+]
+
+
+MEMORY_MESSAGE = "factmem_memory"
+"""The name of the message that holds facts of earlier conversations."""
+
+HISTORY_MESSAGE = "factmem_history"
+"""The name of the message that stands for removed messages of this conversation."""
+
+QUESTION_MESSAGE = "factmem_question"
+"""The name of the questions that were put to the model about the conversation, and its answers."""
+
+OWN_MESSAGES = frozenset({MEMORY_MESSAGE, HISTORY_MESSAGE, QUESTION_MESSAGE})
+"""The names of all messages that factmem writes; no fact is ever taken from them."""
+
+History = TypeVar("History", bound=Mapping[str, object])
+"""A message of a history, in whatever type the application has it."""
+
+Messages = TypeVar("Messages", bound=Iterable[Mapping[str, object]])
+"""A whole history, in whatever form the application has it."""
+
+_Found: TypeAlias = list[int]
+_INSTRUCTIONS = frozenset({"system", "developer"})
+
+
+def checked_messages(messages: Messages) -> Messages:
+    """Return messages if they are several; each is looked at where it is read.
+
+    Raises:
+        TypeError: They are one text, one message, or nothing that can be walked.
+    """
+    given: object = messages
+    if isinstance(given, str | bytes):
+        raise TypeError(
+            'messages are a list of dicts, not one text: [{"role": "user", "content": text}]. '
+            "memory.remember(text) takes a text, and finds the facts in it"
+        )
+    if isinstance(given, Mapping):
+        raise TypeError("messages are a list of dicts, not one of them: give [message]")
+    if isinstance(given, type) or not (_has(given, "__iter__") or _has(given, "__getitem__")):
+        raise TypeError(
+            f"messages are a list of dicts, not {kind_of(given)}: "
+            f'[{{"role": "user", "content": text}}]'
+        )
+    return messages
+
+
+def dicts_of(messages: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Return copies of messages, as plain dicts.
+
+    Raises:
+        TypeError: They are no messages.
+    """
+    copies: list[dict[str, object]] = []
+    for message in checked_messages(messages):
+        _check(message)
+        copies.append(dict(message))
+    return copies
+
+
+def checked_history(messages: list[History]) -> list[History]:
+    """Return messages if they can be changed in place.
+
+    Raises:
+        TypeError: They cannot, as those of a tuple, or are no messages.
+    """
+    if not _has(checked_messages(messages), "insert"):
+        raise TypeError(
+            f"messages are changed in place, and {type(messages).__name__} cannot be: make a list "
+            f"of them, list(messages), and go on with that"
+        )
+    return messages
+
+
+def _has(given: object, method: str) -> bool:
+    return callable(getattr(given, method, None))
+
+
+def content_text(message: Mapping[str, object]) -> str:
+    """Return the words of a message, those of several text parts one after the other.
+
+    Lone surrogates, which no endpoint takes, are replaced.
+
+    Raises:
+        TypeError: The message is no dict.
+    """
+    _check(message)
+    content = message.get("content")
+    if isinstance(content, str):
+        text = content
+    elif isinstance(content, list | tuple):
+        texts = [part.get("text") for part in content if isinstance(part, Mapping)]
+        text = "\n".join(text for text in texts if isinstance(text, str))
+    else:
+        text = ""
+    return text.encode("utf-8", "replace").decode()
+
+
+def is_instruction(message: Mapping[str, object]) -> bool:
+    """Whether a message is the application's own: its role is system or developer.
+
+    Raises:
+        TypeError: The message is no dict.
+    """
+    _check(message)
+    return message.get("role") in _INSTRUCTIONS
+
+
+def last_said(messages: Sequence[Mapping[str, object]]) -> str:
+    """Return the words of the user's last message; empty where there is none, or none in it.
+
+    Raises:
+        TypeError: A message is no dict.
+    """
+    for message in reversed(messages):
+        text = content_text(message)
+        if message.get("role") == "user":
+            return text
+    return ""
+
+
+def own_text(messages: Sequence[Mapping[str, object]], name: str) -> str:
+    """Return the text of factmem's message of this name; empty where there is none."""
+    found = _own(messages, name)
+    return content_text(messages[found[0]]) if found else ""
+
+
+def put_own_text(messages: list[History], name: str, text: str) -> None:
+    """Make `text` the one message of this name, in place; without text there is none.
+
+    A new one stands after the leading instructions; one that is there keeps its position, and is
+    not touched when it says the same already.
+    """
+    history: list[Any] = messages
+    found = _own(messages, name)
+    for index in reversed(found[1:] if text else found):
+        del history[index]
+    if not text:
+        return
+    if not found:
+        start = next((i for i, each in enumerate(messages) if not is_instruction(each)), None)
+        index = len(messages) if start is None else start
+        role = history[index - 1]["role"] if index else "system"
+        history.insert(index, {"role": role, "name": name, "content": text})
+    elif content_text(messages[found[0]]) != text:
+        history[found[0]] = {**history[found[0]], "content": text}
+
+
+def _own(messages: Sequence[Mapping[str, object]], name: str) -> _Found:
+    return [
+        index
+        for index, message in enumerate(messages)
+        if is_instruction(message) and message.get("name") == name
+    ]
+
+
+def _check(message: object) -> None:
+    if not isinstance(message, Mapping):
+        instead = "append message.model_dump(exclude_none=True) instead"
+        if isinstance(message, str | bytes):
+            instead = '{"role": "user", "content": text} is one'
+        raise TypeError(
+            f"A message is a dict as OpenAI's chat completions take it, not "
+            f"{type(message).__name__}: {instead}"
+        )

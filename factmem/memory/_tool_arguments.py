@@ -1,0 +1,217 @@
+"""What a model writes to the tools of a memory, read with goodwill."""
+
+import re
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Annotated, TypeAlias, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+)
+from pydantic_core import PydanticCustomError, from_json
+
+from factmem.models.values import Canonical, canonical
+from factmem.prompt.transcript import folded
+
+A = TypeVar("A", bound=BaseModel)
+
+_FENCED = re.compile(r"```\w*\s*(.*?)\s*(?:```)?", re.DOTALL)
+_TOLD = "told"
+_NO_VALUES = (
+    "`values` is empty: leave it out to forget all of the concept, or name the values to forget."
+)
+
+
+class UnreadableArgumentsError(ValueError):
+    """The arguments cannot be read; the message is for the model that wrote them."""
+
+
+def _listed(given: object) -> object:
+    """Take one value for a list of it, and nothing for an empty list."""
+    if given is None or given == "":
+        return []
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _named_values(given: object) -> object:
+    """Take one value for a list of it; refuse none, which would be all that the concept has."""
+    listed = _listed(given)
+    if listed == []:
+        raise PydanticCustomError(_TOLD, _NO_VALUES)
+    return listed
+
+
+def _names(given: object) -> object:
+    """Take one text for a list of it, also where the text is such a list in JSON."""
+    if isinstance(given, str) and isinstance(read := _parsed(given), list):
+        given = read
+    listed = _listed(given)
+    return [_one(each) for each in listed] if isinstance(listed, list) else listed
+
+
+def _one(given: object) -> object:
+    """Take a number for a text, and a list of one for that one."""
+    if isinstance(given, list) and len(given) == 1:
+        (given,) = given
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    return str(given) if is_number else given
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty")
+    return text
+
+
+def _number(given: object) -> object:
+    return 5 if given is None or given == "" else given
+
+
+_Text = Annotated[str, BeforeValidator(_one)]
+
+
+class RecallArguments(BaseModel):
+    query: Annotated[_Text, AfterValidator(_said)] = Field(
+        description="What to look for, in a few words."
+    )
+    limit: Annotated[float, BeforeValidator(_number)] = Field(
+        5, allow_inf_nan=False, description="How many at most."
+    )
+    concepts: Annotated[list[str], BeforeValidator(_names)] = Field(
+        default_factory=list, description="Only these concepts, by keyword."
+    )
+
+
+class RememberArguments(BaseModel):
+    text: _Text = Field(description="What is to be remembered, as whole sentences.")
+
+
+class ForgetArguments(BaseModel):
+    # `value` or `entity` says to forget less than everything: passed over, all would be gone.
+    model_config = ConfigDict(extra="forbid")
+
+    concept: _Text = Field(description="The concept's keyword.")
+    # Empty only where it was left out, which is how all of a concept is forgotten.
+    values: Annotated[list[JsonValue], BeforeValidator(_named_values)] = Field(
+        default_factory=list,
+        description="Only these values; leave it out for all of the concept.",
+    )
+
+
+class NoArguments(BaseModel):
+    """What a tool takes that needs none."""
+
+
+def arguments_given(given: str | Mapping[str, object] | None, arguments: type[A]) -> A:
+    """Return the arguments of a tool, as far as what was given can be meant as them.
+
+    Raises:
+        UnreadableArgumentsError: It cannot. The message quotes nothing of it.
+    """
+    needed = ", ".join(arguments.model_fields)
+    usual = f"The arguments must be a JSON object with: {needed}"
+    try:
+        return arguments.model_validate(_object(given, next(iter(arguments.model_fields), None)))
+    except ValidationError as exc:
+        problems = exc.errors(include_input=False, include_url=False)
+        told = [problem["msg"] for problem in problems if problem["type"] == _TOLD]
+        raise UnreadableArgumentsError(told[0] if told else usual) from None
+    except (ValueError, RecursionError):
+        raise UnreadableArgumentsError(usual) from None
+
+
+def _object(given: str | Mapping[str, object] | None, first: str | None) -> object:
+    """Return the arguments as an object where they are one, or a text for the first of them.
+
+    Raises:
+        ValueError: They begin as JSON does, and are none.
+    """
+    if first is None or given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return dict(given)
+    if not isinstance(given, str):
+        raise ValueError("neither text nor object")  # noqa: TRY004 - for the model, as all others
+    read = _read(given) if given.strip() else {}
+    if isinstance(read, str):
+        within = _read(read)
+        read = within if isinstance(within, dict) else read
+    return {first: read} if isinstance(read, str) else read
+
+
+def _read(text: str) -> object:
+    """Return what a text holds as JSON, a code fence taken off, or the text where it is none."""
+    text = text.strip()
+    if fenced := _FENCED.fullmatch(text):
+        text = fenced[1]
+    read = _parsed(text)
+    if read is text and text.startswith(("{", "[")):
+        raise ValueError("it begins as JSON does, and is none")
+    return read
+
+
+def _parsed(text: str) -> object:
+    """Return what a text holds as JSON, or the text where it is none."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return text
+
+
+_Values: TypeAlias = dict[Canonical, JsonValue]
+
+
+def meant_values(given: Iterable[JsonValue], stored: Iterable[JsonValue]) -> list[JsonValue]:
+    """Return the stored values that are meant, each once.
+
+    A value that is stored exactly so is meant, and no other. Else it is those that differ by no
+    more than models change when they copy: case, width and white space, a number that is written
+    as a text or a text as a number. A text that is none of these may hold JSON: an object, or a
+    list of what is meant.
+    """
+    known = {canonical(value): value for value in stored}
+    alike: dict[str, list[Canonical]] = {}
+    for key, value in known.items():
+        alike.setdefault(_form(value), []).append(key)
+    meant: _Values = {}
+    for value in given:
+        meant |= _meant(value, known, alike)
+    return list(meant.values())
+
+
+def _meant(
+    value: JsonValue,
+    known: Mapping[Canonical, JsonValue],
+    alike: Mapping[str, list[Canonical]],
+    *,
+    is_read: bool = False,
+) -> _Values:
+    if isinstance(value, float) and not isfinite(value):
+        return {}
+    exact = canonical(value)
+    keys = [exact] if exact in known else alike.get(_form(value), [])
+    if keys or is_read or not isinstance(value, str):
+        return {key: known[key] for key in keys}
+    try:
+        read = from_json(value, allow_inf_nan=False)
+    except ValueError:
+        return {}
+    meant = _meant(read, known, alike, is_read=True)
+    if not meant and isinstance(read, list):
+        for each in read:
+            meant |= _meant(each, known, alike, is_read=True)
+    return meant
+
+
+def _form(value: JsonValue) -> str:
+    """Return a text in which values are the same that a model may write for one another."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    plain = canonical(value)
+    return folded(plain if isinstance(plain, str) else plain.decode())

@@ -1,0 +1,337 @@
+"""Values of a concept that mean the same: which they are, what merging and restoring them writes.
+
+Pure. A merge keeps one of the values that a model was shown and forgets the others; no value is
+made up. It is one entry of the ledger, which confirms the kept value with the sources of the
+others, so that forgetting by source is as right as before, and forgets them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel, JsonValue, field_validator
+from pydantic.annotated_handlers import GetJsonSchemaHandler
+from pydantic_core import CoreSchema
+
+from factmem.detection.candidates import RejectedItem, RejectionReason
+from factmem.detection.prompts import (
+    _CONSOLIDATION_RULES,
+    _line,
+    _section,
+)
+from factmem.ledger.entries import (
+    Entry,
+    ForgottenItem,
+    SourceEntry,
+    StoredFact,
+)
+from factmem.ledger.items import Item
+from factmem.ledger.ledger import Ledger
+from factmem.models.facts import Concept
+from factmem.models.places import Place
+from factmem.models.values import Canonical, canonical
+from factmem.usage import Usage
+
+__all__ = [
+    "ConsolidationReport",
+    "Merge",
+    "MergeAnswer",
+    "consolidation_messages",
+    "merging",
+    "proposed",
+    "restoring",
+]
+
+
+_Merges: TypeAlias = "Sequence[Merge]"
+
+_Name: TypeAlias = tuple[str, Canonical]
+"""A value by its keyword and its canonical form."""
+
+
+def _new_id() -> str:
+    return token_hex(16)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Values of one concept in one place that mean the same."""
+
+    place: Place
+    keyword: str
+    """The concept's."""
+    kept: JsonValue = field(repr=False)
+    """The value that stands for all, as plain JSON."""
+    dropped: tuple[JsonValue, ...] = field(repr=False)
+    """The others, as plain JSON."""
+    id: str = field(default_factory=_new_id)
+    """What names it in the history of the place: the id of the save that confirms `kept`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidationReport:
+    """Which values a model found to mean the same, and what became of that.
+
+    It holds plain JSON values and can be kept: `pydantic.TypeAdapter(ConsolidationReport)` writes
+    and reads it.
+    """
+
+    merges: list[Merge] = field(default_factory=list[Merge])
+    """What was merged; after a dry run, what would be."""
+    outdated: list[Merge] = field(default_factory=list[Merge])
+    """What was proposed and not done, as the values are not all current any more."""
+    rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
+    """Items of the model's answers that were not taken, each with the reason."""
+    not_shown: int = 0
+    """How many values were too long to be shown to a model, and were left as they are."""
+    usage: Usage = field(default_factory=Usage)
+    """What the model calls cost."""
+    is_dry_run: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many values were dropped, or would be."""
+        return sum(len(merge.dropped) for merge in self.merges)
+
+
+class MergeAnswer(BaseModel):
+    """A model's answer, before any of its items was looked at."""
+
+    groups: list[JsonValue] = []
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _none_is_empty(cls, groups: object) -> object:
+        return [] if groups is None else groups
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, JsonValue]:
+        number: JsonValue = {"type": "integer"}
+        group: JsonValue = {
+            "type": "object",
+            "properties": {"same": {"type": "array", "items": number}, "keep": number},
+            "required": ["same", "keep"],
+            "additionalProperties": False,
+        }
+        return {
+            "type": "object",
+            "properties": {"groups": {"type": "array", "items": group}},
+            "required": ["groups"],
+            "additionalProperties": False,
+        }
+
+
+def proposed(
+    answer: MergeAnswer, values: Sequence[JsonValue], place: Place, keyword: str
+) -> tuple[list[Merge], list[RejectedItem]]:
+    """Return the merges that an answer proposes, and the items of it that cannot be taken.
+
+    Args:
+        answer: Groups of values by their numbers.
+        values: What the model was shown; the first one as number 0.
+        place: Where they are.
+        keyword: The concept's.
+    """
+    merges: list[Merge] = []
+    rejected: list[RejectedItem] = []
+    taken: set[int] = set()
+    for position, item in enumerate(answer.groups):
+        read = _group(item, len(values))
+        if isinstance(read, tuple) and not taken.isdisjoint(read):
+            read = RejectionReason.DUPLICATE
+        if isinstance(read, RejectionReason):
+            rejected.append(RejectedItem(position, read, _DETAILS[read], item))
+            continue
+        taken.update(read)
+        kept, *others = read
+        merges.append(Merge(place, keyword, values[kept], tuple(values[each] for each in others)))
+    return merges, rejected
+
+
+_DETAILS = {
+    RejectionReason.MALFORMED: "it is no group of two or more numbers, with the one to keep",
+    RejectionReason.NOT_STORED: "it has a number that no value was shown with",
+    RejectionReason.DUPLICATE: "one of its values is in another group already",
+}
+
+
+def _group(item: JsonValue, shown: int) -> tuple[int, ...] | RejectionReason:
+    """Return the numbers of a group, the one to keep first, or what is wrong with it."""
+    if not isinstance(item, dict):
+        return RejectionReason.MALFORMED
+    same, keep = item.get("same"), _number(item.get("keep"))
+    if not isinstance(same, list) or keep is None:
+        return RejectionReason.MALFORMED
+    group = dict.fromkeys(map(_number, same))
+    is_vague = keep not in group and len(group) > 1  # a slip, or does it mean the same as them?
+    found = tuple(each for each in dict.fromkeys([keep, *group]) if each is not None)
+    if is_vague or None in group or len(found) < 2:
+        return RejectionReason.MALFORMED
+    if not all(0 <= number < shown for number in found):
+        return RejectionReason.NOT_STORED
+    return found
+
+
+def _number(given: JsonValue) -> int | None:
+    if isinstance(given, str) and given.strip().isdecimal():
+        given = int(given.strip()[:9])
+    return given if isinstance(given, int) and not isinstance(given, bool) else None
+
+
+def merging(
+    merges: _Merges, done: list[Merge]
+) -> Callable[[Sequence[Entry], str], Iterator[Entry]]:
+    """Return the change of a place's ledger that merges values of it, as `FactStore.amend` takes it.
+
+    Of the values to be dropped those count that are current; a merge of which the kept value, or
+    all others, are not current any more is passed over. One that was done before holds as long as
+    the kept value does.
+
+    Args:
+        merges: What to merge, all in that place.
+        done: Takes those that hold afterwards.
+    """
+
+    def change(entries: Sequence[Entry], now: str) -> Iterator[Entry]:
+        done.clear()
+        ledger = Ledger(entries)
+        recorded = {fact["id"] for entry in entries for fact in entry.get("facts", ())}
+        for merge in merges:
+            entry = _merged(merge, ledger, now)
+            if entry is not None:
+                ledger.apply(entry)
+                yield entry
+            if entry is not None or (merge.id in recorded and _holds(merge, ledger, now)):
+                done.append(merge)
+
+    return change
+
+
+def _holds(merge: Merge, ledger: Ledger, now: str) -> bool:
+    """Whether the value that stands for the others is current."""
+    return canonical(merge.kept) in ledger.items(merge.keyword, now)
+
+
+def _merged(merge: Merge, ledger: Ledger, now: str) -> Entry | None:
+    items = ledger.items(merge.keyword, now)
+    kept = items.get(canonical(merge.kept))
+    keys = dict.fromkeys(map(canonical, merge.dropped))
+    dropped = [items[key] for key in keys if key in items and items[key] is not kept]
+    if kept is None or not dropped:
+        return None
+    known = list(kept.sources)
+    new: list[SourceEntry | None] = []
+    for source in (source for item in dropped for source in item.sources):
+        if source not in known:
+            known.append(source)
+            new.append(source)
+    together = [kept, *dropped]
+    expiries = [item.expires_at for item in together if item.expires_at is not None]
+    fact = _saved(merge.id, merge.keyword, ledger, kept)
+    fact["importance"] = max(item.importance for item in together)
+    fact.pop("expires_at", None)
+    if len(expiries) == len(together):
+        fact["expires_at"] = max(expiries)
+    facts = [_said_by(source, fact) for source in new or kept.sources[-1:]]
+    return {"at": now, "facts": facts, "forget": [_name(merge.keyword, item) for item in dropped]}
+
+
+def restoring(
+    merges: _Merges, restored: list[JsonValue]
+) -> Callable[[Sequence[Entry], str], Iterator[Entry]]:
+    """Return the change of a place's ledger that brings back what merges have dropped.
+
+    Each value comes back as it was before its merge: when it was said, who said it, how important
+    it was and when it expires. What is current is left as it is. Where the kept value is not
+    current any more nothing comes back: whoever had it forgotten meant the others as well. Nor does
+    what was purged, has expired, or is beyond the history that is kept.
+
+    Args:
+        merges: What to undo, all in that place.
+        restored: Takes the values that come back.
+    """
+    by_id = {merge.id: merge for merge in merges}
+
+    def change(entries: Sequence[Entry], now: str) -> Iterator[Entry]:
+        restored.clear()
+        ledger = Ledger()
+        lost: dict[_Name, tuple[Merge, list[StoredFact]]] = {}
+        for entry in entries:
+            for merge_id in {fact["id"] for fact in entry.get("facts", ())} & by_id.keys():
+                lost.update(_lost(entry, by_id[merge_id], ledger))
+            ledger.apply(entry)
+        held = {merge.id for merge in merges if _holds(merge, ledger, now)}
+        current = {
+            (each.keyword, key) for each in merges for key in ledger.items(each.keyword, now)
+        }
+        facts: list[StoredFact] = []
+        for name, (merge, saves) in lost.items():
+            if merge.id in held and name not in current and _is_alive(saves[0], now):
+                facts += saves
+                restored.extend(saves[0].get("values", ()))
+        if facts:
+            yield {"at": now, "facts": facts}
+
+    return change
+
+
+def _lost(
+    entry: Entry, merge: Merge, before: Ledger
+) -> Iterator[tuple[_Name, tuple[Merge, list[StoredFact]]]]:
+    """Give the values that a merge's entry forgets, each with the saves that bring it back."""
+    gone = set(map(tuple, entry.get("forget", ())))
+    for key, item in before.items(merge.keyword, "").items():
+        if _name(merge.keyword, item) in gone:
+            about = _saved(_new_id(), merge.keyword, before, item)
+            saves = [_said_by(source, about) for source in item.sources]
+            yield (merge.keyword, key), (merge, saves)
+
+
+def _is_alive(fact: StoredFact, now: str) -> bool:
+    expires_at = fact.get("expires_at")
+    return expires_at is None or expires_at > now
+
+
+def _saved(fact_id: str, keyword: str, ledger: Ledger, item: Item) -> StoredFact:
+    """Return a save of an item's value as it is, without a source."""
+    fact: StoredFact = {
+        "id": fact_id,
+        "keyword": keyword,
+        "description": ledger.description(keyword),
+        "type": "MULTIPLE",
+        "timestamp": item.timestamp,
+        "values": [item.value],
+        "importance": item.importance,
+    }
+    if item.expires_at is not None:
+        fact["expires_at"] = item.expires_at
+    return fact
+
+
+def _said_by(source: SourceEntry | None, fact: StoredFact) -> StoredFact:
+    return fact if source is None else {**fact, "source": source}
+
+
+def _name(keyword: str, item: Item) -> ForgottenItem:
+    return keyword, item.fact_id, item.position
+
+
+def consolidation_messages(
+    concept: Concept[Any, Any], values: Sequence[JsonValue]
+) -> list[dict[str, object]]:
+    """Return what a model is asked to find values of a concept that mean the same.
+
+    Args:
+        concept: What the values are about.
+        values: What is noted, as plain JSON; the first one is shown as number 0.
+    """
+    topic = _line(keyword=concept.keyword, description=concept.description)
+    lines = [_line(number=number, value=value) for number, value in enumerate(values)]
+    asked = "\n\n".join((_section("The topic", [topic]), _section("Its values", lines)))
+    return [
+        {"role": "system", "content": _CONSOLIDATION_RULES},
+        {"role": "user", "content": f"{asked}\n\nWhich of them mean the same?"},
+    ]

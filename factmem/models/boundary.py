@@ -1,0 +1,156 @@
+"""What a view may touch: a value that can only shrink."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from factmem.errors import MemoryAccessError
+from factmem.models.checked import (
+    checked_places,
+    checked_scopes,
+    checked_subjects,
+)
+from factmem.models.places import (
+    LOWEST_PRIORITY,
+    Identity,
+    MemoryScope,
+    MemoryScopeType,
+    MemorySubject,
+    Place,
+)
+
+__all__ = ["UNBOUNDED", "Boundary", "check_writable"]
+
+
+K = TypeVar("K")
+
+_Scope: TypeAlias = tuple[str, str]
+_Subject: TypeAlias = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The places that may be read, and whether they may be written.
+
+    A place is inside when its scope, its subject and the place as a whole all are; None leaves
+    that open, and an empty set lets nothing in. Only identities count: descriptions and priority
+    levels of subjects neither open nor close anything.
+    """
+
+    scopes: frozenset[_Scope] | None = None
+    subjects: frozenset[_Subject] | None = None
+    places: frozenset[Identity] | None = None
+    is_read_only: bool = False
+
+    def allows(self, identity: Identity) -> bool:
+        """Whether a place may be read."""
+        kind, scope, subject, entity = identity
+        return (
+            (self.scopes is None or (kind, scope) in self.scopes)
+            and (self.subjects is None or (subject, entity) in self.subjects)
+            and (self.places is None or identity in self.places)
+        )
+
+    def identities(self, most: int) -> list[Identity] | None:
+        """Return all places that are inside, or None if they are more than `most` or any number."""
+        if self.places is not None:
+            inside = [identity for identity in self.places if self.allows(identity)]
+            return inside if len(inside) <= most else None
+        if self.scopes is None or self.subjects is None:
+            return None
+        if len(self.scopes) * len(self.subjects) > most:
+            return None
+        return [(*scope, *subject) for scope in self.scopes for subject in self.subjects]
+
+    def listings(self) -> list[tuple[list[MemorySubject] | None, list[MemoryScope] | None]]:
+        """Return pairs of subjects and scopes, the combinations of which are all that is inside.
+
+        No place is in two of them. None leaves subjects or scopes open; nothing is inside if there
+        is no pair.
+        """
+        if self.places is None:
+            subjects = None if self.subjects is None else list(map(_subject_of, self.subjects))
+            scopes = None if self.scopes is None else list(map(_scope_of, self.scopes))
+            return [(subjects, scopes)]
+        by_scope: dict[_Scope, set[_Subject]] = {}
+        for identity in self.places:
+            if self.allows(identity):
+                by_scope.setdefault(identity[:2], set()).add(identity[2:])
+        by_subjects: dict[frozenset[_Subject], list[_Scope]] = {}
+        for scope, those in by_scope.items():
+            by_subjects.setdefault(frozenset(those), []).append(scope)
+        return [
+            (list(map(_subject_of, subjects)), list(map(_scope_of, scopes)))
+            for subjects, scopes in by_subjects.items()
+        ]
+
+    def narrowed(
+        self,
+        *,
+        scopes: Iterable[MemoryScope] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+        places: Iterable[Place] | None = None,
+        read_only: bool = False,
+    ) -> "Boundary":
+        """Return what is inside this boundary and inside a second one as well.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and names none.
+            TypeError: An argument is no list, or not of what it should be.
+        """
+        where = None if scopes is None else map(_scope_key, checked_scopes(scopes))
+        whom = None if subjects is None else map(_subject_key, checked_subjects(subjects))
+        only = None if places is None else [place.identity for place in checked_places(places)]
+        return Boundary(
+            _both(self.scopes, where),
+            _both(self.subjects, whom),
+            _both(self.places, only),
+            self.is_read_only or read_only,
+        )
+
+
+UNBOUNDED = Boundary()
+"""What a memory has that is no view: every place, to read and to write."""
+
+
+def check_writable(place: Place, boundary: Boundary) -> None:
+    """Make sure that a boundary lets a place be written.
+
+    Raises:
+        MemoryAccessError: It does not.
+    """
+    if not boundary.allows(place.identity):
+        raise MemoryAccessError(
+            f"{str(place)!r} lies outside this view, so nothing can be changed there: name a place "
+            f"inside it, or use a view that has the place"
+        )
+    if boundary.is_read_only:
+        raise MemoryAccessError(
+            f"This view is read-only, so {str(place)!r} cannot be changed: use the memory that it "
+            f"was made of"
+        )
+
+
+def _both(inside: frozenset[K] | None, also: Iterable[K] | None) -> frozenset[K] | None:
+    if also is None:
+        return inside
+    return frozenset(also) if inside is None else inside & frozenset(also)
+
+
+def _scope_of(key: _Scope) -> MemoryScope:
+    kind, name = key
+    return MemoryScope(MemoryScopeType(kind), name)
+
+
+def _subject_of(key: _Subject) -> MemorySubject:
+    name, entity = key
+    return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=entity is not None, entity=entity)
+
+
+def _scope_key(scope: MemoryScope) -> _Scope:
+    return scope.type.value, scope.name
+
+
+def _subject_key(subject: MemorySubject) -> _Subject:
+    subject.check_bound()
+    return subject.name, subject.entity

@@ -1,0 +1,316 @@
+"""What factmem remembers: facts about concepts, concerning subjects, visible in scopes.
+
+Every type here is an immutable value: compare it, hash it, share it between tasks and threads.
+Names (keywords, subjects, entities, scopes) are normalised to NFC and are case-sensitive; an empty
+one, one of more than 200 characters or one with control characters is a `ValueError`, what is no text a
+`TypeError`.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import FrozenInstanceError, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
+
+from pydantic import GetCoreSchemaHandler
+from pydantic.errors import PydanticUserError
+from pydantic_core import CoreSchema, SchemaError
+from typing_extensions import TypeForm, TypeVar
+
+from factmem._arguments import (
+    check_values,
+    checked_member,
+    misfit_of,
+)
+from factmem.models.clock import _now, utc
+from factmem.models.names import (
+    checked_name,
+    checked_text,
+)
+from factmem.models.schema import concept_schema
+from factmem.models.sources import FactSource
+from factmem.models.values import ValueCodec, codec_of
+
+__all__ = ["AnyFact", "Concept", "Fact", "FactType", "MultipleFacts", "SingleFact"]
+
+
+class FactType(StrEnum):
+    """How many values a concept holds at one time."""
+
+    SINGLE = "SINGLE"
+    MULTIPLE = "MULTIPLE"
+
+
+T = TypeVar("T", default=str)
+F = TypeVar("F", bound="SingleFact[Any] | MultipleFacts[Any]", default="SingleFact[T]")
+V = TypeVar("V")
+
+_VALUES = (str, bytes, int, float, list, tuple, dict, set, frozenset)
+"""What is taken for a type by mistake: no type is one of them."""
+
+
+_BY_NAME = ". The type of the values is given by name, as in value_type=int"
+
+
+class Concept(Generic[T, F]):
+    """What facts can be about: "the user's preferred IDE theme".
+
+    The keyword identifies it in storage; the description is what a model reads. The second type
+    parameter is the kind of fact that loading it gives: `Concept("age", "...", value_type=int)`
+    is a `Concept[int]`, and loading it a `list[SingleFact[int]]`.
+
+    Args:
+        keyword: Its name, unique within an application: "ide-theme".
+        description: One sentence for people and models.
+        fact_type: Whether one value holds at a time, or many.
+        value_type: Anything pydantic understands: `int`, `date`, a `Literal`, a union, an
+            `Annotated`, a `BaseModel`.
+
+    Raises:
+        ValueError: The keyword is no valid name.
+        TypeError: The value type is a value, or stands in the place of `fact_type`.
+    """
+
+    __slots__ = ("_codec", "description", "fact_type", "keyword", "value_type")
+    keyword: str
+    description: str
+    fact_type: FactType
+    value_type: TypeForm[T]
+    _codec: ValueCodec
+
+    @overload
+    def __init__(
+        self: "Concept[str, SingleFact[str]]",
+        keyword: str,
+        description: str,
+        fact_type: Literal[FactType.SINGLE] = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Concept[str, MultipleFacts[str]]",
+        keyword: str,
+        description: str,
+        fact_type: Literal[FactType.MULTIPLE],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Concept[V, SingleFact[V]]",
+        keyword: str,
+        description: str,
+        fact_type: Literal[FactType.SINGLE] = ...,
+        *,
+        value_type: TypeForm[V],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Concept[V, MultipleFacts[V]]",
+        keyword: str,
+        description: str,
+        fact_type: Literal[FactType.MULTIPLE],
+        *,
+        value_type: TypeForm[V],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Concept[Any, SingleFact[Any] | MultipleFacts[Any]]",
+        keyword: str,
+        description: str,
+        fact_type: FactType,
+        *,
+        value_type: object = ...,
+    ) -> None: ...
+    def __init__(
+        self,
+        keyword: str,
+        description: str,
+        fact_type: FactType = FactType.SINGLE,
+        *,
+        value_type: object = str,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "keyword", checked_name(keyword, "keyword"))
+        put(self, "description", checked_text(description, "description"))
+        put(self, "fact_type", checked_member(FactType, fact_type, "fact_type", _BY_NAME))
+        if isinstance(value_type, _VALUES):
+            raise TypeError(
+                f"The value_type of {self.keyword!r} is a value of {type(value_type).__name__}, and "
+                f"no type: give the type itself, as in value_type=int or value_type=list[int]"
+            )
+        put(self, "value_type", value_type)
+
+    @property
+    def codec(self) -> ValueCodec:
+        """How its values become JSON and come back; built at first use."""
+        try:
+            return self._codec
+        except AttributeError:
+            object.__setattr__(self, "_codec", self._made_codec())
+            return self._codec
+
+    def _made_codec(self) -> ValueCodec:
+        try:
+            return codec_of(self.value_type)
+        except (PydanticUserError, SchemaError, NameError) as exc:
+            raise TypeError(
+                f"The value_type of {self.keyword!r} is no type that pydantic understands "
+                f"({type(exc).__name__}): give a type, an annotation or a BaseModel"
+            ) from None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Concept):
+            return NotImplemented
+        return self._state() == other._state()
+
+    def __hash__(self) -> int:
+        return hash((self.keyword, self.fact_type))
+
+    def __repr__(self) -> str:
+        keyword, description, fact_type, value_type = self._state()
+        return f"Concept({keyword!r}, {description!r}, {fact_type}, value_type={value_type!r})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be deleted")
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return stored_concept, self._state()
+
+    def _state(self) -> tuple[str, str, FactType, object]:
+        return self.keyword, self.description, self.fact_type, self.value_type
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return concept_schema(cls, source, handler)
+
+
+def stored_concept(
+    keyword: str, description: str, fact_type: FactType, value_type: object
+) -> Concept[Any, Any]:
+    """Return a concept from what a store holds of it; the names were checked when it was saved."""
+    concept: Concept[Any, Any] = Concept.__new__(Concept)
+    put = object.__setattr__
+    put(concept, "keyword", keyword)
+    put(concept, "description", description)
+    put(concept, "fact_type", fact_type)
+    put(concept, "value_type", value_type)
+    return concept
+
+
+def _new_id() -> str:
+    return os.urandom(16).hex()  # what secrets.token_hex does, in two thirds of its time
+
+
+@dataclass(frozen=True, slots=True)
+class _FactFields:
+    """What both kinds of fact carry beside their values."""
+
+    timestamp: datetime = field(default_factory=_now, kw_only=True)
+    """When it was said, by the caller's clock; aware, kept in UTC to the microsecond."""
+    importance: float = field(default=0.5, kw_only=True)
+    """From 0 to 1: what is kept when a budget is short."""
+    source: FactSource | None = field(default=None, kw_only=True)
+    expires_at: datetime | None = field(default=None, kw_only=True)
+    """From then on it is gone."""
+    id: str = field(default_factory=_new_id, kw_only=True)
+    """Names the save that the fact comes from; random unless given."""
+    confirmed_at: datetime | None = field(default=None, kw_only=True, compare=False)
+    """When the store last recorded it; None on a fact that was not loaded."""
+
+    def _check_fields(self) -> None:
+        # A frozen fact stores a field through object.__setattr__, four of them a fifth of making
+        # one: only what a check changed is stored.
+        put = object.__setattr__
+        if (timestamp := utc(self.timestamp, "timestamp")) is not self.timestamp:
+            put(self, "timestamp", timestamp)
+        if self.expires_at is not None:
+            put(self, "expires_at", utc(self.expires_at, "expires_at"))
+        given: object = self.importance
+        if type(given) is not float or not 0 <= given <= 1:
+            # Only now is it asked whether this is a Real: an abstract class answers slowly.
+            if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) <= 1:
+                raise ValueError("A fact's importance is a number from 0 to 1")
+            put(self, "importance", float(given))
+        source: object = self.source
+        if source is not None and not isinstance(source, FactSource):
+            raise TypeError(
+                f"A fact's source is a FactSource, not {type(source).__name__}: "
+                f'FactSource(SourceKind.USER, conversation="ticket-7")'
+            )
+        if (name := checked_name(self.id, "id")) is not self.id:
+            put(self, "id", name)
+
+
+@dataclass(frozen=True, slots=True)
+class SingleFact(_FactFields, Generic[T]):
+    """One value of a concept that holds one: `SingleFact(AGE, 36, importance=0.8)`.
+
+    Raises:
+        ValueError: The value is not of the concept's type, the concept holds many values, or a
+            field is out of its range; a naive datetime is one of these.
+        TypeError: A field is of the wrong kind, such as a text for a concept or a datetime.
+    """
+
+    concept: Concept[T, Any]
+    value: T
+
+    def __post_init__(self) -> None:
+        if getattr(self.concept, "fact_type", None) is not FactType.SINGLE:
+            raise misfit_of(self.concept, "SingleFact", "MultipleFacts")
+        value = self.concept.codec.check(self.value, self.concept.keyword)
+        if value is not self.value:
+            object.__setattr__(self, "value", value)
+        self._check_fields()
+
+    @property
+    def values(self) -> tuple[T, ...]:
+        """Its one value as a tuple, so that both kinds of fact can be walked alike."""
+        return (self.value,)
+
+
+@dataclass(frozen=True, slots=True)
+class MultipleFacts(_FactFields, Generic[T]):
+    """Values of a concept that holds many, saved together: `MultipleFacts(PETS, ["Miso"])`.
+
+    At least one. Any iterable of values but a text is taken. Raises as `SingleFact` does.
+    """
+
+    concept: Concept[T, Any]
+    values: tuple[T, ...]
+
+    if TYPE_CHECKING:  # what is kept is a tuple, what is taken is any iterable
+
+        def __init__(
+            self,
+            concept: Concept[T, Any],
+            values: Iterable[T],
+            *,
+            timestamp: datetime = ...,
+            importance: float = ...,
+            source: FactSource | None = ...,
+            expires_at: datetime | None = ...,
+            id: str = ...,  # noqa: A002 - the field's name
+            confirmed_at: datetime | None = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if getattr(self.concept, "fact_type", None) is not FactType.MULTIPLE:
+            raise misfit_of(self.concept, "MultipleFacts", "SingleFact")
+        codec, keyword = self.concept.codec, self.concept.keyword
+        given: Iterable[object] = self.values
+        check_values(given, keyword)
+        values = tuple(codec.check(value, keyword) for value in given)
+        if not values:
+            raise ValueError(f"The fact about {keyword!r} needs at least one value")
+        object.__setattr__(self, "values", values)
+        self._check_fields()
+
+
+Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
+"""A fact of either kind, with values of one type."""
+
+AnyFact: TypeAlias = SingleFact[Any] | MultipleFacts[Any]
+"""A fact of either kind, with values of any type."""

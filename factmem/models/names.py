@@ -1,0 +1,63 @@
+"""What a name may be: the rule for keywords, subjects, entities and scopes."""
+
+import unicodedata
+
+__all__ = ["MAX_NAME", "checked_name", "checked_text", "is_text", "with_article"]
+
+
+MAX_NAME = 200
+"""The longest name, in characters after normalisation."""
+
+
+def is_text(text: str) -> bool:
+    """Whether `text` can be written as UTF-8: a lone surrogate cannot."""
+    if text.isascii():  # most texts are, and the answer is a flag of the string
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def with_article(what: str) -> str:
+    """Return what a message is about with its article, to begin a sentence with."""
+    return f"{'An' if what[0] in 'aeio' else 'A'} {what}"
+
+
+def checked_name(name: str, what: str) -> str:
+    """Return `name` in NFC.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It is empty, too long, or holds control characters or lone surrogates.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"{with_article(what)} is a text, not {type(name).__name__}")
+    if name.isascii() and name.isprintable() and 0 < len(name) <= MAX_NAME and not name.isspace():
+        return str(name)
+    if not is_text(name):
+        raise ValueError(
+            f"{with_article(what)} holds a lone surrogate: it cannot be written as UTF-8"
+        )
+    name = unicodedata.normalize("NFC", name)
+    if not name.strip():
+        raise ValueError(f"{with_article(what)} is empty: give it a name")
+    if len(name) > MAX_NAME:
+        raise ValueError(
+            f"{with_article(what)} has {len(name)} characters: at most {MAX_NAME} are allowed"
+        )
+    if any(unicodedata.category(char) == "Cc" for char in name):
+        raise ValueError(f"{with_article(what)} holds control characters: leave them out")
+    return name
+
+
+def checked_text(text: str, what: str) -> str:
+    """Return `text` if it is one that can be written as UTF-8; raise as `checked_name` does."""
+    if not isinstance(text, str):
+        raise TypeError(f"{with_article(what)} is a text, not {type(text).__name__}")
+    if not is_text(text):
+        raise ValueError(
+            f"{with_article(what)} holds a lone surrogate: it cannot be written as UTF-8"
+        )
+    return text

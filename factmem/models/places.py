@@ -1,0 +1,228 @@
+"""Where facts live: whom they concern, where they are visible, and both together."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar, TypeAlias
+
+from factmem._arguments import checked_member, kind_of
+from factmem.errors import UnboundSubjectError
+from factmem.models.names import checked_name, checked_text
+
+__all__ = [
+    "LOWEST_PRIORITY",
+    "Identity",
+    "MemoryScope",
+    "MemoryScopeType",
+    "MemorySubject",
+    "Place",
+    "identity_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySubject:
+    """Whom or what a fact concerns.
+
+    A lower priority level is more specific and wins. A subject with `per_entity=True` stands for
+    many: bind it with `of("alice")` before facts can be saved or loaded about it.
+
+        USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
+        alice = USER.of("alice")
+
+    Name and entity identify it in storage; description and priority are for the application.
+    """
+
+    EVERYTHING: ClassVar["MemorySubject"]
+    """What concerns no one in particular; every other subject is more specific."""
+
+    name: str
+    prompt_description: str
+    """What a model is told about the subject."""
+    priority_level: int
+    per_entity: bool = field(default=False, kw_only=True)
+    entity: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "name", checked_name(self.name, "subject name"))
+        checked_text(self.prompt_description, "prompt_description")
+        if type(self.priority_level) is not int:
+            raise TypeError("A subject's priority_level is a whole number")
+        if self.entity is not None:
+            if not self.per_entity:
+                raise ValueError(
+                    f"The subject {self.name!r} has no entities: create it with per_entity=True"
+                )
+            put(self, "entity", checked_name(self.entity, "entity"))
+
+    def of(self, entity: str) -> "MemorySubject":
+        """Return this subject bound to one entity, such as a user's id.
+
+        Raises:
+            ValueError: The subject is not per entity, or the entity is no valid name.
+        """
+        return MemorySubject(
+            self.name,
+            self.prompt_description,
+            self.priority_level,
+            per_entity=self.per_entity,
+            entity=entity,
+        )
+
+    def check_bound(self) -> None:
+        """Raise `UnboundSubjectError` if the subject needs an entity and has none."""
+        if self.per_entity and self.entity is None:
+            raise UnboundSubjectError(
+                f"The subject {self.name!r} is per entity: say which one, as in "
+                f"{self.name}.of(entity), before facts are saved or loaded"
+            )
+
+
+class MemoryScopeType(StrEnum):
+    """How widely facts are visible, the narrowest first."""
+
+    AGENT = "agent"
+    FEATURE = "feature"
+    PRODUCT = "product"
+    ORGANIZATION = "organization"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryScope:
+    """Where facts are visible: one agent, one feature, one product, or across products.
+
+    Made by `MemoryScope.Agent("desk")`, `Feature`, `Product` or `CrossProduct`. Names are global
+    within a store: two agents of one name share their facts.
+
+    Raises:
+        ValueError: There is no such type, or the name is no valid name.
+        TypeError: The type or the name is of the wrong kind.
+    """
+
+    type: MemoryScopeType
+    name: str
+
+    def __post_init__(self) -> None:
+        if type(self.type) is not MemoryScopeType:
+            kind = checked_member(MemoryScopeType, self.type, "The type of a scope")
+            object.__setattr__(self, "type", kind)
+        object.__setattr__(self, "name", checked_name(self.name, "scope name"))
+
+    @classmethod
+    def Agent(cls, name: str) -> "MemoryScope":  # noqa: N802 - reads as the type it stands for
+        """Return the scope of one agent."""
+        return cls(MemoryScopeType.AGENT, name)
+
+    @classmethod
+    def Feature(cls, id: str) -> "MemoryScope":  # noqa: N802, A002 - Koog's name for it
+        """Return the scope of one feature of an agent or application."""
+        return cls(MemoryScopeType.FEATURE, id)
+
+    @classmethod
+    def Product(cls, name: str) -> "MemoryScope":  # noqa: N802
+        """Return the scope of one product."""
+        return cls(MemoryScopeType.PRODUCT, name)
+
+    @classmethod
+    def CrossProduct(cls, organization: str = "default") -> "MemoryScope":  # noqa: N802
+        """Return the scope of all products of one organisation."""
+        return cls(MemoryScopeType.ORGANIZATION, organization)
+
+    @classmethod
+    def parse(cls, text: str) -> "MemoryScope":
+        """Return the scope that `str()` of it gave: "product/my-app".
+
+        Raises:
+            ValueError: The text is no scope.
+            TypeError: It is no text.
+        """
+        if not isinstance(text, str):
+            raise TypeError(
+                f"A scope is parsed from a text, not {kind_of(text)}: "
+                f'MemoryScope.parse("product/my-app")'
+            )
+        kind, slash, name = text.partition("/")
+        if not slash or kind not in MemoryScopeType.__members__.values():
+            kinds = ", ".join(MemoryScopeType)
+            raise ValueError(f"A scope is written as type/name, with a type of {kinds}")
+        return cls(MemoryScopeType(kind), name)
+
+    def __str__(self) -> str:
+        return f"{self.type}/{self.name}"
+
+
+Identity: TypeAlias = tuple[str, str, str, str | None]
+"""What makes two places the same: scope type, scope name, subject name, entity."""
+
+
+def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
+    """Return the identity of a place.
+
+    Raises:
+        UnboundSubjectError: The subject is per entity and names none.
+        TypeError: They are no subject and no scope.
+    """
+    try:
+        if subject.per_entity and subject.entity is None:
+            subject.check_bound()
+        identity = (scope.type.value, scope.name, subject.name, subject.entity)
+    except AttributeError:
+        raise TypeError(
+            f"A place is a MemorySubject and a MemoryScope, for calls in this order, not "
+            f'{type(subject).__name__} and {type(scope).__name__}: USER.of("alice") and '
+            f'MemoryScope.Product("my-app"), or MemoryScope.parse("product/my-app"). '
+            f"Place(scope, subject) has the scope first"
+        ) from None
+    return identity
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where facts live: a scope and a bound subject. The unit of isolation.
+
+    Raises:
+        UnboundSubjectError: The subject is per entity and names none.
+        TypeError: They are no subject and no scope.
+    """
+
+    scope: MemoryScope
+    subject: MemorySubject
+
+    def __post_init__(self) -> None:
+        identity_of(self.subject, self.scope)
+
+    @property
+    def identity(self) -> Identity:
+        """What makes two places the same; description and priority are no part of it."""
+        return identity_of(self.subject, self.scope)
+
+    @classmethod
+    def of_identity(cls, identity: Identity) -> "Place":
+        """Return a place by its identity; the subject has no description.
+
+        Raises:
+            ValueError: There is no such place.
+            TypeError: It is no identity: scope type, scope name, subject name, entity or None.
+        """
+        given: object = identity
+        if not isinstance(given, tuple | list) or len(given) != 4:
+            raise TypeError(
+                f"The identity of a place is what place.identity gives, four names, not "
+                f"{kind_of(given)}"
+            )
+        kind, scope, subject, entity = identity
+        per_entity = entity is not None
+        return cls(
+            MemoryScope(checked_member(MemoryScopeType, kind, "The type of a scope"), scope),
+            MemorySubject(subject, "", LOWEST_PRIORITY, per_entity=per_entity, entity=entity),
+        )
+
+    def __str__(self) -> str:
+        entity = "" if self.subject.entity is None else f"({self.subject.entity})"
+        return f"{self.scope} {self.subject.name}{entity}"
+
+
+LOWEST_PRIORITY = 2**31 - 1
+MemorySubject.EVERYTHING = MemorySubject(
+    "everything", "Everything that concerns no one in particular", LOWEST_PRIORITY
+)

@@ -1,0 +1,221 @@
+"""How the values of one type become JSON, and come back equal.
+
+A value is anything that pydantic can validate and serialise. What would come back changed is
+refused before it is stored: `ValueCodec.dump` reads its own output back and compares.
+"""
+
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Annotated, Any, TypeAlias, get_args, get_origin
+
+import orjson
+import pydantic_core
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from factmem.models.names import is_text
+
+__all__ = ["Canonical", "ValueCodec", "canonical", "codec_of"]
+
+
+Canonical: TypeAlias = str | bytes
+"""A value's canonical JSON as a dictionary key: two values are equal when theirs are.
+
+Text stands for itself, everything else is bytes, so the two kinds never meet.
+"""
+
+
+def canonical(value: JsonValue) -> Canonical:
+    """Return the form of a plain JSON value by which values are compared."""
+    if type(value) is str:
+        return value
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # an integer beyond 64 bits
+        return pydantic_core.to_json(_sorted(value))
+
+
+def _sorted(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return value
+
+
+class ValueCodec:
+    """Checks, dumps and loads the values of one type.
+
+    Text takes a short way, as nearly all facts are text. No error message quotes a value.
+    """
+
+    __slots__ = ("_adapter", "_name", "is_plain_text")
+
+    def __init__(self, value_type: object) -> None:
+        self.is_plain_text: bool = value_type is str
+        self._name = _type_name(value_type)
+        form: Any = value_type
+        self._adapter: TypeAdapter[Any] = TypeAdapter(form)
+
+    def check(self, value: object, keyword: str) -> Any:
+        """Return `value` as its type has it, validated strictly.
+
+        Raises:
+            ValueError: It is not of the type. The message names the concept and the kind of
+                mismatch, never the value.
+        """
+        if self.is_plain_text and type(value) is str:
+            if not is_text(value):
+                raise ValueError(f"The value for {keyword!r} holds a lone surrogate: not text")
+            return value
+        try:
+            return self._adapter.validate_python(value, strict=True)
+        except ValidationError as exc:
+            raise ValueError(self._mismatch(keyword, exc)) from None
+
+    def dump(self, value: object, keyword: str) -> JsonValue:
+        """Return `value` as plain JSON, having made sure that it comes back equal.
+
+        Raises:
+            ValueError: It has no JSON that validates back to an equal value of the same type:
+                NaN, infinity, secrets, lone surrogates, excluded fields, nesting beyond 200.
+        """
+        if self.is_plain_text:
+            text_value: str = self.check(value, keyword)
+            return text_value
+        try:
+            text = self._adapter.dump_json(value, by_alias=False, round_trip=True, warnings="error")
+            plain: JsonValue = pydantic_core.from_json(text, allow_inf_nan=False)
+            plain = _in_order(value, plain)
+            back = self._load_json(text)
+        except (PydanticSerializationError, ValueError, RecursionError, TypeError):
+            back, plain = _NOTHING, None
+        if not _is_same(value, back):
+            raise ValueError(
+                f"The value for {keyword!r} cannot be stored: as JSON it would not come back as "
+                f"an equal {self._name}. Give the concept a value_type whose values survive JSON"
+            )
+        return plain
+
+    def load(self, plain: JsonValue) -> Any:
+        """Return the value that `dump` made `plain` from.
+
+        Raises:
+            ValueError: It does not fit the type. The message holds the kind of mismatch only.
+        """
+        if self.is_plain_text and type(plain) is str:
+            return plain
+        try:
+            return self._load_json(pydantic_core.to_json(plain))
+        except ValidationError as exc:
+            raise ValueError(f"is not a valid {self._name} ({_kinds(exc)})") from None
+        except RecursionError:
+            raise ValueError("is nested too deeply") from None
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return the JSON schema of the type, as it is shown to a model."""
+        return self._adapter.json_schema(by_alias=False)
+
+    def _load_json(self, text: bytes) -> Any:
+        return self._adapter.validate_json(text, by_alias=False, by_name=True)
+
+    def _mismatch(self, keyword: str, exc: ValidationError) -> str:
+        return f"The value for {keyword!r} is not a valid {self._name} ({_kinds(exc)})"
+
+
+_NOTHING = object()
+
+
+def _kinds(exc: ValidationError) -> str:
+    """Name the kinds of mismatch; messages and places would quote the value."""
+    errors = exc.errors(include_url=False, include_context=False, include_input=False)
+    return ", ".join(sorted({error["type"] for error in errors}))
+
+
+def _type_name(value_type: object) -> str:
+    if get_origin(value_type) is Annotated:
+        return _type_name(get_args(value_type)[0])
+    if isinstance(value_type, type) and not get_args(value_type):
+        return value_type.__name__
+    return str(value_type).replace("typing.", "")
+
+
+def _in_order(value: object, plain: JsonValue) -> JsonValue:
+    """Return a value's plain JSON with the items of its sets in an order that all processes share.
+
+    Python orders a set by hashes that differ from process to process.
+    """
+    if isinstance(plain, list):
+        if isinstance(value, set | frozenset):
+            return sorted(plain, key=_rank)
+        parts = _parts(value)
+        if len(parts) == len(plain):
+            return [_in_order(mine, theirs) for mine, theirs in zip(parts, plain, strict=True)]
+    if isinstance(plain, dict):
+        named = _named_parts(value)
+        return {
+            key: _in_order(named[key], part) if key in named else part
+            for key, part in plain.items()
+        }
+    return plain
+
+
+def _rank(plain: JsonValue) -> bytes:
+    key = canonical(plain)
+    return key.encode() if isinstance(key, str) else key
+
+
+def _is_same(ours: object, back: object) -> bool:
+    """Whether two values are equal and of the same types all the way down."""
+    if type(ours) is not type(back):
+        return False
+    if isinstance(ours, datetime) and isinstance(back, datetime):
+        return _instant(ours) == _instant(back)
+    parts, others = _parts(ours), _parts(back)
+    if parts or others:
+        return len(parts) == len(others) and all(map(_is_same, parts, others))
+    return bool(ours == back)
+
+
+def _instant(moment: datetime) -> datetime:
+    """Return a moment in UTC: where clocks are put back, equal moments compare as different."""
+    return moment if moment.utcoffset() is None else moment.astimezone(UTC)
+
+
+def _named_parts(value: Any) -> dict[str, object]:
+    """Return the parts of a value that its JSON has by name."""
+    if isinstance(value, BaseModel):
+        return {**vars(value), **(value.__pydantic_extra__ or {})}
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, dict):
+        return {str(key): part for key, part in value.items()}
+    return {}
+
+
+def _parts(value: Any) -> list[object]:
+    """Return what a value is made of, in an order that equal values share."""
+    if isinstance(value, BaseModel):
+        private = value.__pydantic_private__ or {}
+        return list({**_named_parts(value), **private}.items())
+    if is_dataclass(value):
+        return [*_named_parts(value).values()]
+    if isinstance(value, dict):
+        return [part for key in value for part in (key, value[key])]
+    if isinstance(value, list | tuple):
+        return list(value)
+    return []
+
+
+def codec_of(value_type: object) -> ValueCodec:
+    """Return the codec of a type; the same one for the same type where it can be hashed."""
+    try:
+        return _cached_codec(value_type)
+    except TypeError:  # some annotations hold what cannot be hashed
+        return ValueCodec(value_type)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _cached_codec(value_type: object) -> ValueCodec:
+    return ValueCodec(value_type)

@@ -1,0 +1,69 @@
+"""How a value is written into a prompt so that it can never be more than a value.
+
+A value is one JSON string (or number, list, object) on one line. JSON itself escapes quotes, line
+breaks and control characters. Besides, whatever could be taken for markup, end a line, turn the
+reading direction or hide from the reader's eye is written as a JSON escape, so that reading it
+back gives the value as it was.
+"""
+
+import re
+
+import orjson
+from pydantic import JsonValue
+
+from factmem.models.values import canonical
+
+__all__ = ["NAME", "harmless", "name_text", "value_text"]
+
+
+_UNSAFE = re.compile(
+    "[<>"  # markup, the closing delimiter, and the special tokens of chat templates
+    "\x7f-\x9f"  # control characters beyond ASCII; U+0085 ends a line
+    "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\u115f\u1160\u3164\uffa0"  # letters that show nothing
+    "\ufe00-\ufe0d\U000e0000-\U000e0fff"  # selectors and tags, which can carry hidden text
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U00013430-\U0001343f]"
+    r"|\[(?=/?(?:INST|SYS)\])"  # the chat template of some models is plain text
+)
+_UNSAFE_ASCII = re.compile(r"\x7f|\[(?=/?(?:INST|SYS)\])")
+
+NAME = re.compile(r"[^\W_](?:[\w.-]*[^\W_])?")
+"""A name that needs no quotes: letters, digits, and `-`, `.` or `_` between them."""
+
+
+def value_text(value: JsonValue) -> str:
+    """Return plain JSON on one line, harmless in a prompt.
+
+    Raises:
+        ValueError: It holds a lone surrogate, which is no text.
+    """
+    try:
+        if type(value) is str:
+            text = orjson.dumps(value).decode()
+        else:
+            key = canonical(value)
+            text = key.decode() if isinstance(key, bytes) else value_text(key)
+    except (TypeError, ValueError):  # the cause would quote it
+        raise ValueError("A value holds a lone surrogate: it cannot be written as text") from None
+    return harmless(text)
+
+
+def harmless(text: str) -> str:
+    """Return JSON with all escaped that could be more than a value; read back it is the same."""
+    if text.isascii() and "<" not in text and ">" not in text and not _UNSAFE_ASCII.search(text):
+        return text
+    return _UNSAFE.sub(_escaped, text)
+
+
+def name_text(name: str) -> str:
+    """Return a name as it is where it is a plain one, else as a JSON string."""
+    is_plain = name.replace("-", "x").isalnum() and name[0] != "-" != name[-1]
+    return name if is_plain or NAME.fullmatch(name) else value_text(name)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

@@ -1,0 +1,253 @@
+"""The text of a memory message, line by line: written, and read back.
+
+A part is what the text says about one concept: a head line with its keyword and description, then
+one line for each value. Whatever is read back is written anew from its parsed values, so that a
+text that somebody tampered with cannot smuggle anything along: what is no such line is dropped.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple, TypeAlias
+
+from pydantic import JsonValue
+
+from factmem.models.places import LOWEST_PRIORITY
+from factmem.prompt.escaping import (
+    NAME,
+    name_text,
+    value_text,
+)
+
+__all__ = ["UNRANKED", "Frame", "Line", "MemoryParts", "Part", "Rank"]
+
+
+Rank: TypeAlias = tuple[int, float, float]
+"""Priority level, importance and recency, the last two negated: less is kept first."""
+
+UNRANKED: Rank = (0, 0.0, 0.0)
+"""The rank of a line where there is room for all."""
+
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_NAME = rf"(?:{NAME.pattern}|{_QUOTED})"
+_HEAD = re.compile(rf"({_NAME})(?: \((\d+) left out\))?: ({_QUOTED})")
+_TAIL = re.compile(rf" \(({_NAME}), (\d{{4}}-\d\d-\d\d)(?:, importance ([\d.e-]+))?\)")
+_LEFT_OUT = re.compile(r"Left out for lack of room: (\d+)(?: \((.*)\))?")
+_OTHERS = re.compile(r"other concepts (\d+)")
+_NAMED = re.compile(rf"({_NAME}) (\d+)(?:, |$)")
+_MOST_NAMED = 10
+_READER = json.JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands around the parts: a tag that names the text, and what it tells the model."""
+
+    name: str
+    legend: str
+
+    @property
+    def opening(self) -> str:
+        """The first lines."""
+        return f"<{self.name}>\n{self.legend}\n"
+
+    @property
+    def closing(self) -> str:
+        """The last line."""
+        return f"</{self.name}>"
+
+
+class Line(NamedTuple):
+    """One value as the text has it; values stand in the order of their lines."""
+
+    day: str
+    """When it was said, as `2026-08-01`."""
+    value: str
+    """The value as the line has it."""
+    text: str
+    """The whole line, without its end."""
+    rank: Rank
+
+    @classmethod
+    def of(cls, value: str, about: str, day: str, importance: float, rank: Rank) -> "Line":
+        """Return the line of a value and a name that are escaped already."""
+        weight = "" if importance == 0.5 else f", importance {importance:g}"
+        return cls(day, value, f"- {value} ({about}, {day}{weight})", rank)
+
+
+@dataclass(slots=True)
+class Part:
+    """What the text says about one concept."""
+
+    keyword: str
+    description: str
+    lines: list[Line] = field(default_factory=list[Line])
+    left_out: int = 0
+    """How many of its values had no room."""
+
+    @property
+    def head(self) -> str:
+        """The first line of the part, without its end."""
+        note = f" ({self.left_out} left out)" if self.left_out else ""
+        return f"{name_text(self.keyword)}{note}: {value_text(self.description)}"
+
+
+@dataclass(slots=True)
+class MemoryParts:
+    """A whole text, taken apart."""
+
+    parts: dict[str, Part] = field(default_factory=dict[str, Part])
+    named: dict[str, int] = field(default_factory=dict[str, int])
+    """Concepts that were asked for by name and had no room at all: how many values each."""
+    others: int = 0
+    """How many values of further concepts had no room."""
+
+    @property
+    def left_out(self) -> int:
+        """How many values had no room, in all."""
+        partly = sum(part.left_out for part in self.parts.values())
+        return partly + sum(self.named.values()) + self.others
+
+    def join(self, fresh: "MemoryParts", asked: Collection[str]) -> None:
+        """Take in other parts: in place of what stands about `asked`, beside what stands else."""
+        for keyword in asked:
+            part = fresh.parts.get(keyword)
+            known = self.parts.pop(keyword, None) is not None
+            known = self.named.pop(keyword, None) is not None or known
+            if part is not None and not known:
+                self.others -= min(self.others, len(part.lines))
+        for keyword, part in fresh.parts.items():
+            before = self.parts.get(keyword)
+            if before is not None:
+                said = {line.value for line in part.lines}
+                part.lines += [line for line in before.lines if line.value not in said]
+                part.left_out += before.left_out
+            self.parts[keyword] = part
+
+    def lines(self) -> Iterator[tuple[Part, Line]]:
+        """Yield every line with its part."""
+        for part in self.parts.values():
+            for line in part.lines:
+                yield part, line
+
+    def only(self, kept: Iterable[tuple[Part, Line]], asked: Collection[str]) -> "MemoryParts":
+        """Return the text with these lines, and with the others counted.
+
+        Concepts in `asked` that lose all their lines are named in the text.
+        """
+        fewer = MemoryParts(named=dict(self.named), others=self.others)
+        for part, line in kept:
+            new = fewer.parts.get(part.keyword)
+            if new is None:
+                new = fewer.parts[part.keyword] = Part(part.keyword, part.description)
+            new.lines.append(line)
+        for keyword, part in self.parts.items():
+            new = fewer.parts.get(keyword)
+            missing = part.left_out + len(part.lines) - (len(new.lines) if new else 0)
+            if new is not None:
+                new.left_out = missing
+            elif keyword in asked:
+                fewer.named[keyword] = missing
+            else:
+                fewer.others += missing
+        return fewer
+
+    def text(self, frame: Frame) -> str:
+        """Return the text; empty when there is nothing to say."""
+        pieces = [frame.opening]
+        for keyword in sorted(self.parts):
+            part = self.parts[keyword]
+            pieces.append(f"{part.head}\n")
+            if len(part.lines) > 1:
+                part.lines.sort()
+            pieces += [f"{line.text}\n" for line in part.lines]
+        if note := self._note():
+            pieces.append(f"{note}\n")
+        return "" if len(pieces) == 1 else "".join((*pieces, frame.closing))
+
+    def _note(self) -> str:
+        left_out = self.left_out
+        if not left_out:
+            return ""
+        named = sorted(self.named.items())
+        beyond = self.others + sum(count for _, count in named[_MOST_NAMED:])
+        absent = [f"{name_text(keyword)} {count}" for keyword, count in named[:_MOST_NAMED]]
+        absent += [f"other concepts {beyond}"] if beyond else []
+        details = f" ({', '.join(absent)})" if absent else ""
+        return f"Left out for lack of room: {left_out}{details}"
+
+    @classmethod
+    def parsed(cls, text: str, frame: Frame, priorities: Mapping[str, int]) -> "MemoryParts":
+        """Return what a text says that `text` wrote, in this version or an earlier one.
+
+        Args:
+            text: The content of a memory message.
+            frame: What it was written with; a text of another frame says nothing.
+            priorities: The priority level of each subject's name, for the ranks.
+        """
+        parsed = cls()
+        lines = text.split("\n")
+        if lines[0] != f"<{frame.name}>" or lines[-1] != frame.closing:
+            return parsed
+        parsed._read(lines[1:-1], priorities)
+        return parsed
+
+    def _read(self, lines: Iterable[str], priorities: Mapping[str, int]) -> None:
+        part: Part | None = None
+        for text in lines:
+            if text.startswith("- "):
+                line = _parsed_line(text, priorities)
+                if part is not None and line is not None:
+                    part.lines.append(line)
+            elif head := _HEAD.fullmatch(text):
+                part = _parsed_head(head)
+                if part is not None:
+                    self.parts[part.keyword] = part
+            elif note := _LEFT_OUT.fullmatch(text):
+                self._read_note(note.group(2) or "")
+        self.parts = {key: part for key, part in self.parts.items() if part.lines}
+
+    def _read_note(self, details: str) -> None:
+        if others := _OTHERS.search(details):
+            self.others = int(others.group(1))
+            details = details[: others.start()]
+        for named in _NAMED.finditer(details):
+            keyword = _text(named.group(1))
+            if keyword is not None:
+                self.named[keyword] = int(named.group(2))
+
+
+def _parsed_head(head: re.Match[str]) -> Part | None:
+    keyword, description = _text(head.group(1)), _text(head.group(3))
+    if keyword is None or description is None:
+        return None
+    return Part(keyword, description, left_out=int(head.group(2) or 0))
+
+
+def _parsed_line(text: str, priorities: Mapping[str, int]) -> Line | None:
+    try:
+        value: JsonValue
+        value, end = _READER.raw_decode(text, 2)
+        tail = _TAIL.fullmatch(text, end)
+        about = _text(tail.group(1)) if tail else None
+        if tail is None or about is None:
+            return None
+        said = datetime.fromisoformat(tail.group(2)).replace(tzinfo=UTC)
+        importance = float(tail.group(3) or 0.5)
+        rank = (priorities.get(about, LOWEST_PRIORITY), -importance, -said.timestamp())
+        return Line.of(value_text(value), name_text(about), tail.group(2), importance, rank)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(name: str) -> str | None:
+    """Return the name that `name_text` wrote, or None where it is none."""
+    if not name.startswith('"'):
+        return name
+    try:
+        read: JsonValue = json.loads(name)
+    except ValueError:
+        return None
+    return read if isinstance(read, str) else None

@@ -1,0 +1,84 @@
+"""How many tokens a text takes: an estimate that needs nothing, or a real tokenizer's count."""
+
+from collections.abc import Callable
+from string import ascii_letters
+from typing import TypeAlias
+
+from factmem._arguments import kind_of
+from factmem.errors import MissingExtraError
+
+__all__ = ["TokenCounter", "estimate_tokens", "tiktoken_counter"]
+
+
+TokenCounter: TypeAlias = Callable[[str], int]
+"""Returns the number of tokens in a text. It is called on the event loop, so it must be quick."""
+
+_LETTERS = ascii_letters.encode()
+_DIGITS = b"0123456789"
+_BLANKS = b" \n\t\r"
+_LEAD_OF_2 = bytes(range(0xC2, 0xE0))
+_LEAD_OF_3 = bytes(range(0xE0, 0xF0))
+_LEAD_OF_4 = bytes(range(0xF0, 0xF5))
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a text takes in a model of today, rather too many.
+
+    Written for budgets: on memory messages in ten languages and scripts and one of identifiers it
+    gave from 3 percent too few to 16 percent too many against cl100k_base, and from 0 to 58
+    percent too many against o200k_base (8 in English, 20 in Korean, 58 in Hindi).
+    `benchmarks/token_estimate.py` measures it. Takes about 2 microseconds for 60 characters.
+
+    Characters are weighed by their kind: a letter of English is worth a quarter of a token, a
+    Chinese or Korean character somewhat more than one, an emoji three.
+
+    Raises:
+        TypeError: It is no text.
+    """
+    try:
+        data = text.encode("utf-8", "surrogatepass")
+    except AttributeError:
+        raise TypeError(f"What is counted is a text, not {kind_of(text)}") from None
+    size = len(data)
+    letters = size - len(data.translate(None, _LETTERS))
+    digits = size - len(data.translate(None, _DIGITS))
+    blanks = size - len(data.translate(None, _BLANKS))
+    if text.isascii():
+        marks = size - letters - digits - blanks
+        return -(-(23 * letters + 60 * digits + 30 * blanks + 85 * marks) // 100)
+    twos = size - len(data.translate(None, _LEAD_OF_2))
+    threes = size - len(data.translate(None, _LEAD_OF_3))
+    fours = size - len(data.translate(None, _LEAD_OF_4))
+    marks = size - letters - digits - blanks - 2 * twos - 3 * threes - 4 * fours
+    weight = 23 * letters + 60 * digits + 30 * blanks + 85 * marks
+    return -(-(weight + 60 * twos + 120 * threes + 300 * fours) // 100)
+
+
+def tiktoken_counter(encoding: str = "o200k_base") -> TokenCounter:
+    """Return a counter that gives the exact count for OpenAI's models, by the `tiktoken` package.
+
+    tiktoken downloads an encoding when it is first used on a machine, unless the folder in
+    `TIKTOKEN_CACHE_DIR` has it, and takes a third of a second to load it: call this when the
+    application starts. Because of that download factmem never takes it unasked.
+
+    Args:
+        encoding: The name of an encoding, "o200k_base" or "cl100k_base", not of a model.
+
+    Raises:
+        MissingExtraError: tiktoken is not installed.
+        ValueError: tiktoken knows no such encoding.
+    """
+    try:
+        import tiktoken
+    except ImportError:
+        raise MissingExtraError(
+            "Exact token counts need tiktoken: pip install tiktoken, or use estimate_tokens"
+        ) from None
+    if encoding not in (known := tiktoken.list_encoding_names()):
+        raise ValueError(f"tiktoken knows no such encoding: use one of {', '.join(known)}")
+    ordinary = tiktoken.get_encoding(encoding).encode_ordinary
+
+    def count(text: str) -> int:
+        return len(ordinary(text))
+
+    return count

@@ -1,0 +1,105 @@
+"""What a process has seen of one place: its ledger, and how far the journal was read for it."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from factmem.concurrency.garbage import paused_collection
+from factmem.ledger.entries import Entry, decoded
+from factmem.ledger.ledger import Ledger
+from factmem.models.places import Identity
+from factmem.storage.base import (
+    Appended,
+    JournalName,
+    Position,
+    Reading,
+)
+
+_MOST_VIEWS = 1024
+"""How many places' ledgers are kept warm; the one not used for longest goes first."""
+
+
+class PlaceView:
+    """One place's ledger, followed from the journal.
+
+    `lock` is held for pure work only and for moments, so that an event loop may try for it;
+    `refreshing` is held by the one thread that reads on.
+    """
+
+    __slots__ = ("is_warm", "ledger", "lock", "position", "refreshing")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.refreshing = threading.Lock()
+        self.ledger = Ledger()
+        self.position: Position | None = None
+        self.is_warm = False
+        """Whether the place was read to its end at least once."""
+
+    def follow(
+        self, name: JournalName, read: Callable[[JournalName, Position | None], Reading]
+    ) -> None:
+        """Read on to the end. Another thread may do the same: each reading counts once."""
+        is_end = False
+        while not is_end:
+            start = self.position
+            reading = read(name, start)
+            with paused_collection(len(reading.records)):
+                is_end = self._take_in(start, reading) and reading.is_end
+
+    def _take_in(self, start: Position | None, reading: Reading) -> bool:
+        """Apply what was read from `start` on, and return whether no other thread did so before."""
+        entries = [decoded(record.data) for record in reading.records]
+        with self.lock:
+            if self.position is not start:
+                return False
+            if reading.is_from_start:
+                self.ledger = Ledger()
+            self._apply(entries)
+            self.position = reading.position
+            self.is_warm = reading.is_end
+        return True
+
+    def take(self, appended: Appended, records: Iterable[bytes]) -> None:
+        """Take in what was just appended, if all before it was seen; else it is read later."""
+        with self.lock:
+            if self.is_warm and self.position is appended.before:
+                self._apply([decoded(record) for record in records])
+                self.position = appended.after
+
+    def _apply(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self.ledger.apply(entry)
+
+
+class PlaceViews:
+    """The views of many places, of which the least used are let go."""
+
+    def __init__(self) -> None:
+        self._views: OrderedDict[Identity, PlaceView] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known(self, identity: Identity) -> PlaceView | None:
+        """Return the view of a place, if there is one."""
+        view = self._views.get(identity)
+        if view is not None:
+            with self._lock, suppress(KeyError):  # let go of by another thread just now
+                self._views.move_to_end(identity)
+        return view
+
+    def of(self, identity: Identity) -> PlaceView:
+        """Return the view of a place, a new one if need be."""
+        with self._lock:
+            view = self._views.get(identity)
+            if view is None:
+                view = self._views[identity] = PlaceView()
+                if len(self._views) > _MOST_VIEWS:
+                    self._views.popitem(last=False)
+            self._views.move_to_end(identity)
+            return view
+
+    def drop(self, identity: Identity) -> None:
+        """Let go of one place's view."""
+        with self._lock:
+            self._views.pop(identity, None)

@@ -1,0 +1,311 @@
+"""What a place to keep facts must be able to do.
+
+`AgentMemoryProvider` is the small protocol for a backend of one's own; `FactStore` is the whole of
+it, as factmem's own providers have it, and `IndexedStore` and `FollowedStore` what spares a recall
+work. All are structural: implement the methods, inherit from nothing, then run the suites in
+`factmem.testing` against the class. What they assert is the contract; the texts here introduce it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+
+from factmem.ledger.entries import Amendment, Entry
+from factmem.ledger.history import HistoryEntry
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.places import (
+    MemoryScope,
+    MemorySubject,
+    Place,
+)
+from factmem.models.sources import FactSource
+
+__all__ = ["AgentMemoryProvider", "ErasureReceipt", "FactStore", "PlaceInfo"]
+
+
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceInfo:
+    """A place that holds something, and how much.
+
+    `erase(info.subject, info.scope)` and `load_all(info.subject, info.scope)` take it as it is. A
+    store keeps no descriptions of subjects, so this one's is empty and its priority the lowest.
+    """
+
+    scope: MemoryScope
+    subject: MemorySubject
+    count: int
+    """How many values are current."""
+    bytes: int
+    """What it takes on disk or in memory, history included."""
+    oldest: datetime | None
+    """When the oldest current value was last confirmed; None where nothing is current."""
+    newest: datetime | None
+
+    @property
+    def place(self) -> Place:
+        """The place itself."""
+        return Place(self.scope, self.subject)
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureReceipt:
+    """What `erase` did, to be kept by those who must show it. It holds no value."""
+
+    scope: MemoryScope
+    subject: MemorySubject
+    erased_at: datetime
+    count: int | None
+    """How many values were current when they were erased; 0 where the place did not exist, None
+    where it was damaged and could not be counted."""
+    bytes: int
+    """How many bytes of storage were removed."""
+    key_destroyed: bool
+    """Whether the key of the place's file was destroyed with it (encrypted stores)."""
+
+
+@runtime_checkable
+class AgentMemoryProvider(Protocol):
+    """A place that keeps facts: the four methods a backend must have.
+
+    The scope is always explicit. An unbound per-entity subject raises `UnboundSubjectError`
+    before anything is read or written. Any number of tasks may call an instance at once.
+    """
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        """Keep `fact` as the newest of its concept.
+
+        A SINGLE fact replaces what its concept held in this place, a MULTIPLE one adds the values
+        that are not there yet; a value that is current already is confirmed, not doubled. Once
+        this returns the fact is as durable as the provider promises. If it raises, the fact is not
+        acknowledged and is kept whole or not at all; a save that is cancelled before its write
+        has begun is not kept, later it is.
+
+        Raises:
+            ValueError: A value would not come back equal from its JSON. Nothing was kept.
+            StorageError: The store refused. Nothing was acknowledged.
+        """
+        ...
+
+    async def load(
+        self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope
+    ) -> list[L]:
+        """Return what is current about a concept; empty when nothing is.
+
+        A SINGLE concept gives at most one `SingleFact`, a MULTIPLE one a `MultipleFacts` per save
+        that still holds values, oldest first.
+
+        Raises:
+            StoredFactError: A stored value does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+        """
+        ...
+
+    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
+        """Return what is current about every concept, each in the type it was last saved with.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        ...
+
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        """Return the current facts that a few words describe.
+
+        A fact matches when its concept's description holds the phrase, or when every word of it
+        is in the keyword, the description or the values; case and width (NFKC) are ignored.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        ...
+
+
+@runtime_checkable
+class FactStore(AgentMemoryProvider, Protocol):
+    """A provider with history, forgetting and listing: what factmem's own providers are."""
+
+    async def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None:
+        """Keep several facts in one place at once, all or none, in one durable write.
+
+        No reader, no crash and no failure ever shows a part of them. Facts for several places are
+        several calls. No facts, nothing happens. Raises as `save` does.
+        """
+        ...
+
+    async def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+    ) -> list[L]:
+        """Return what is, or at `as_of` was, current about a concept.
+
+        Raises:
+            StoredFactError: A stored value does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+            ValueError: `as_of` is naive.
+        """
+        ...
+
+    async def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+    ) -> list[AnyFact]:
+        """Return what is, or at `as_of` was, current about every concept.
+
+        A store does not know value types: values are plain JSON, but for the concepts named in
+        `concepts`, which come as `load` gives them.
+
+        Raises:
+            StoredFactError: A stored value does not fit the type of a concept in `concepts`.
+            StorageError: The store could not be read.
+            ValueError: `as_of` is naive.
+        """
+        ...
+
+    async def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> list[HistoryEntry]:
+        """Return every save, confirmation and forgetting of a concept, oldest first.
+
+        Raises:
+            StoredFactError: A value of the history does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+        """
+        ...
+
+    async def forget(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concept: Concept[Any, Any] | None = None,
+        value: object = ...,
+        fact_id: str | None = None,
+        source: FactSource | None = None,
+        older_than: datetime | timedelta | None = None,
+        purge: bool = False,
+    ) -> int:
+        """Forget the current values that meet all conditions given, and return how many they are.
+
+        They are out of every read at once, and do not come back by themselves. History still
+        shows that something was forgotten, and what was saved before.
+
+        Args:
+            subject: Whom or what the facts are about.
+            scope: Where they are visible.
+            concept: Values of this concept's keyword.
+            value: This value of `concept`.
+            fact_id: What was saved as this fact.
+            source: What has no other source than those that `source` covers: each of its fields
+                that is not None must agree.
+            older_than: What was last confirmed before this moment, or longer ago than this.
+            purge: Also rewrite the storage without the values, in history too.
+
+        Raises:
+            ValueError: No condition was given (`erase` empties a place), `value` came without
+                `concept`, or `older_than` is naive.
+            StorageError: The store refused.
+        """
+        ...
+
+    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
+        """Remove a place with its whole history, physically, and say what was removed.
+
+        Raises:
+            StorageError: The store refused.
+        """
+        ...
+
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
+        """Return the places that hold anything, ordered by identity; reads every one of them.
+
+        No other place is read than those that are asked for, so that a store of ten thousand
+        customers can tell what it holds about one. Names are compared as everywhere: a subject or a
+        scope whose name only looks alike is another one, and an empty list asks for nothing.
+
+        Args:
+            subjects: Only what concerns one of these; all by default.
+            scopes: Only what is visible in one of these; all by default.
+
+        Raises:
+            UnboundSubjectError: One of `subjects` is per entity and names none.
+            TypeError: They are no lists of subjects and scopes.
+            StorageError: The store could not be read.
+        """
+        ...
+
+    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+        """Return the ledger of a place as plain JSON, oldest first: what `replay` takes.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        ...
+
+    async def replay(
+        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """Append entries recorded elsewhere, with their own times, and return how many were new.
+
+        An entry is new unless all of its facts, by id, are in the place already; so the same
+        bundle can be imported twice. On an error none of them is kept; after a crash the first ones
+        may be, and the same call adds the rest.
+
+        Raises:
+            ValueError: An entry is none that a store could have recorded.
+            StorageError: The store refused.
+        """
+        ...
+
+    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
+        """Append what `change` makes of the ledger of a place, and return how many entries that is.
+
+        Nobody else writes to the place in between: what `change` sees is what its entries follow.
+        It is for changes that depend on what is current, such as one value taking the place of
+        another. Each entry is kept whole or not at all.
+
+        Args:
+            change: Takes the entries, oldest first, and the time at which its own are recorded, as
+                a stamp. It may run in a worker thread, with the store held: it must be quick, and
+                call nothing of the store. What it raises is raised, and nothing is kept.
+            subject: Whom or what the place is about.
+            scope: Where its facts are visible.
+
+        Raises:
+            ValueError: An entry that it gave is none that a store could have recorded.
+            StorageError: The store refused.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what was accepted and let go of everything. Later calls raise `ValueError`."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exc_info: object) -> None: ...

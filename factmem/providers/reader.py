@@ -1,0 +1,158 @@
+"""What holds in several places, read from any provider."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import anyio
+
+from factmem.errors import StoredFactError
+from factmem.ledger.resolution import (
+    PlacedFact,
+    Resolution,
+    UnreadableConcept,
+    resolve,
+)
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.places import Place
+from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.indexed import FollowedStore, PlaceChanges
+
+__all__ = ["FactReader"]
+
+
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+R = TypeVar("R")
+
+
+class FactReader:
+    """Reads the current facts of many places at once.
+
+    Places are read concurrently. On an error the others are cancelled and it is passed on.
+
+    Args:
+        provider: Where facts are; the four methods of `AgentMemoryProvider` are enough.
+        concepts: The concepts whose value types the application knows.
+    """
+
+    def __init__(
+        self, provider: AgentMemoryProvider, concepts: Iterable[Concept[Any, Any]] = ()
+    ) -> None:
+        self._provider = provider
+        self._store = provider if isinstance(provider, FactStore) else None
+        self._followed = provider if isinstance(provider, FollowedStore) else None
+        self._concepts = {concept.keyword: concept for concept in concepts}
+
+    async def concept(self, concept: Concept[Any, L], places: Sequence[Place]) -> Resolution[L]:
+        """Return what holds about one concept."""
+
+        async def read(place: Place) -> "_Found[L]":
+            return await self._load(concept, place)
+
+        placed, unreadable = _together(await _each(read, places))
+        return resolve(placed, unreadable)
+
+    async def everything(
+        self, places: Sequence[Place], concepts: Iterable[Concept[Any, Any]] = ()
+    ) -> Resolution[AnyFact]:
+        """Return what holds about every concept; `concepts` are known besides the reader's."""
+        placed, unreadable = await self.found(places, concepts)
+        return resolve(placed, unreadable)
+
+    async def found(
+        self, places: Sequence[Place], concepts: Iterable[Concept[Any, Any]] = ()
+    ) -> "_Found[AnyFact]":
+        """Return all that is current in the places, unresolved, and what could not be read."""
+        known = self._concepts | {concept.keyword: concept for concept in concepts}
+
+        async def read(place: Place) -> "_Found[AnyFact]":
+            return await self._load_all(place, known)
+
+        return _together(await _each(read, places))
+
+    async def changes(self, place: Place, since: str) -> PlaceChanges | None:
+        """Return what has changed in a place since a version; None where that cannot be told.
+
+        Nor can it where a changed value does not fit its type: `found` says which.
+        """
+        if self._followed is None:
+            return None
+        try:
+            return await self._followed.changes(
+                place.subject, place.scope, since=since, concepts=self._concepts.values()
+            )
+        except StoredFactError:
+            return None
+
+    async def _load(self, concept: Concept[Any, L], place: Place) -> "_Found[L]":
+        try:
+            facts = await self._provider.load(concept, place.subject, place.scope)
+        except StoredFactError as exc:
+            return [], [UnreadableConcept(place, concept.keyword, exc)]
+        return [PlacedFact(place, fact) for fact in facts], []
+
+    async def _load_all(
+        self, place: Place, known: Mapping[str, Concept[Any, Any]]
+    ) -> "_Found[AnyFact]":
+        subject, scope = place.subject, place.scope
+        if self._store is not None:
+            try:
+                facts = await self._store.load_all(subject, scope, concepts=known.values())
+            except StoredFactError:
+                pass  # one concept spoils the whole answer: ask for each of them alone
+            else:
+                return [PlacedFact(place, fact) for fact in facts], []
+        return await self._load_each(place, known)
+
+    async def _load_each(
+        self, place: Place, known: Mapping[str, Concept[Any, Any]]
+    ) -> "_Found[AnyFact]":
+        """Read a place as plain JSON, and then the concepts of known type one by one."""
+        facts = await self._provider.load_all(place.subject, place.scope)
+        found = [PlacedFact(place, fact) for fact in facts if fact.concept.keyword not in known]
+        unreadable: list[UnreadableConcept] = []
+        for keyword in {fact.concept.keyword: None for fact in facts}:
+            if keyword in known:
+                typed, misfits = await self._load(known[keyword], place)
+                found += typed
+                unreadable += misfits
+        return found, unreadable
+
+
+_Found: TypeAlias = tuple[list[PlacedFact[L]], list[UnreadableConcept]]
+
+
+def _together(found: Iterable["_Found[L]"]) -> "_Found[L]":
+    placed: list[PlacedFact[L]] = []
+    unreadable: list[UnreadableConcept] = []
+    for facts, misfits in found:
+        placed += facts
+        unreadable += misfits
+    return placed, unreadable
+
+
+async def _each(read: Callable[[Place], Awaitable[R]], places: Sequence[Place]) -> list[R]:
+    """Return what `read` gives for each place, in the order of places; all run at once."""
+    if len(places) == 1:
+        return [await read(places[0])]
+    results: dict[int, R] = {}
+    failures: list[Exception] = []
+
+    async def run(index: int, place: Place) -> None:
+        try:
+            results[index] = await read(place)
+        except Exception as exc:  # noqa: BLE001 - raised below, without the group around it
+            failures.append(exc)
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for index, place in enumerate(places):
+            tasks.start_soon(run, index, place)
+    if failures:
+        raise failures[0]
+    return [results[index] for index in range(len(places))]

@@ -1,0 +1,252 @@
+"""From text to words, and from words to the terms that are indexed, in any script.
+
+- Width, compatibility forms and case are folded (NFKC and case folding); accents on Latin letters
+  too, so that "Umea" finds "Umeå".
+- Words of spaced scripts are stemmed as English. Scripts written without spaces (Han, Kana, Thai,
+  Lao, Khmer, Burmese), and Hangul, whose particles stick to the noun, are cut into overlapping
+  pairs of characters; a lone character is a term of its own, as is, in Japanese and Chinese, one
+  before an ending.
+- Identifiers give their parts: `maxRetryCount`, `max-retry-count` and `max_retry_count` meet in
+  "max", "retry" and "count"; a camel-case word is a term as a whole besides ("PostgreSQL"). Letters
+  and the number they stand beside come apart where there are two letters or more: `IONIQ5` is
+  `IONIQ 5`, and "v3" stays.
+- Numbers stay, without leading zeros and thousands separators; "4.35" is a term as are its parts;
+  a number and the counter that follows it in Korean, Japanese or Chinese ("5월", "5月") are one term
+  besides the number, the same one in all three languages for years, months and days.
+- Groups of digits that make a number of nine digits or more, as a telephone's, are terms joined as
+  well: "010-1234-5678" meets 01012345678. Groups between spaces do so from a leading 0 on.
+- "C++" and "C#" differ from "C"; an emoji is a word.
+
+Any `str` is accepted, lone surrogates included, and the time is linear in its length.
+"""
+
+import re
+import unicodedata
+from functools import cache, lru_cache, partial
+
+from factmem.recall.lexical.stemming import Stem, default_stem
+
+__all__ = ["STOP_WORDS", "Word", "content_terms", "pairs", "sentences", "unspaced_words", "words"]
+
+
+STOP_WORDS = frozenset(
+    """
+    a about an and any are as at be been by can could did do does for from had has have he her
+    him his how i if in is it its me my of on or our she should so than that the their them
+    there these they this those to us was we were what when where which who whom whose why will
+    with would you your
+    """.split()  # noqa: SIM905 (eighty quoted words would fill the page)
+)
+"""English words that say how a question is asked, not what about. `LexicalIndex.search` leaves them
+out of a query; they stay in the index, so a query of nothing else still works."""
+
+Word = tuple[str, ...]
+"""A word of a text as the terms that it is indexed under: the overlapping pairs of a Korean word, the
+forms of an inflected Japanese one, a group of digits and the whole number that it is a part of; one
+term everywhere else. A word of a question is found where any of its terms is."""
+
+_LONGEST_WORD = 64
+"""Longer words are cut here: nobody searches for the rest of a pasted key or an image's base64."""
+
+_CHUNK = 256
+"""How much is normalised at once. Pythons from before the middle of 2026 take n² steps to sort a run
+of n combining marks (https://github.com/python/cpython/issues/149079)."""
+
+_HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97f\uac00-\ud7ff"
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_GROUP = r"[0-9]{2,12}+"
+_GROUPS_END = r"(?!-?[A-Za-z0-9]|[.,:][0-9])"
+_COUNTERS: dict[str, str] = {"年": "년", "月": "월", "日": "일"}
+
+_nfkc = partial(unicodedata.normalize, "NFKC")
+_chunks = re.compile(rf"(?s:.{{1,{_CHUNK}}})(?=\s|\Z)|(?s:.{{1,{_CHUNK}}})")
+_pieces = re.compile(
+    rf"(?P<hangul>[{_HANGUL}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<spaced>[^{_HANGUL}{_UNSPACED}]+)"
+)
+_number = re.compile(r"[0-9]+(?:[.,:][0-9]+)*")
+_letters_and_digits = re.compile(r"(?:[^\W\d_]{2,}+|[0-9]++){2,}+")
+_letters_or_digits = re.compile(r"[0-9]+|[^0-9]+")
+_thousands = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
+_contraction = re.compile(r"['\u2019](?:s|m|d|ll|re|ve)\Z", re.IGNORECASE)
+_humps = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_invisible: dict[int, int | str | None] = dict.fromkeys([0xAD, 0x200C, 0x200D, 0x2060, 0xFEFF])
+
+
+def words(text: str, *, stem: Stem | None = None) -> list[Word]:
+    """Cut a text into words, in order, repetitions kept.
+
+    Args:
+        text: Any text, in any mixture of scripts.
+        stem: How English words are stemmed; `default_stem()` unless given. Stop words stay whole.
+    """
+    stem = stem or default_stem()
+    if not text.isascii():
+        text = "".join(map(_nfkc, _chunks.findall(text))).translate(_invisible)
+    found: list[Word] = []
+    for token in _tokens(ascii_only=text.isascii()).findall(text):
+        found += _known_words(token, stem) if len(token) <= _LONGEST_WORD else _words(token, stem)
+    return found
+
+
+@cache
+def _tokens(*, ascii_only: bool) -> re.Pattern[str]:
+    """Build the pattern of a word; the wider one on first use, as it asks for all marks."""
+    word = r"[^\W_]+"
+    if not ascii_only:
+        word += rf"(?:[{_marks()}]+[^\W_]*)*"
+    return re.compile(
+        r"[A-Za-z](?:\+\+|#)(?![^\W_])"  # C++, C#
+        r"|[\u2600-\u27bf\U0001f000-\U0001faff]"  # emoji
+        rf"|(?=(?:-?[0-9]){{9}}){_GROUP}(?:-{_GROUP}){{1,4}}+{_GROUPS_END}"  # 010-1234-5678
+        rf"|(?=0(?:\ ?[0-9]){{8}}){_GROUP}(?:\ {_GROUP}){{1,4}}+{_GROUPS_END}"  # 010 1234 5678
+        r"|[0-9]++(?:[.,:][0-9]+)+"  # 4.35, 10:15, 300,000
+        rf"|{word}(?:['\u2019]{word})*"
+    )
+
+
+def _marks() -> str:
+    """Give the combining marks, which are no word characters to `re`, as the inside of a class."""
+    ranges: list[list[int]] = []
+    for code in range(0x300, 0x1F000):
+        if unicodedata.category(chr(code)) in {"Mn", "Mc"} and not 0xFE00 <= code <= 0xFE0F:
+            if ranges and ranges[-1][1] == code - 1:
+                ranges[-1][1] = code
+            else:
+                ranges.append([code, code])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+def _words(token: str, stem: Stem) -> tuple[Word, ...]:
+    """Cut one token at the borders of scripts, and analyse each piece."""
+    if token.isascii():
+        if " " in token or "-" in token:
+            return _groups(token)
+        return tuple((term,) for term in _spaced(token, stem))
+    found: list[Word] = []
+    number = ""
+    for script in _pieces.finditer(token):
+        piece = script[0]
+        if script.lastgroup == "spaced":
+            found += ((term,) for term in _spaced(piece, stem))
+            number = found[-1][0] if piece.isdecimal() else ""
+            continue
+        cut = [tuple(pairs(piece))] if script.lastgroup == "hangul" else unspaced_words(piece)
+        if number:
+            counted = f"{number}{_COUNTERS.get(piece[0], piece[0])}"
+            cut[0] = (counted, *(term for term in cut[0] if len(term) > 1))
+        found += cut
+        number = ""
+    return tuple(found)
+
+
+_known_words = lru_cache(maxsize=2**15)(_words)
+
+
+def _groups(token: str) -> tuple[Word, ...]:
+    """Give each group of digits as a word that the joined number stands for as well."""
+    groups = re.split("[- ]", token)
+    [whole] = _numbers("".join(groups))
+    return tuple((_numbers(group)[0], whole) for group in groups)
+
+
+def _spaced(piece: str, stem: Stem) -> list[str]:
+    """Analyse a word of a script that has spaces, a number, an emoji, or one of C++ and C#."""
+    word = piece[:_LONGEST_WORD]
+    if word[-1] in "+#":
+        return [word.casefold(), word[0].casefold()]
+    if _number.fullmatch(word):
+        return _numbers(word)
+    word = _contraction.sub("", word).replace("'", "").replace("\u2019", "")
+    if _letters_and_digits.fullmatch(word) and not word.isalpha():
+        return [form for part in _letters_or_digits.findall(word) for form in _spaced(part, stem)]
+    parts = [part for part in _humps.split(word) if len(part) > 1]
+    forms = [word, *parts] if len(parts) > 1 else [word]
+    return [_stemmed(_folded(form), stem) for form in forms if form]
+
+
+def _numbers(word: str) -> list[str]:
+    if _thousands.fullmatch(word):
+        word = word.replace(",", "")
+    parts = [part.lstrip("0") or "0" for part in re.split("[.,:]", word)]
+    return parts if len(parts) == 1 else [word, *parts]
+
+
+def _folded(word: str) -> str:
+    """Fold case, and accents where plain ASCII letters remain: "Straße" gives "strasse"."""
+    word = word.casefold()
+    if word.isascii():
+        return word
+    bare = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+    return bare if bare.isascii() else word
+
+
+def _stemmed(word: str, stem: Stem) -> str:
+    return word if word in STOP_WORDS or not word.isascii() or not word.isalpha() else stem(word)
+
+
+_CHINESE = "的是叫了吗嗎呢吧什么麼谁誰哪怎她他你我您们們"
+_FUNCTION = f"\u3041-\u309f{_CHINESE}"
+_segments = re.compile(rf"(?P<head>[^{_FUNCTION}]*)(?P<tail>[{_FUNCTION}]*)")
+_function = re.compile(rf"[{_FUNCTION}]")
+
+_says_nothing = re.compile(rf"[\u3041-\u309f]|[{_CHINESE}]+")
+"""A lone hiragana is a particle or a prefix; longer ones may be a noun, as "そば"."""
+
+
+def pairs(run: str) -> list[str]:
+    """Cut a run into overlapping pairs; a lone character stays."""
+    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+
+
+def unspaced_words(run: str) -> list[tuple[str, ...]]:
+    """Cut a run into words: each pair is one, and what is inflected is one with its ending.
+
+    So the hiragana behind a noun belong to its last pair, and a single character ("食べて", "猫的")
+    is a term besides the pairs that it begins: then "食べた" finds it.
+    """
+    words: list[tuple[str, ...]] = []
+    for segment in _segments.finditer(run):
+        head, tail = segment["head"], segment["tail"]
+        if len(head) > 1:
+            *before, last = pairs(head)
+            words += [(pair,) for pair in before]
+            words.append((last, *(pairs(head[-1] + tail) if tail else ())))
+        elif head:
+            words.append((head, *(pairs(head + tail) if tail else ())))
+        elif tail:
+            words.append(tuple(pairs(tail)))
+    return words
+
+
+def content_terms(word: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out of a question's word what says how it is asked; nothing may be left.
+
+    Where one term of a word is free of such characters, those that are not are left out.
+    """
+    if all(term.isascii() for term in word):
+        return word
+    plain = tuple(term for term in word if not _function.search(term))
+    return plain or (() if all(map(_says_nothing.fullmatch, word)) else word)
+
+
+_MOST = 8
+_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。\uff01\uff1f])\s*|\s*\n\s*")
+
+
+def sentences(text: str) -> list[str]:
+    """Return the last eight sentences of a text that say anything; the text itself if none does.
+
+    "Hello! I was away for a week. Now the router is down." is about a router; as one question it
+    would be about hellos and weeks for the most part, and a fact about the router would cover too
+    little of it.
+    """
+    parts = [part.strip() for part in _END.split(text)]
+    telling = [part for part in parts if _says_anything(part)]
+    return list(dict.fromkeys(telling))[-_MOST:] or [text]
+
+
+def _says_anything(part: str) -> bool:
+    return any(not STOP_WORDS.issuperset(word) for word in words(part))

@@ -1,0 +1,272 @@
+"""Comparing meanings: vectors for questions, and for the facts that have none yet."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from logging import getLogger
+from typing import TypeVar
+
+from anyio import (
+    Semaphore,
+    WouldBlock,
+    create_task_group,
+    get_cancelled_exc_class,
+    move_on_after,
+    to_thread,
+)
+
+from factmem.embedding.base import Embedder
+from factmem.errors import EmbeddingError, FactmemError
+from factmem.events import MemoryEvents
+from factmem.models.places import Identity, Place
+from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.indexed import IndexedStore
+from factmem.recall.documents import LONGEST_TEXT
+from factmem.recall.embedding_requests import EmbeddingCost, EmbeddingRequests
+from factmem.recall.fact_index import Similarities
+from factmem.recall.index_cache import WarmIndexes
+from factmem.recall.place_cache import (
+    PlaceMirror,
+    PlaceState,
+    PlaceTexts,
+)
+from factmem.recall.places_index import PlacesIndex
+
+__all__ = ["Meanings", "similarities"]
+
+
+R = TypeVar("R")
+
+_logger = getLogger(__name__)
+
+_BATCH = 512
+"""How many texts an embedder is given at a time; what came back is kept if a later batch fails."""
+_MOST_QUESTIONS = 256
+
+_AT_ONCE = 4
+"""Of how many places a recall has texts embedded at a time."""
+
+
+class Meanings:
+    """Has texts embedded, each once, and keeps the vectors where the store can.
+
+    Vectors of questions are kept here: whoever holds another view cannot tell what was asked.
+
+    Args:
+        embedder: Makes the vectors.
+        provider: Where facts are; an `IndexedStore` keeps their vectors for the next process.
+        warm: What is known from earlier recalls, and the threads to work in.
+        events: Who is told of each request to the embedder.
+        seconds: How long a recall may wait for vectors.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        provider: AgentMemoryProvider,
+        warm: WarmIndexes,
+        events: MemoryEvents,
+        *,
+        seconds: float,
+    ) -> None:
+        self._embedder = embedder
+        self._requests = EmbeddingRequests(embedder, warm, events)
+        self._store = provider if isinstance(provider, IndexedStore) else None
+        self._warm = warm
+        self._seconds = seconds
+        self._questions: Mapping[tuple[str, str], Sequence[float]] = {}
+        """The vectors of the last questions, by model and text; never changed, another one takes
+        its place."""
+
+    async def vectors(
+        self,
+        texts: Sequence[str],
+        index: PlacesIndex,
+        states: Mapping[Identity, PlaceState],
+        cost: EmbeddingCost,
+    ) -> list[Sequence[float]]:
+        """Return a vector for each question, having made sure that all facts have theirs.
+
+        Facts that the embedder refuses have none. Questions come first: they tell how many
+        dimensions the model has now.
+
+        Raises:
+            EmbeddingError: The embedder failed, or time was up; the vectors that it gave before
+                are kept.
+        """
+        with move_on_after(self._seconds):
+            try:
+                vectors = await self._of_questions(texts, [*index.places.values()], cost)
+                await self._of_facts(index, states, len(vectors[0]), cost)
+            except Exception:
+                self._questions = {}  # perhaps they are of a model that is there no more
+                raise
+            return vectors
+        raise EmbeddingError(
+            f"{self._embedder.model!r} gave not all vectors within {self._seconds:g} s. What it "
+            f"gave is kept, and the next recall goes on from there; where it needs longer, raise "
+            f"RecallSettings.embedding_seconds"
+        )
+
+    async def _of_questions(
+        self, texts: Sequence[str], places: Sequence[Place], cost: EmbeddingCost
+    ) -> list[Sequence[float]]:
+        cut = [text[:LONGEST_TEXT] for text in texts]
+        model, known = self._embedder.model, self._questions
+        new = [text for text in dict.fromkeys(cut) if (model, text) not in known]
+        if new:
+            vectors = await self._requests.of_questions(new, places, cost)
+            fresh = dict(zip(((model, text) for text in new), vectors, strict=True))
+            known = {**known, **fresh}
+            latest = [*{**self._questions, **fresh}.items()][-_MOST_QUESTIONS:]
+            self._questions = dict(latest)
+        return [known[model, text] for text in cut]
+
+    async def _of_facts(
+        self,
+        index: PlacesIndex,
+        states: Mapping[Identity, PlaceState],
+        dimensions: int,
+        cost: EmbeddingCost,
+    ) -> None:
+        """Have the places done that are not, some at a time.
+
+        Each has requests of its own, so that nobody who looks at one of them waits for texts of
+        another, which may be somebody else's.
+        """
+        model = self._embedder.model
+        turns, failures, at_work = Semaphore(_AT_ONCE), list[BaseException](), set[Identity]()
+
+        async def do(place: Place, mirror: PlaceMirror) -> None:
+            async with turns:
+                try:
+                    if not failures:
+                        await self._of_place(place, mirror, dimensions, cost)
+                except get_cancelled_exc_class():
+                    raise
+                except BaseException as exc:  # noqa: BLE001 - raised when those at work are done
+                    failures.append(exc)
+                    if not isinstance(exc, Exception):  # in a group an exit code would be lost
+                        group.cancel_scope.cancel()
+            at_work.remove(place.identity)
+
+        async with create_task_group() as group:
+            for identity, place in index.places.items():
+                mirror = index.mirrors[identity]
+                if not mirror.vectors.are_whole(states[identity].number, model, dimensions):
+                    at_work.add(identity)
+                    group.start_soon(do, place, mirror)
+        if failures:
+            raise next((each for each in failures if not isinstance(each, Exception)), failures[0])
+        if at_work:  # an asyncio task that raises what cancels it ends its group in silence
+            raise EmbeddingError(f"{model!r} broke off a request, as if it had been cancelled")
+
+    async def _of_place(
+        self, place: Place, mirror: PlaceMirror, dimensions: int, cost: EmbeddingCost
+    ) -> None:
+        model, vectors = self._embedder.model, mirror.vectors
+        async with mirror.embedding.get():
+            if vectors.are_whole(mirror.state.number, model, dimensions):
+                return  # somebody has done it all while this one waited
+            wanting = await self._work(partial(_Wanting, place, mirror))
+            await self._work(lambda: vectors.use(model, dimensions))
+            await self._look_up(wanting, dimensions)
+            await self._embed(wanting, dimensions, cost)
+            await self._write(wanting, await self._work(wanting.done))
+
+    async def keep(self, place: Place, mirror: PlaceMirror) -> None:
+        """Leave vectors in the store that could wait until now.
+
+        Those of a place that somebody else is about to write are left to them.
+        """
+        lock = mirror.embedding.get()
+        try:
+            lock.acquire_nowait()
+        except WouldBlock:
+            return
+        try:
+            wanting = await self._work(partial(_Wanting, place, mirror))
+            await self._write(wanting, await self._work(wanting.left))
+        finally:
+            lock.release()
+
+    async def _look_up(self, wanting: "_Wanting", dimensions: int) -> None:
+        """Take what an earlier process has left in the store."""
+        vectors, place = wanting.mirror.vectors, wanting.place
+        if vectors.is_looked_up:
+            return
+        index = None
+        if self._store is not None:
+            try:
+                index = await self._store.read_index(place.subject, place.scope)
+            except FactmemError as exc:  # the vectors are made again
+                _logger.warning("An index could not be read: %s", type(exc).__name__)
+        await self._work(lambda: vectors.take_index(index, dimensions))
+
+    async def _embed(self, wanting: "_Wanting", dimensions: int, cost: EmbeddingCost) -> None:
+        """Have the texts embedded that have no vector yet."""
+        vectors = wanting.mirror.vectors
+        texts = await self._work(wanting.missing)
+        digests = list(texts)
+        while digests:
+            cut, size = vectors.cut, max(_BATCH // vectors.cut, 1)
+            vectors.cut = min(4 * cut, _BATCH)  # the next recall asks for less if this is too much
+            batch = {each: texts[each] for each in digests[:size]}
+            await self._requests.of_facts(batch, wanting.place, dimensions, vectors, cost)
+            vectors.cut = max(cut // 2, 1)
+            del digests[:size]
+
+    async def _write(
+        self, wanting: "_Wanting", worth: tuple[bytes, frozenset[bytes]] | None
+    ) -> None:
+        """Leave the vectors in the store, unless the place has changed meanwhile."""
+        vectors, place, version = wanting.mirror.vectors, wanting.place, wanting.texts.version
+        if self._store is None or version is None or worth is None:
+            return
+        index, new = worth
+        try:
+            async with self._warm.writing.get():
+                is_written = await self._store.write_index(
+                    place.subject, place.scope, index, version=version
+                )
+        except Exception as exc:  # noqa: BLE001 - they are in memory, and written another time
+            _logger.warning("An index could not be written: %s", type(exc).__name__)
+        else:
+            if is_written:
+                vectors.written(new)
+
+    async def _work(self, work: Callable[[], R]) -> R:
+        """Do what takes processor time in a worker thread."""
+        return await to_thread.run_sync(work, limiter=self._warm.workers.get())
+
+
+class _Wanting:
+    """A place of which some texts may have no vector."""
+
+    def __init__(self, place: Place, mirror: PlaceMirror) -> None:
+        self.place = place
+        self.mirror = mirror
+        self.texts: PlaceTexts = mirror.texts()
+
+    def missing(self) -> dict[bytes, str]:
+        """Return the texts that have no vector, by their digests."""
+        missing = self.mirror.vectors.missing(self.texts.facts)
+        return self.texts.of(missing, self.place.subject.entity)
+
+    def done(self) -> tuple[bytes, frozenset[bytes]] | None:
+        """Let go of what is not wanted any more; return what is to be written, as vectors do."""
+        return self.mirror.vectors.settle(self.texts.facts.keys(), self.texts.number)
+
+    def left(self) -> tuple[bytes, frozenset[bytes]] | None:
+        """Do what `done` does, at the end: some texts may have no vector, and nothing can wait."""
+        return self.mirror.vectors.settle(self.texts.facts.keys(), is_last=True)
+
+
+def similarities(vectors: Sequence[Sequence[float]], index: PlacesIndex) -> list[Similarities]:
+    """Return for each question the cosines with all texts. Takes processor time."""
+    return [
+        {
+            identity: mirror.vectors.similarities(vector)
+            for identity, mirror in index.mirrors.items()
+        }
+        for vector in vectors
+    ]

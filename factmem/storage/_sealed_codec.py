@@ -1,0 +1,206 @@
+"""How an encrypted store is written: its key ring, and the lines of its journals.
+
+The ring holds data keys by generation, and a key for file names that never changes. Each
+incarnation of a file has a key of its own, derived from a data key and from random bytes in its
+first line, and each record follows the tag of the one before it.
+"""
+
+import base64
+import hmac
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from factmem.storage._plain_codec import (
+    Header,
+    UnreadableHeader,
+    Unsealed,
+    compact,
+    new_id,
+)
+from factmem.storage.base import JournalName
+from factmem.storage.encryption.ciphers import (
+    Aead,
+    canonical_base64,
+    hkdf,
+)
+
+_PAD = 64
+"""Sizes are rounded up to this many bytes, so that they tell less."""
+
+_MARK = b'{"d":'
+_MAC_BYTES = 16
+_PREFIX = struct.Struct(">Q16s")
+_NONCE_BYTES = 12
+_SHORTEST = _PREFIX.size + _NONCE_BYTES + _PAD + 16
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class KeyRing:
+    """A store's own keys; secret."""
+
+    names: bytes
+    """Keys the file names; never changes, or a place would have two files."""
+    generations: dict[int, bytes]
+    generation: int
+    """The one that new files are written with."""
+
+    @classmethod
+    def new(cls) -> "KeyRing":
+        """Return a ring of random keys."""
+        return cls(os.urandom(32), {1: os.urandom(32)}, 1)
+
+    def with_new_generation(self) -> "KeyRing":
+        """Return the ring with one more data key, which new files are written with."""
+        following = self.generation + 1
+        generations = {**self.generations, following: os.urandom(32)}
+        return replace(self, generations=generations, generation=following)
+
+    def dump(self) -> bytes:
+        """Return the ring as JSON."""
+        generations = {str(each): key.hex() for each, key in self.generations.items()}
+        return compact({"names": self.names.hex(), "gens": generations, "gen": self.generation})
+
+    @classmethod
+    def load(cls, text: bytes) -> "KeyRing":
+        """Return the ring that was dumped."""
+        fields = orjson.loads(text)
+        generations = {int(each): bytes.fromhex(key) for each, key in fields["gens"].items()}
+        return cls(bytes.fromhex(fields["names"]), generations, fields["gen"])
+
+
+class SealedCodec:
+    """AES-256-GCM lines, each decrypting alone; base64, so that lines stay lines."""
+
+    suffix = ".fmj"
+    hides_names = True
+
+    def __init__(self, store: str, ring: KeyRing) -> None:
+        self._store = bytes.fromhex(store)
+        self._ring = ring
+        self._file_names: dict[JournalName, str] = {}
+
+    def file_name(self, name: JournalName) -> str:
+        """See `Codec.file_name`."""
+        file = self._file_names.get(name)
+        if file is None:
+            digest = hmac.new(self._ring.names, compact(name), sha256).hexdigest()[:40]
+            if len(self._file_names) > 10_000:
+                self._file_names.clear()
+            file = self._file_names[name] = digest + self.suffix
+        return file
+
+    def new_header(self, name: JournalName, file: str, snapshot: int, following: int) -> bytes:
+        """See `Codec.new_header`."""
+        fields = {
+            "factmem": 1,
+            "gen": self._ring.generation,
+            "id": new_id(),
+            "snap": snapshot,
+            "next": following,
+        }
+        _, mac = self._derived(file, fields)
+        return compact({**fields, "mac": mac.hex()})
+
+    def open_header(self, file: str, line: bytes) -> Header:
+        """See `Codec.open_header`."""
+        try:
+            fields = orjson.loads(line)
+            mac = bytes.fromhex(fields.pop("mac"))
+            is_canonical = compact({**fields, "mac": mac.hex()}) == line
+            key, expected = self._derived(file, fields)
+            snapshot, following = fields["snap"], fields["next"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise UnreadableHeader("its first line does not verify") from None
+        if not (is_canonical and hmac.compare_digest(mac, expected)):
+            raise UnreadableHeader("its first line does not verify")
+        return Header(snapshot, following, _Sealer(key, mac))
+
+    def name_in(self, line: bytes) -> JournalName | None:
+        """See `Codec.name_in`: no first line shows it."""
+        return None
+
+    def seal_index(self, file: str, data: bytes) -> bytes:
+        """See `Codec.seal_index`: a first line as journals have it, then one sealed piece."""
+        fields = {"factmem": 1, "gen": self._ring.generation, "id": new_id()}
+        key, mac = self._derived(file, fields)
+        nonce = os.urandom(_NONCE_BYTES)
+        line = compact({**fields, "mac": mac.hex()})
+        return b"%b\n%b%b" % (line, nonce, Aead(key).seal(nonce, data, None))
+
+    def open_index(self, file: str, sealed: bytes) -> bytes:
+        """See `Codec.open_index`."""
+        line, _, rest = sealed.partition(b"\n")
+        try:
+            fields = orjson.loads(line)
+            mac = bytes.fromhex(fields.pop("mac"))
+            key, expected = self._derived(file, fields)
+        except (KeyError, TypeError, AttributeError, UnreadableHeader):
+            raise ValueError("does not verify") from None
+        if not hmac.compare_digest(mac, expected):
+            raise ValueError("does not verify")
+        return Aead(key).open(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], None)
+
+    def generation_in(self, line: bytes) -> int:
+        """Return the generation that a first line names; 0 if it names none."""
+        try:
+            generation = orjson.loads(line)["gen"]
+        except (ValueError, KeyError, TypeError):
+            return 0
+        return generation if type(generation) is int else 0
+
+    def _derived(self, file: str, fields: dict[str, Any]) -> tuple[bytes, bytes]:
+        """Return a file's key and the value that commits to it, which stands in its first line."""
+        data_key = self._ring.generations.get(fields["gen"])
+        if data_key is None:
+            raise UnreadableHeader("it is sealed with a key that this store does not have any more")
+        info = b"factmem/1/file\0" + self._store + file.encode() + b"\0" + compact(fields)
+        okm = hkdf(data_key, bytes.fromhex(fields["id"]), info, 32 + _MAC_BYTES)
+        return okm[:32], okm[32:]
+
+
+class _Sealer:
+    def __init__(self, key: bytes, mac: bytes) -> None:
+        self._aead = Aead(key)
+        self.start = mac
+
+    def seal(self, number: int, durable: int, previous: bytes, data: bytes) -> tuple[bytes, bytes]:
+        if durable or data.startswith(_MARK):  # or a record's own "d" would pass for the mark
+            data = b'{"d":%d,%b' % (durable, data[1:])
+        data += b" " * (-len(data) % _PAD)
+        prefix = _PREFIX.pack(number, previous)
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed = self._aead.seal(nonce, data, prefix)
+        return base64.b64encode(prefix + nonce + sealed), sealed[-16:]
+
+    def unseal(self, line: bytes) -> Unsealed:
+        raw = canonical_base64(line)
+        if len(raw) < _SHORTEST:
+            raise ValueError("too short")
+        data = self._aead.open(raw[24:36], raw[36:], raw[:24]).rstrip(b" ")
+        durable = 0
+        if data.startswith(_MARK):
+            end = data.index(b",", 5)
+            durable, data = int(data[5:end]), b"{" + data[end + 1 :]
+        number, previous = _PREFIX.unpack_from(raw)
+        return number, durable, previous, raw[-16:], data
+
+    def starts(self, line: bytes, after: int) -> Iterator[int]:
+        """See `LineSealer.starts`: a line's length is one of few, and its number a near one."""
+        for blocks in range(1, len(line) // (_PAD + 1)):
+            size = (_SHORTEST + (blocks - 1) * _PAD + 2) // 3 * 4
+            if size >= len(line):
+                return
+            try:
+                number = int.from_bytes(
+                    base64.b64decode(line[-size:][:12], validate=True)[:8], "big"
+                )
+            except ValueError:
+                continue
+            if after < number <= after + (1 << 20):
+                yield len(line) - size

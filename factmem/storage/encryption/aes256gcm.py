@@ -1,0 +1,187 @@
+"""How a store's keys are kept: wrapped under the user's own.
+
+A store has a key ring (random data keys, and a key for file names), kept in the store's
+`factmem.json` as one wrapped copy per key slot; `Encryption` wraps and unwraps it. Records are
+sealed with keys derived from the ring, so the user's key touches no record.
+"""
+
+import base64
+import hmac
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn, NotRequired, Protocol
+
+from typing_extensions import TypedDict
+
+from factmem._arguments import kind_of
+from factmem.errors import TamperedError, WrongKeyError
+from factmem.storage.encryption.ciphers import (
+    KEY_BYTES,
+    NONCE_BYTES,
+    Aead,
+    canonical_base64,
+    hkdf,
+)
+from factmem.storage.encryption.key import Key, KeyDerivation
+
+__all__ = [
+    "Aes256GCMEncryptor",
+    "Encryption",
+    "KeySlot",
+    "Unwrapped",
+    "checked_encryption",
+    "encryption_of",
+]
+
+
+class KeySlot(TypedDict):
+    """One wrapped copy of a store's key ring, as it stands in `factmem.json`."""
+
+    kid: str
+    wrap: str
+    kdf: NotRequired[KeyDerivation]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Unwrapped:
+    """A key ring, and the id of the slot that it was in."""
+
+    ring: bytes
+    kid: str
+
+
+class Encryption(Protocol):
+    """Wraps and unwraps a store's key ring: with a key at hand, or by a key service.
+
+    Called from worker threads, seldom: once per opening and per change of keys.
+    """
+
+    def wrap(self, ring: bytes, store: str) -> KeySlot:
+        """Return a slot that holds `ring`, readable with the preferred key only.
+
+        Args:
+            ring: The key ring; secret.
+            store: The store's id, to which the slot must be bound.
+        """
+        ...
+
+    def unwrap(self, slots: Sequence[KeySlot], store: str) -> Unwrapped:
+        """Return the ring of the first slot that one of the keys fits.
+
+        Raises:
+            WrongKeyError: No slot fits.
+            TamperedError: A slot fits but does not verify.
+        """
+        ...
+
+
+class Aes256GCMEncryptor:
+    """Keeps a store's key ring under one or more keys with AES-256-GCM.
+
+    The first key is the preferred one, under which new stores are made; any of them may open a
+    store. A key may be given as its base64 text.
+
+    Raises:
+        TypeError: Something is neither.
+        ValueError: A text is no key.
+    """
+
+    def __init__(self, key: Key | str, *older_keys: Key | str) -> None:
+        self._keys = [_as_key(each) for each in (key, *older_keys)]
+
+    @staticmethod
+    def generate_key() -> str:
+        """Return a new random key as 44 url-safe base64 characters."""
+        return Key.generate().to_base64()
+
+    def __repr__(self) -> str:
+        return f"<Aes256GCMEncryptor with {len(self._keys)} keys>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("An encryptor holds keys: it is not pickled or copied")
+
+    def wrap(self, ring: bytes, store: str) -> KeySlot:
+        """See `Encryption.wrap`."""
+        key = self._keys[0]
+        derivation = key.new_derivation()
+        secret = key.secret(derivation)
+        assert secret is not None  # noqa: S101 - a key fits the derivation that it made itself
+        aead, kid = _slot_key(secret, store)
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = nonce + aead.seal(nonce, ring, _slot_aad(store, kid))
+        slot: KeySlot = {"kid": kid, "wrap": base64.b64encode(sealed).decode()}
+        if derivation is not None:
+            slot["kdf"] = derivation
+        return slot
+
+    def unwrap(self, slots: Sequence[KeySlot], store: str) -> Unwrapped:
+        """See `Encryption.unwrap`."""
+        for key in self._keys:
+            for slot in slots:
+                secret = key.secret(slot.get("kdf"))
+                if secret is None:
+                    continue
+                aead, kid = _slot_key(secret, store)
+                if hmac.compare_digest(kid.encode(), slot["kid"].encode()):
+                    return Unwrapped(_open_slot(aead, slot, store), kid)
+        raise WrongKeyError(
+            "None of the store's key slots opens with this key: give the key that the store was "
+            "made with, or that it was last rotated to"
+        )
+
+
+def _as_key(key: Key | str) -> Key:
+    if isinstance(key, Key):
+        return key
+    if not isinstance(key, str | bytes):
+        raise TypeError(f"A key is a Key or its base64 text, not {kind_of(key)}")
+    return Key.from_base64(key)
+
+
+def checked_encryption(encryption: Encryption) -> Encryption:
+    """Return `encryption` if it is one.
+
+    Raises:
+        TypeError: It is something else, such as the key itself.
+    """
+    parts = (getattr(encryption, name, None) for name in ("wrap", "unwrap"))
+    if isinstance(encryption, type) or not all(map(callable, parts)):
+        raise TypeError(
+            f"An encrypted store takes an encryption, not {kind_of(encryption)}: "
+            f"Aes256GCMEncryptor(key), as in EncryptedStorage(Aes256GCMEncryptor(key))"
+        )
+    return encryption
+
+
+def encryption_of(key: Key | str | Encryption) -> Encryption:
+    """Return an encryption as it is, and the one that a key stands for.
+
+    Raises:
+        TypeError: It is neither.
+        ValueError: It is a text that is no key.
+    """
+    if isinstance(key, Key | str):
+        return Aes256GCMEncryptor(key)
+    return checked_encryption(key)
+
+
+def _slot_key(secret: bytes, store: str) -> tuple["Aead", str]:
+    okm = hkdf(secret, bytes.fromhex(store), b"factmem/1/kek", KEY_BYTES + 8)
+    return Aead(okm[:KEY_BYTES]), okm[KEY_BYTES:].hex()
+
+
+def _slot_aad(store: str, kid: str) -> bytes:
+    return f"factmem/1/slot {store} {kid}".encode()
+
+
+def _open_slot(aead: "Aead", slot: KeySlot, store: str) -> bytes:
+    try:
+        sealed = canonical_base64(slot["wrap"].encode())
+        nonce, sealed = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
+        return aead.open(nonce, sealed, _slot_aad(store, slot["kid"]))
+    except ValueError:
+        raise TamperedError(
+            "The key slot of this key does not verify: factmem.json was changed. Restore it from "
+            "a backup"
+        ) from None

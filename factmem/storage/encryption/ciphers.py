@@ -1,0 +1,88 @@
+"""AES-256-GCM, HKDF and Argon2id: all that factmem does with them.
+
+The only module that uses the package `cryptography`, which is imported at the first use.
+"""
+
+import binascii
+
+from factmem.errors import TamperedError
+
+__all__ = ["Aead", "argon2id", "canonical_base64", "hkdf", "open_sealed"]
+
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+TAG_BYTES = 16
+
+
+def canonical_base64(text: bytes) -> bytes:
+    """Return the bytes that `text` stands for, if it is the one way to write them.
+
+    Raises:
+        ValueError: It is not base64, or another spelling of the same bytes.
+    """
+    data = binascii.a2b_base64(text, strict_mode=True)
+    # The strict parser rejects all else but unused bits in the last four characters and missing
+    # padding. Encoding only the end again spares a second pass over each line of a journal.
+    end = binascii.b2a_base64(data[-((len(data) - 1) % 3 + 1) :], newline=False)
+    if text[-4:] != end or len(text) != (len(data) + 2) // 3 * 4:
+        raise ValueError("not canonical base64")
+    return data
+
+
+class Aead:
+    """AES-256-GCM under one key."""
+
+    __slots__ = ("_cipher", "_invalid")
+
+    def __init__(self, key: bytes) -> None:
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._cipher = AESGCM(key)
+        self._invalid = InvalidTag
+
+    def seal(self, nonce: bytes, data: bytes, aad: bytes | None) -> bytes:
+        """Return the ciphertext of `data` with its tag of 16 bytes at the end."""
+        return self._cipher.encrypt(nonce, data, aad)
+
+    def open(self, nonce: bytes, sealed: bytes, aad: bytes | None) -> bytes:
+        """Return what was sealed.
+
+        Raises:
+            ValueError: It does not verify.
+        """
+        try:
+            return self._cipher.decrypt(nonce, sealed, aad)
+        except self._invalid:
+            raise ValueError("does not verify") from None
+
+
+def open_sealed(key: bytes, nonce: bytes, sealed: bytes, aad: bytes | None = None) -> bytes:
+    """Return what was sealed with AES-256-GCM.
+
+    Raises:
+        TamperedError: It does not verify: another key, or changed bytes.
+    """
+    try:
+        return Aead(key).open(nonce, sealed, aad)
+    except ValueError:
+        raise TamperedError("The bytes do not verify under this key") from None
+
+
+def hkdf(key: bytes, salt: bytes, info: bytes, length: int) -> bytes:
+    """Return `length` bytes derived by HKDF-SHA256 (RFC 5869)."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(SHA256(), length, salt, info).derive(key)
+
+
+def argon2id(
+    passphrase: bytes, salt: bytes, passes: int, kib: int, lanes: int, *, length: int = KEY_BYTES
+) -> bytes:
+    """Return `length` bytes derived by Argon2id (RFC 9106)."""
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
+    kdf = Argon2id(salt=salt, length=length, iterations=passes, lanes=lanes, memory_cost=kib)
+    return kdf.derive(passphrase)

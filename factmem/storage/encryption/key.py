@@ -1,0 +1,291 @@
+"""A secret of 32 bytes, or a passphrase that becomes one, which never shows itself."""
+
+import base64
+import binascii
+import hmac
+import os
+import stat
+import unicodedata
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import ClassVar, NoReturn
+
+from typing_extensions import TypedDict
+
+from factmem._arguments import kind_of
+from factmem.errors import (
+    KeyRequiredError,
+    MissingExtraError,
+    TamperedError,
+)
+from factmem.storage.encryption.ciphers import KEY_BYTES, argon2id
+
+__all__ = ["Key", "KeyDerivation"]
+
+
+_SALT_BYTES = 16
+
+_COSTS: Mapping[str, tuple[int, int, int]] = {
+    # passes, KiB, lanes
+    "interactive": (2, 19 * 1024, 1),  # OWASP's minimum for Argon2id
+    "moderate": (3, 64 * 1024, 4),  # RFC 9106, section 4, second choice
+    "sensitive": (1, 2 * 1024 * 1024, 4),  # RFC 9106, section 4, first choice
+}
+
+_MOST_PASSES, _MOST_KIB, _MOST_LANES = 16, 2 * 1024 * 1024, 16
+"""What a slot may ask for: more would let an edited file exhaust the machine."""
+
+
+class KeyDerivation(TypedDict):
+    """How a slot's key comes from a passphrase."""
+
+    name: str
+    salt: str
+    t: int
+    m: int
+    p: int
+
+
+class Key:
+    """A secret of 32 bytes, or a passphrase that becomes one.
+
+    It comes from `Key.generate`, `from_base64`, `from_env`, `from_file`, `from_keyring` or
+    `from_passphrase`; `Key(secret)` takes the bytes themselves. It never shows itself: not in
+    `repr`, `str`, errors, pickles or copies. `to_base64` gives it out. Comparison takes constant
+    time.
+    """
+
+    __slots__ = ("_cost", "_derived", "_passphrase", "_secret")
+
+    def __init__(self, secret: bytes) -> None:
+        if type(secret) is not bytes or len(secret) != KEY_BYTES:
+            raise ValueError(
+                f"A key is {KEY_BYTES} bytes: use Key.generate(), or Key.from_base64 for a text"
+            )
+        self._secret: bytes | None = secret
+        self._passphrase = b""
+        self._cost = _COSTS["moderate"]
+        self._derived: dict[tuple[bytes, int, int, int], bytes] = {}
+
+    @classmethod
+    def generate(cls) -> "Key":
+        """Return a new random key."""
+        return cls(os.urandom(KEY_BYTES))
+
+    @classmethod
+    def from_base64(cls, text: str | bytes) -> "Key":
+        """Return the key that `to_base64` gave: 44 characters, url-safe or standard alphabet.
+
+        Raises:
+            TypeError: It is no text.
+            ValueError: The text is no such key; the message does not show it.
+        """
+        if not isinstance(text, str | bytes):
+            raise TypeError(f"A key's base64 is a text, not {kind_of(text)}")
+        data = text.encode() if isinstance(text, str) else bytes(text)
+        try:
+            secret = base64.b64decode(data.strip().translate(_URL_SAFE), validate=True)
+        except binascii.Error:
+            raise ValueError(
+                "The key is not base64: expected the 44 characters of Key.to_base64(); 32 bytes "
+                "become a key by Key(...), a passphrase by Key.from_passphrase"
+            ) from None
+        if len(secret) != KEY_BYTES:
+            raise ValueError(
+                f"The key has {len(secret)} bytes instead of {KEY_BYTES}: expected the 44 "
+                f"characters of Key.to_base64()"
+            )
+        return cls(secret)
+
+    @classmethod
+    def from_passphrase(cls, passphrase: str, *, cost: str = "moderate") -> "Key":
+        """Return a key that is derived from a passphrase with Argon2id.
+
+        The salt and the cost are kept in the store, so the same passphrase opens it anywhere. The
+        passphrase is normalised (NFKC). Deriving happens when a store is opened, in a worker
+        thread: about 0.05 s and 19 MiB for "interactive", 0.3 s and 64 MiB for "moderate", 4 s
+        and 2 GiB for "sensitive".
+
+        Args:
+            passphrase: Anything that is not empty; long is good.
+            cost: What a new slot costs; an existing slot keeps its own.
+
+        Raises:
+            TypeError: The passphrase is no text.
+            ValueError: The passphrase is empty or the cost unknown.
+        """
+        if not isinstance(passphrase, str):
+            raise TypeError(f"A passphrase is a text, not {kind_of(passphrase)}")
+        normal = unicodedata.normalize("NFKC", passphrase)
+        if not normal.strip():
+            raise ValueError("The passphrase is empty: give one, or use Key.generate()")
+        if cost not in _COSTS:
+            raise ValueError(f"The cost of a passphrase is one of {', '.join(_COSTS)}")
+        key = cls(bytes(KEY_BYTES))
+        key._secret, key._passphrase, key._cost = None, normal.encode(), _COSTS[cost]
+        return key
+
+    @classmethod
+    def from_env(cls, variable: str = "FACTMEM_KEY") -> "Key":
+        """Return the base64 key in an environment variable.
+
+        Raises:
+            KeyRequiredError: The variable is not set.
+            ValueError: It holds no key.
+            TypeError: `variable` is no text.
+        """
+        if not isinstance(variable, str):
+            raise TypeError(
+                f"An environment variable has a name, a text, not {kind_of(variable)}: "
+                f'Key.from_env("FACTMEM_KEY")'
+            )
+        text = os.environ.get(variable)
+        if not text:
+            raise KeyRequiredError(
+                f"The environment variable {variable!r} is not set: put a key there as "
+                f"Key.generate().to_base64() gives it"
+            )
+        try:
+            return cls.from_base64(text)
+        except ValueError as exc:
+            raise ValueError(f"In the environment variable {variable!r}: {exc}") from None
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> "Key":
+        """Return the base64 key in a file that nobody but its owner can read.
+
+        Raises:
+            KeyRequiredError: There is no such file.
+            PermissionError: Group or others may read it.
+            TypeError: `path` is no path.
+            ValueError: It holds no key.
+        """
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(
+                f"A key file is named by its path, a text or a Path, not {kind_of(path)}: "
+                f'Key.from_file("factmem.key")'
+            )
+        file = Path(path)
+        try:
+            with file.open("rb") as opened:
+                mode = os.fstat(opened.fileno()).st_mode
+                text = opened.read(4096)
+        except FileNotFoundError:
+            raise KeyRequiredError(f"There is no key file {str(file)!r}") from None
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise PermissionError(
+                f"The key file {str(file)!r} can be read by others: chmod 600 it, and change "
+                f"the key if others may have read it"
+            )
+        try:
+            return cls.from_base64(text)
+        except ValueError as exc:
+            raise ValueError(f"In the key file {str(file)!r}: {exc}") from None
+
+    @classmethod
+    def from_keyring(cls, service: str, name: str, *, create: bool = False) -> "Key":
+        """Return the key in the system's keyring (extra `keyring`).
+
+        Args:
+            service: The keyring's service name, such as "factmem".
+            name: The name of the entry.
+            create: Put a new random key there if there is none.
+
+        Raises:
+            MissingExtraError: The package `keyring` is not installed.
+            KeyRequiredError: There is no such entry, and `create` is False.
+        """
+        try:
+            import keyring
+        except ImportError:
+            raise MissingExtraError(
+                "Keys in the system's keyring need the package 'keyring': "
+                "pip install 'factmem[keyring]'"
+            ) from None
+        text = keyring.get_password(service, name)
+        if text is None:
+            if not create:
+                raise KeyRequiredError(
+                    f"The keyring has no entry {name!r} of {service!r}: pass create=True to make "
+                    f"one"
+                )
+            keyring.set_password(service, name, cls.generate().to_base64())
+            # What the keyring holds is the key: another process may have made one meanwhile.
+            text = keyring.get_password(service, name) or ""
+        return cls.from_base64(text)
+
+    def to_base64(self) -> str:
+        """Return the key as 44 url-safe characters.
+
+        Raises:
+            ValueError: It comes from a passphrase: keep that instead.
+        """
+        if self._secret is None:
+            raise ValueError("A key from a passphrase has no base64: keep the passphrase")
+        return base64.urlsafe_b64encode(self._secret).decode()
+
+    def __repr__(self) -> str:
+        return "<Key>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Key):
+            return NotImplemented
+        return hmac.compare_digest(self._comparable(), other._comparable())
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A key is not pickled or copied: pass on to_base64() if you must")
+
+    def _comparable(self) -> bytes:
+        return sha256(b"raw" + self._secret if self._secret else self._passphrase).digest()
+
+    def new_derivation(self) -> KeyDerivation | None:
+        """Return how a new slot derives from this passphrase; None for a key of bytes."""
+        if self._secret is not None:
+            return None
+        passes, kib, lanes = self._cost
+        salt = base64.b64encode(os.urandom(_SALT_BYTES)).decode()
+        return {"name": "argon2id", "salt": salt, "t": passes, "m": kib, "p": lanes}
+
+    def secret(self, derivation: KeyDerivation | None) -> bytes | None:
+        """Return the 32 bytes for a slot, or None where the slot is not for this kind of key.
+
+        Raises:
+            TamperedError: The derivation asks for what no version ever wrote.
+        """
+        if derivation is None or self._secret is not None:
+            return self._secret if derivation is None else None
+        salt, passes, kib, lanes = _checked_derivation(derivation)
+        known = self._derived.get((salt, passes, kib, lanes))
+        if known is None:
+            known = argon2id(self._passphrase, salt, passes, kib, lanes)
+            self._derived[salt, passes, kib, lanes] = known
+        return known
+
+
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+
+
+def _checked_derivation(derivation: KeyDerivation) -> tuple[bytes, int, int, int]:
+    try:
+        salt = base64.b64decode(derivation["salt"], validate=True)
+        passes, kib, lanes = derivation["t"], derivation["m"], derivation["p"]
+        is_sane = (
+            derivation["name"] == "argon2id"
+            and all(type(each) is int for each in (passes, kib, lanes))
+            and len(salt) >= 8
+            and 1 <= passes <= _MOST_PASSES
+            and 8 * lanes <= kib <= _MOST_KIB
+            and 1 <= lanes <= _MOST_LANES
+        )
+    except (KeyError, TypeError, ValueError):
+        is_sane = False
+    else:
+        if is_sane:
+            return salt, passes, kib, lanes
+    raise TamperedError(
+        "A key slot asks for a key derivation that no version of factmem wrote: restore "
+        "factmem.json from a backup"
+    )

@@ -1,0 +1,1 @@
+"""The conformance suites behind `factmem.testing`, one topic a file."""

@@ -1,0 +1,155 @@
+"""Changes that depend on what is current."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.ledger.entries import (
+    Amendment,
+    Entry,
+    stamp,
+    stored,
+)
+from factmem.ledger.ledger import Ledger
+from factmem.models.facts import (
+    Concept,
+    FactType,
+    MultipleFacts,
+)
+from factmem.models.places import MemoryScope
+from factmem.providers.base import FactStore
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    USER,
+    languages,
+)
+
+OTHER = MemoryScope.Product("gallery")
+
+WRITERS = 20
+
+
+def instead(value: str) -> Amendment:
+    """Return a change that puts a value in the place of all languages that are current."""
+    concept: Concept[Any, MultipleFacts[Any]]
+    concept = Concept(LANGUAGES.keyword, "", FactType.MULTIPLE, value_type=Any)
+
+    def change(entries: Sequence[Entry], now: str) -> Iterable[Entry]:
+        held = Ledger(entries).load(concept, now)
+        names = [(LANGUAGES.keyword, fact.id, 0) for fact in held]
+        yield {"at": now, "facts": [stored(languages(value))], "forget": names}
+
+    return change
+
+
+class Amending:
+    """`amend` appends what a function makes of a ledger, and nobody writes in between."""
+
+    async def test_a_change_sees_the_ledger_and_is_kept(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """Saves and forgettings of one entry hold from then on, recorded at the time it was told."""
+        await provider.save(languages("java"), USER, AGENT)
+        clock.advance()
+        told: list[tuple[list[Entry], str]] = []
+
+        def change(entries: Sequence[Entry], now: str) -> Iterable[Entry]:
+            told.append((list(entries), now))
+            return instead("kotlin")(entries, now)
+
+        assert await provider.amend(change, USER, AGENT) == 1
+
+        assert [fact.values for fact in await provider.load(LANGUAGES, USER, AGENT)] == [
+            ("kotlin",)
+        ]
+        *before, added = await provider.entries(USER, AGENT)
+        assert told == [(before, stamp(clock()))]
+        assert added["at"] == stamp(clock())
+        assert [entry.action for entry in await provider.history(LANGUAGES, USER, AGENT)] == [
+            "saved",
+            "saved",
+            "forgotten",
+        ]
+
+    async def test_an_amendment_without_entries_changes_nothing(self, provider: FactStore) -> None:
+        """A place that was never written is not made by it."""
+        assert await provider.amend(lambda entries, now: [], USER, AGENT) == 0
+
+        assert await provider.places() == []
+
+    async def test_a_first_entry_makes_the_place(self, provider: FactStore) -> None:
+        """The ledger of a place that was never written is empty."""
+        assert await provider.amend(instead("kotlin"), USER, AGENT) == 1
+
+        assert [info.scope for info in await provider.places()] == [AGENT]
+        assert await provider.load_all(USER, OTHER) == []
+
+    async def test_a_clock_that_is_set_back_does_not_change_the_order(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """An amendment counts as recorded no earlier than what it follows."""
+        await provider.save(languages("java"), USER, AGENT)
+        clock.advance(-timedelta(hours=1))
+        times: list[str] = []
+
+        def change(entries: Sequence[Entry], now: str) -> Iterable[Entry]:
+            times.append(now)
+            return instead("kotlin")(entries, now)
+
+        await provider.amend(change, USER, AGENT)
+
+        assert times == [stamp(START)]
+        assert [entry["at"] for entry in await provider.entries(USER, AGENT)] == [stamp(START)] * 2
+
+    async def test_what_a_change_raises_is_raised(self, provider: FactStore) -> None:
+        """And nothing is kept."""
+        await provider.save(languages("java"), USER, AGENT)
+        before = await provider.entries(USER, AGENT)
+
+        def change(entries: Sequence[Entry], now: str) -> Iterable[Entry]:
+            raise LookupError("mine")
+
+        with pytest.raises(LookupError, match="mine"):
+            await provider.amend(change, USER, AGENT)
+
+        assert await provider.entries(USER, AGENT) == before
+        await provider.save(languages("kotlin"), USER, AGENT)
+
+    async def test_an_entry_that_is_none_is_refused(self, provider: FactStore) -> None:
+        """With those that came with it, and without telling what was in it."""
+        await provider.save(languages("java"), USER, AGENT)
+        before = await provider.entries(USER, AGENT)
+
+        def change(entries: Sequence[Entry], now: str) -> Any:
+            good = {"at": now, "facts": [stored(languages("kotlin"))]}
+            return [good, {"at": now, "facts": [{"keyword": "languages", "value": "PIN 1234"}]}]
+
+        with pytest.raises(ValueError, match="Entry 1 cannot be recorded") as caught:
+            await provider.amend(change, USER, AGENT)
+
+        assert "1234" not in str(caught.value)
+        assert await provider.entries(USER, AGENT) == before
+
+    async def test_amendments_at_once_all_see_each_other(self, provider: FactStore) -> None:
+        """Of many that take each other's place exactly one value is left, and none is lost."""
+        await provider.save(languages("java"), USER, AGENT)
+        numbers = count()
+
+        def change(entries: Sequence[Entry], now: str) -> Iterable[Entry]:
+            return instead(f"language {next(numbers)}")(entries, now)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(WRITERS):
+                tasks.start_soon(provider.amend, change, USER, AGENT)
+
+        (left,) = await provider.load(LANGUAGES, USER, AGENT)
+        assert left.values[0].startswith("language")
+        entries = await provider.entries(USER, AGENT)
+        assert len(entries) == 1 + WRITERS
+        assert [len(entry.get("forget", ())) for entry in entries] == [0] + [1] * WRITERS

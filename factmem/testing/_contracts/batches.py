@@ -1,0 +1,120 @@
+"""Saving several facts at once."""
+
+import math
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.errors import UnboundSubjectError
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.providers.base import FactStore
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    PERSON,
+    THEME,
+    USER,
+    languages,
+    theme,
+)
+
+
+class Batches:
+    """`save_many`: one step, all or nothing."""
+
+    async def test_a_batch_is_kept_in_its_order(self, provider: FactStore) -> None:
+        """As if its facts had been saved one by one."""
+        facts: list[AnyFact] = [theme("dark"), languages("java"), theme("light"), languages("c")]
+
+        await provider.save_many(iter(facts), USER, AGENT)
+
+        assert await provider.load_all(USER, AGENT) == [facts[1], facts[3], facts[2]]
+
+    async def test_an_empty_batch_is_nothing(self, provider: FactStore) -> None:
+        """No place comes to be by it."""
+        await provider.save_many([], USER, AGENT)
+
+        assert await provider.places() == []
+
+    async def test_one_bad_fact_refuses_the_batch(self, provider: FactStore) -> None:
+        """Wherever it stands, and the error names its concept."""
+        ratio = Concept("ratio", "A ratio", value_type=float)
+        await provider.save(theme("dark"), USER, AGENT)
+        facts: list[AnyFact]
+        facts = [theme("light"), languages("java"), SingleFact(ratio, math.nan), languages("c")]
+
+        with pytest.raises(ValueError, match=r"'ratio'.*value_type"):
+            await provider.save_many(facts, USER, AGENT)
+
+        assert [fact.values for fact in await provider.load_all(USER, AGENT)] == [("dark",)]
+        assert len(await provider.entries(USER, AGENT)) == 1
+
+    async def test_one_bad_value_refuses_its_fact(self, provider: FactStore) -> None:
+        """The values before it are not kept either."""
+        anything: Concept[Any, MultipleFacts[Any]]
+        anything = Concept("any", "Anything", FactType.MULTIPLE, value_type=Any)
+
+        with pytest.raises(ValueError, match=r"'any'.*value_type"):
+            await provider.save(MultipleFacts(anything, (1, 2, (3,))), USER, AGENT)
+
+        assert await provider.load(anything, USER, AGENT) == []
+
+    async def test_no_reader_sees_a_part(self, provider: FactStore) -> None:
+        """Tasks that load while batches are saved see all of a batch or nothing of it."""
+        seen: list[tuple[str, str]] = []
+
+        async def read() -> None:
+            for _ in range(20):
+                loaded = await provider.load_all(USER, AGENT)
+                if values := {fact.concept.keyword: fact.values[-1] for fact in loaded}:
+                    seen.append((values["ide-theme"], values["languages"]))
+                await anyio.lowlevel.checkpoint()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            for number in range(10):
+                batch: list[AnyFact] = [theme(f"v{number}"), languages(f"v{number}")]
+                tasks.start_soon(provider.save_many, batch, USER, AGENT)
+            tasks.start_soon(read)
+
+        await read()
+        assert [pair for pair in seen if pair[0] != pair[1]] == []
+        assert len(await provider.load(LANGUAGES, USER, AGENT)) == 10
+
+    async def test_a_cancelled_batch_is_whole_or_not_there(self, provider: FactStore) -> None:
+        """Also when many are cancelled in the middle."""
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                batch = [languages(f"{part}{number}") for part in "abc"]
+                tasks.start_soon(provider.save_many, batch, USER, AGENT)
+            await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+
+        kept = [fact.values[0] for fact in await provider.load(LANGUAGES, USER, AGENT)]
+        for number in range(20):
+            assert len([value for value in kept if value[1:] == str(number)]) in {0, 3}
+
+    async def test_an_unbound_subject_refuses_a_batch(self, provider: FactStore) -> None:
+        """Before anything is written."""
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.save_many([theme("dark")], PERSON, AGENT)
+
+        assert await provider.places() == []
+
+    async def test_only_facts_are_kept(self, provider: FactStore) -> None:
+        """A value without its concept is told apart by a message that says what to do."""
+        bare: Any = "dark"
+
+        with pytest.raises(TypeError, match=r"SingleFact\(concept, value\)"):
+            await provider.save(bare, USER, AGENT)
+        with pytest.raises(TypeError, match=r"SingleFact\(concept, value\)"):
+            await provider.save_many([theme("dark"), bare], USER, AGENT)
+
+        assert await provider.load(THEME, USER, AGENT) == []

@@ -1,0 +1,252 @@
+"""Changes of places: what somebody needs to know who has read a place before."""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.errors import StoredFactError, UnboundSubjectError
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactType,
+    SingleFact,
+)
+from factmem.testing._contracts.place_changes import (
+    CHANGES,
+    begin,
+    by_keyword,
+    change,
+    current,
+    shown,
+)
+from factmem.testing._contracts.steps import (
+    DAYS,
+    LENGTH,
+    SEEDS,
+    Steps,
+)
+from factmem.testing._contracts.stores import FollowedFacts
+from factmem.testing._contracts.versions import version_of
+from factmem.testing.clock import SettableClock
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    PERSON,
+    THEME,
+    USER,
+    languages,
+    theme,
+)
+
+KNOWN: Sequence[Sequence[Concept[Any, Any]]] = [
+    [],
+    [Concept(DAYS, "As the application says", FactType.MULTIPLE, value_type=date)],
+    [Concept(DAYS, "As the application says", value_type=date)],
+]
+"""The concepts whose types somebody knows: none, one that holds many values, one that holds one."""
+
+
+class _Follower:
+    """Knows what is current by what it was told, and reads the place only where it must.
+
+    Args:
+        store: What it asks.
+        concepts: The concepts whose types it knows.
+    """
+
+    def __init__(self, store: FollowedFacts, concepts: Sequence[Concept[Any, Any]] = ()) -> None:
+        self._store = store
+        self._concepts = concepts
+        self._version: str | None = None
+        self._known: dict[str, list[AnyFact]] = {}
+
+    async def catch_up(self) -> None:
+        """Learn of everything that has happened up to now."""
+        changes = self._version and await self._store.changes(
+            USER, AGENT, since=self._version, concepts=self._concepts
+        )
+        if not changes:
+            self._version = await self._store.version(USER, AGENT)
+            facts = await self._store.load_all(USER, AGENT, concepts=self._concepts)
+            self._known = by_keyword(facts)
+            return
+        for keyword, found in changes.facts.items():
+            before = {fact.id: fact for fact in self._known.pop(keyword, [])}
+            ids = {each for each in found if isinstance(each, str)}
+            assert ids <= before.keys(), "an id alone is that of a fact that was there before"
+            if found:
+                self._known[keyword] = [
+                    before[each] if isinstance(each, str) else each for each in found
+                ]
+        self._version = changes.version
+
+    async def check(self, done: object = "") -> None:
+        """Catch up, and know what there is, at a time when nobody writes."""
+        await self.catch_up()
+        assert shown(self._known) == await current(self._store, self._concepts), done
+        assert self._version == await self._store.version(USER, AGENT), done
+
+
+class Changes:
+    """`changes`: put in the place of what was there, they give what `load_all` gives now."""
+
+    @pytest.mark.parametrize("what", CHANGES)
+    async def test_a_change_leads_to_what_is_there(
+        self, provider: FollowedFacts, clock: SettableClock, what: str
+    ) -> None:
+        """Or cannot be told, and then the place is read."""
+        await begin(provider)
+        follower = _Follower(provider)
+        await follower.check()
+        held = await current(provider)
+
+        await change(what, provider, clock)
+
+        assert await current(provider) != held
+        await follower.check()
+
+    @pytest.mark.parametrize("what", CHANGES)
+    async def test_a_change_by_another_instance_is_told(
+        self, provider: FollowedFacts, second: FollowedFacts, clock: SettableClock, what: str
+    ) -> None:
+        """As soon as it has returned there."""
+        await begin(second)
+        follower = _Follower(provider)
+        await follower.check()
+
+        await change(what, second, clock)
+
+        await follower.check()
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    async def test_following_gives_what_reading_gives(
+        self, provider: FollowedFacts, second: FollowedFacts, clock: SettableClock, seed: int
+    ) -> None:
+        """Whatever is done, for one who asks each time, now and then, or seldom, of any types."""
+        steps = Steps([provider, second], clock, seed)
+        followers = [
+            (every, _Follower(provider, concepts)) for every in (1, 3, 10) for concepts in KNOWN
+        ]
+        for number in range(LENGTH):
+            await steps.take()
+            for every, follower in followers:
+                if number % every == 0:
+                    await follower.check(steps)
+
+    async def test_a_save_is_told(self, provider: FollowedFacts) -> None:
+        """Else there would be no use in it: nobody reads a whole place for one new value."""
+        await begin(provider)
+        since = await version_of(provider)
+        await provider.save(languages("go"), USER, AGENT)
+
+        changes = await provider.changes(USER, AGENT, since=since)
+
+        assert changes is not None
+        *_, added = changes.facts[LANGUAGES.keyword]
+        assert not isinstance(added, str)
+        assert added.values == ("go",)
+        assert changes.version == await provider.version(USER, AGENT) != since
+
+    async def test_no_change_is_told_as_none(self, provider: FollowedFacts) -> None:
+        """Or as what cannot be told."""
+        await begin(provider)
+        since = await version_of(provider)
+
+        changes = await provider.changes(USER, AGENT, since=since)
+
+        assert changes is None or (changes.version, changes.facts) == (since, {})
+
+    async def test_changes_go_on_from_changes(self, provider: FollowedFacts) -> None:
+        """Their version is one to ask from, as good as that of the place itself."""
+        await begin(provider)
+        since = await version_of(provider)
+        for value in ("go", "ada", "cobol"):
+            await provider.save(languages(value), USER, AGENT)
+            changes = await provider.changes(USER, AGENT, since=since)
+            assert changes is not None
+            told = [fact for fact in changes.facts[LANGUAGES.keyword] if not isinstance(fact, str)]
+            assert value in [value for fact in told for value in fact.values]
+            since = changes.version
+
+    async def test_what_has_come_to_be_is_followed(self, provider: FollowedFacts) -> None:
+        """From before there was such a place, and on when it is gone and made anew."""
+        follower = _Follower(provider)
+        await follower.check()
+        for value in ("dark", "light"):
+            await provider.save(theme(value), USER, AGENT)
+            await follower.check()
+            await provider.erase(USER, AGENT)
+            await follower.check()
+
+    async def test_changes_while_others_save_lose_none(self, provider: FollowedFacts) -> None:
+        """The version that comes with them is theirs, not a later one."""
+        await begin(provider)
+        follower = _Follower(provider)
+
+        async def follow() -> None:
+            for _ in range(20):
+                await follower.catch_up()
+                await anyio.lowlevel.checkpoint()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow)
+            for number in range(20):
+                tasks.start_soon(provider.save, languages(f"v{number}"), USER, AGENT)
+                await anyio.lowlevel.checkpoint()
+
+        await follower.check()
+
+    async def test_changed_values_have_the_types_of_their_concepts(
+        self, provider: FollowedFacts
+    ) -> None:
+        """As `load` gives them, and a concept that is not named is plain."""
+        day: Concept[Any, Any] = Concept(DAYS, "A day", value_type=date)
+        await begin(provider)
+        since = await version_of(provider)
+        await provider.save(SingleFact(day, date(2001, 1, 1)), USER, AGENT)
+
+        typed = await provider.changes(USER, AGENT, since=since, concepts=iter([day]))
+        plain = await provider.changes(USER, AGENT, since=since)
+
+        assert typed is not None
+        assert plain is not None
+        assert typed.facts == {DAYS: await provider.load(day, USER, AGENT)}
+        assert [getattr(fact, "values", fact) for fact in plain.facts[DAYS]] == [("2001-01-01",)]
+
+    async def test_a_changed_value_that_does_not_fit_is_an_error(
+        self, provider: FollowedFacts
+    ) -> None:
+        """That names its concept and not the value; whoever forgets it can go on."""
+        day: Concept[Any, Any] = Concept(DAYS, "A day", value_type=date)
+        await begin(provider)
+        typed, plain = _Follower(provider, [day]), _Follower(provider)
+        await typed.check()
+        await plain.check()
+        await provider.save(SingleFact(Concept(DAYS, "A day"), "PIN 1234"), USER, AGENT)
+
+        with pytest.raises(StoredFactError, match=repr(DAYS)) as caught:
+            await typed.catch_up()
+
+        assert "1234" not in str(caught.value)
+        await plain.check()
+        await provider.forget(USER, AGENT, concept=day)
+        await typed.check()
+
+    async def test_an_unbound_subject_has_no_changes(self, provider: FollowedFacts) -> None:
+        """It names no place."""
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.changes(PERSON, AGENT, since="")
+
+    async def test_a_closed_store_tells_no_changes(self, provider: FollowedFacts) -> None:
+        """As every other call does."""
+        await provider.save(theme("dark"), USER, AGENT)
+        since = await version_of(provider)
+        await provider.aclose()
+
+        with pytest.raises(ValueError, match="closed"):
+            await provider.changes(USER, AGENT, since=since)
+        with pytest.raises(ValueError, match="closed"):
+            await provider.changes(USER, AGENT, since=since, concepts=[THEME])

@@ -1,0 +1,290 @@
+"""What a provider says is current."""
+
+import traceback
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from pydantic import JsonValue
+
+from factmem.errors import StoredFactError
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import AgentMemoryProvider
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    THEME,
+    USER,
+    languages,
+    theme,
+)
+
+LONG_AGO = datetime(1970, 1, 2, tzinfo=UTC)
+FAR_AWAY = datetime(2999, 1, 1, tzinfo=UTC)
+THEMES = Concept("ide-theme", "All IDE themes the user likes", FactType.MULTIPLE)
+LANGUAGE = Concept("languages", "The one programming language the user knows")
+
+
+class CurrentFacts:
+    """The one rule: what saves and confirmations leave."""
+
+    async def test_a_fact_comes_back_whole(self, provider: AgentMemoryProvider) -> None:
+        """Every field that was saved is there again, to the microsecond."""
+        source = FactSource(SourceKind.TOOL, "conversation-7", 0, "prefers 'dark'", "some-model")
+        fact = theme("dark", importance=0.25, source=source, expires_at=FAR_AWAY)
+
+        await provider.save(fact, USER, AGENT)
+
+        assert await provider.load(THEME, USER, AGENT) == [fact]
+
+    async def test_a_loaded_fact_tells_when_it_was_recorded(
+        self, provider: AgentMemoryProvider
+    ) -> None:
+        """That time is the store's own and aware; the fact's timestamp is what the caller said."""
+        await provider.save(theme("dark"), USER, AGENT)
+
+        (loaded,) = await provider.load(THEME, USER, AGENT)
+
+        assert loaded.confirmed_at is not None
+        assert loaded.confirmed_at.utcoffset() is not None
+
+    async def test_an_empty_place_gives_nothing(self, provider: AgentMemoryProvider) -> None:
+        """Absent is empty, not an error."""
+        assert await provider.load(THEME, USER, AGENT) == []
+        assert await provider.load_all(USER, AGENT) == []
+        assert await provider.load_by_description("theme", USER, AGENT) == []
+
+    async def test_another_concept_is_not_affected(self, provider: AgentMemoryProvider) -> None:
+        """A concept is found by its whole keyword, and holds its own facts only."""
+        near = Concept("ide", "The user's preferred IDE")
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.save(SingleFact(near, "vim"), USER, AGENT)
+
+        assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == ["dark"]
+        assert [fact.value for fact in await provider.load(near, USER, AGENT)] == ["vim"]
+        assert await provider.load(Concept("theme", "Another"), USER, AGENT) == []
+
+    async def test_the_last_save_wins(self, provider: AgentMemoryProvider) -> None:
+        """Newest is the order of saving, whatever the timestamps claim."""
+        newer = theme("dark", timestamp=datetime(2020, 1, 2, tzinfo=UTC))
+        older = theme("light", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
+
+        await provider.save(newer, USER, AGENT)
+        await provider.save(older, USER, AGENT)
+
+        assert await provider.load(THEME, USER, AGENT) == [older]
+
+    async def test_saving_what_is_current_confirms_it(self, provider: AgentMemoryProvider) -> None:
+        """The fact stays the one first saved, with the importance and expiry of the new one."""
+        first = theme("dark", importance=0.1, expires_at=FAR_AWAY)
+        await provider.save(first, USER, AGENT)
+
+        await provider.save(theme("dark", importance=0.9), USER, AGENT)
+
+        confirmed = replace(first, importance=0.9, expires_at=None)
+        assert await provider.load(THEME, USER, AGENT) == [confirmed]
+
+    async def test_an_earlier_value_can_be_saved_again(self, provider: AgentMemoryProvider) -> None:
+        """What was replaced is history: the same value again is a new fact."""
+        again = theme("dark")
+        for fact in (theme("dark"), theme("light"), again):
+            await provider.save(fact, USER, AGENT)
+
+        assert await provider.load(THEME, USER, AGENT) == [again]
+
+    async def test_the_same_fact_can_be_saved_again(self, provider: AgentMemoryProvider) -> None:
+        """An application that keeps its fact objects may save them as often as it likes."""
+        dark, light = theme("dark"), theme("light")
+        for fact in (dark, dark, light, dark):
+            await provider.save(fact, USER, AGENT)
+
+        assert await provider.load(THEME, USER, AGENT) == [dark]
+
+    async def test_many_values_add_up(self, provider: AgentMemoryProvider) -> None:
+        """A concept of many values gives one fact for each save, the oldest first."""
+        saved = [languages("kotlin", "java"), languages("rust"), languages("c", "ada")]
+        for fact in saved:
+            await provider.save(fact, USER, AGENT)
+
+        assert await provider.load(LANGUAGES, USER, AGENT) == saved
+
+    async def test_a_value_is_held_once(self, provider: AgentMemoryProvider) -> None:
+        """What is there already stays in its own save and is confirmed; the rest is added."""
+        first = languages("kotlin", "java", importance=0.2)
+        second = languages("java", "rust", "rust", importance=0.8)
+        await provider.save(first, USER, AGENT)
+
+        await provider.save(second, USER, AGENT)
+
+        assert await provider.load(LANGUAGES, USER, AGENT) == [
+            replace(first, importance=0.8),
+            replace(second, values=("rust",)),
+        ]
+
+    async def test_one_value_replaces_many(self, provider: AgentMemoryProvider) -> None:
+        """A concept that became SINGLE holds what was saved last, and nothing else."""
+        await provider.save(languages("kotlin", "java"), USER, AGENT)
+
+        await provider.save(SingleFact(LANGUAGE, "go"), USER, AGENT)
+
+        assert [fact.value for fact in await provider.load(LANGUAGE, USER, AGENT)] == ["go"]
+        assert [fact.values for fact in await provider.load(LANGUAGES, USER, AGENT)] == [("go",)]
+
+    async def test_one_of_many_can_become_the_only_one(self, provider: AgentMemoryProvider) -> None:
+        """A SINGLE save of a value that is current keeps that one, in the save it came from."""
+        first = languages("kotlin", "java")
+        await provider.save(first, USER, AGENT)
+
+        await provider.save(SingleFact(LANGUAGE, "kotlin"), USER, AGENT)
+
+        kept = replace(first, values=("kotlin",))
+        assert await provider.load(LANGUAGES, USER, AGENT) == [kept]
+
+    async def test_many_values_join_one(self, provider: AgentMemoryProvider) -> None:
+        """A concept that became MULTIPLE keeps the value it had."""
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.save(MultipleFacts(THEMES, ("light", "dark")), USER, AGENT)
+
+        loaded = await provider.load(THEMES, USER, AGENT)
+
+        assert [fact.values for fact in loaded] == [("dark",), ("light",)]
+
+    async def test_a_keyword_is_read_as_the_concept_asks(
+        self, provider: AgentMemoryProvider
+    ) -> None:
+        """Many values read as one are the last; one value read as many is one fact."""
+        await provider.save(languages("kotlin", "java"), USER, AGENT)
+        await provider.save(theme("dark"), USER, AGENT)
+
+        assert [fact.value for fact in await provider.load(LANGUAGE, USER, AGENT)] == ["java"]
+        assert [fact.values for fact in await provider.load(THEMES, USER, AGENT)] == [("dark",)]
+
+    async def test_all_facts_come_oldest_first(self, provider: AgentMemoryProvider) -> None:
+        """Each concept has the type it was last saved with, and its place is its oldest value's."""
+        facts: list[AnyFact] = [
+            theme("dark"),
+            languages("kotlin"),
+            languages("java"),
+            theme("light"),
+        ]
+        for fact in facts:
+            await provider.save(fact, USER, AGENT)
+
+        assert await provider.load_all(USER, AGENT) == facts[1:]
+
+    async def test_all_facts_are_plain_json(self, provider: AgentMemoryProvider) -> None:
+        """A store does not know value types: what it gives for all concepts is plain JSON."""
+        when = Concept("birthday", "The user's birthday", value_type=datetime)
+        await provider.save(SingleFact(when, LONG_AGO), USER, AGENT)
+
+        (fact,) = await provider.load_all(USER, AGENT)
+
+        assert fact.concept.keyword == "birthday"
+        assert fact.concept.description == "The user's birthday"
+        assert fact.values == ("1970-01-02T00:00:00Z",)
+
+    async def test_values_of_different_types_are_different(
+        self, provider: AgentMemoryProvider
+    ) -> None:
+        """Two values are equal when their JSON is; Python's 1 == True does not count."""
+        anything: Concept[JsonValue, MultipleFacts[JsonValue]]
+        anything = Concept("any", "Anything", FactType.MULTIPLE, value_type=JsonValue)
+        values: tuple[JsonValue, ...]
+        values = (1, True, "1", 1.5, None, "null", {"a": 1, "b": 2}, [1], [])
+        await provider.save(MultipleFacts(anything, values), USER, AGENT)
+        await provider.save(MultipleFacts(anything, ({"b": 2, "a": 1},)), USER, AGENT)
+
+        (fact,) = await provider.load(anything, USER, AGENT)
+
+        assert [(type(value), value) for value in fact.values] == [
+            (type(value), value) for value in values
+        ]
+
+    async def test_a_value_that_does_not_fit_is_told(self, provider: AgentMemoryProvider) -> None:
+        """The error names the concept, not the value, and the value stays as it is."""
+        await provider.save(theme("PIN 1234"), USER, AGENT)
+
+        with pytest.raises(StoredFactError, match=r"'ide-theme'.*int.*value_type") as caught:
+            await provider.load(Concept("ide-theme", "A number", value_type=int), USER, AGENT)
+
+        assert "1234" not in "".join(traceback.format_exception(caught.value))
+        assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == ["PIN 1234"]
+
+    async def test_what_has_expired_is_gone(self, provider: AgentMemoryProvider) -> None:
+        """Even if it had before it was saved; and what it replaced does not come back."""
+        await provider.save(theme("light"), USER, AGENT)
+        await provider.save(theme("dark", expires_at=LONG_AGO), USER, AGENT)
+        await provider.save(languages("java", expires_at=FAR_AWAY), USER, AGENT)
+
+        assert await provider.load(THEME, USER, AGENT) == []
+        assert [fact.values for fact in await provider.load_all(USER, AGENT)] == [("java",)]
+
+    async def test_what_is_loaded_is_not_what_is_stored(
+        self, provider: AgentMemoryProvider
+    ) -> None:
+        """A caller who changes a list that was saved or loaded changes no memory."""
+        concept = Concept("tags", "Tags", value_type=list[str])
+        saved = ["a"]
+        await provider.save(SingleFact(concept, saved), USER, AGENT)
+        saved.append("b")
+        (loaded,) = await provider.load(concept, USER, AGENT)
+        loaded.value.append("c")
+
+        assert [fact.value for fact in await provider.load(concept, USER, AGENT)] == [["a"]]
+
+
+class FactsByDescription:
+    """Finding facts by a few words."""
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "preferred IDE theme",
+            "PREFERRED ide",
+            "  Preferred \t IDE\n",
+            "ｐｒｅｆｅｒｒｅｄ",  # noqa: RUF001 - full width is what the test is about
+            "dark theme",
+            "theme-dark ide",
+            "dark ide-theme",
+            "다크",
+        ],
+    )
+    async def test_words_are_found(self, provider: AgentMemoryProvider, words: str) -> None:
+        """As a phrase of the description, or each in keyword, description or value."""
+        await provider.save(theme("theme-dark 다크모드"), USER, AGENT)
+        await provider.save(languages("java"), USER, AGENT)
+
+        found = await provider.load_by_description(words, USER, AGENT)
+
+        assert [fact.values for fact in found] == [("theme-dark 다크모드",)]
+
+    @pytest.mark.parametrize("words", ["dark java", "light", "dark theme of the cat"])
+    async def test_a_word_that_is_missing_is_no_match(
+        self, provider: AgentMemoryProvider, words: str
+    ) -> None:
+        """All words must be in one fact; a replaced value does not count."""
+        await provider.save(theme("light"), USER, AGENT)
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.save(languages("java"), USER, AGENT)
+
+        assert await provider.load_by_description(words, USER, AGENT) == []
+
+    async def test_words_are_found_inside_values(self, provider: AgentMemoryProvider) -> None:
+        """In the keys and texts of nested values as well."""
+        nested = Concept("pet", "A pet", value_type=dict[str, list[str]])
+        await provider.save(SingleFact(nested, {"Cats": ["Mîao\nMiao"]}), USER, AGENT)
+
+        assert len(await provider.load_by_description("cats MÎAO miao", USER, AGENT)) == 1
+
+    @pytest.mark.parametrize("nothing", ["", "  \n"])
+    async def test_no_words_are_refused(self, provider: AgentMemoryProvider, nothing: str) -> None:
+        """Whoever wants everything asks for everything."""
+        with pytest.raises(ValueError, match="load_all"):
+            await provider.load_by_description(nothing, USER, AGENT)

@@ -1,0 +1,313 @@
+"""Forgetting and purging."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from factmem.errors import UnboundSubjectError
+from factmem.models.facts import (
+    Concept,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import FactStore
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    PERSON,
+    THEME,
+    USER,
+    languages,
+    theme,
+)
+
+DAY = timedelta(days=1)
+CHAT = FactSource(SourceKind.USER, "chat-1", 3, "I know Kotlin")
+MAIL = FactSource(SourceKind.DOCUMENT, "mail-9")
+ANY_CHAT = FactSource(SourceKind.USER)
+
+CONDITIONS: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "a concept": ({"concept": LANGUAGES}, {"kotlin", "java", "rust"}),
+    "a value": ({"concept": LANGUAGES, "value": "java"}, {"java"}),
+    "a value that is not there": ({"concept": LANGUAGES, "value": "dark"}, set()),
+    "a fact": ({"fact_id": "second"}, {"java", "rust"}),
+    "a fact that is not there": ({"fact_id": "fourth"}, set()),
+    "a source": ({"source": CHAT}, {"kotlin", "dark"}),
+    "a kind of source": ({"source": ANY_CHAT}, {"kotlin", "dark"}),
+    "another message of a source": ({"source": replace(CHAT, message=4)}, set()),
+    "older than a day": ({"older_than": START + DAY}, {"kotlin"}),
+    "older than a moment before": ({"older_than": START}, set()),
+    "older than a span": ({"older_than": timedelta(hours=30)}, {"kotlin"}),
+    "older than now": ({"older_than": timedelta(0)}, {"kotlin", "java", "rust"}),
+    "a concept and a source": ({"concept": LANGUAGES, "source": CHAT}, {"kotlin"}),
+    "a value and its fact": (
+        {"concept": LANGUAGES, "value": "rust", "fact_id": "second"},
+        {"rust"},
+    ),
+    "a value and another fact": (
+        {"concept": LANGUAGES, "value": "rust", "fact_id": "third"},
+        set(),
+    ),
+    "a fact of another concept": ({"concept": THEME, "fact_id": "second"}, set()),
+    "a source and an age": ({"source": CHAT, "older_than": START + DAY}, {"kotlin"}),
+    "all": (
+        {
+            "concept": LANGUAGES,
+            "value": "java",
+            "fact_id": "second",
+            "source": MAIL,
+            "older_than": START + 2 * DAY,
+        },
+        {"java"},
+    ),
+}
+"""What is asked to be forgotten of the facts below, and which values that concerns."""
+
+
+async def remember(provider: FactStore, clock: SettableClock) -> None:
+    """Save four values from two sources on three days."""
+    clock.now = START
+    await provider.save(replace(languages("kotlin", source=CHAT), id="first"), USER, AGENT)
+    clock.now = START + DAY
+    await provider.save(replace(languages("java", "rust", source=MAIL), id="second"), USER, AGENT)
+    clock.now = START + 2 * DAY
+    await provider.save(replace(theme("dark", source=CHAT), id="third"), USER, AGENT)
+
+
+async def current(provider: FactStore) -> set[str]:
+    """Return all values that are current."""
+    return {value for fact in await provider.load_all(USER, AGENT) for value in fact.values}
+
+
+class Forgetting:
+    """What is forgotten is out of every read at once and does not come back by itself."""
+
+    @pytest.mark.parametrize("condition", CONDITIONS)
+    async def test_exactly_what_meets_all_conditions_is_forgotten(
+        self, provider: FactStore, clock: SettableClock, condition: str
+    ) -> None:
+        """And the number of values is returned."""
+        arguments, gone = CONDITIONS[condition]
+        await remember(provider, clock)
+
+        count = await provider.forget(USER, AGENT, **arguments)
+
+        assert await current(provider) == {"kotlin", "java", "rust", "dark"} - gone
+        assert count == len(gone)
+
+    async def test_another_place_is_not_affected(self, provider: FactStore) -> None:
+        """Forgetting concerns one place."""
+        await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
+        await provider.save(theme("dark"), PERSON.of("bob"), AGENT)
+
+        assert await provider.forget(PERSON.of("alice"), AGENT, concept=THEME) == 1
+
+        assert await provider.load(THEME, PERSON.of("alice"), AGENT) == []
+        assert len(await provider.load(THEME, PERSON.of("bob"), AGENT)) == 1
+
+    async def test_an_empty_place_forgets_nothing(self, provider: FactStore) -> None:
+        """It does not come to be by it either."""
+        assert await provider.forget(USER, AGENT, concept=THEME) == 0
+        assert await provider.forget(USER, AGENT, concept=THEME, purge=True) == 0
+        assert await provider.places() == []
+
+    async def test_forgotten_values_do_not_come_back(self, provider: FactStore) -> None:
+        """Neither what the forgotten value had replaced, nor it itself when others are saved."""
+        await provider.save(theme("light"), USER, AGENT)
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.save(languages("java", "rust"), USER, AGENT)
+        await provider.forget(USER, AGENT, concept=THEME)
+        await provider.forget(USER, AGENT, concept=LANGUAGES, value="java")
+        assert await current(provider) == {"rust"}
+
+        await provider.save(languages("c"), USER, AGENT)
+
+        assert await current(provider) == {"rust", "c"}
+        assert await provider.load_by_description("java", USER, AGENT) == []
+        assert await provider.forget(USER, AGENT, concept=THEME) == 0
+
+    async def test_a_forgotten_value_can_be_saved_again(self, provider: FactStore) -> None:
+        """Also by the same fact; then it is new."""
+        fact = languages("java", "rust")
+        await provider.save(fact, USER, AGENT)
+        await provider.forget(USER, AGENT, concept=LANGUAGES, value="java")
+
+        await provider.save(fact, USER, AGENT)
+
+        assert await current(provider) == {"java", "rust"}
+
+    async def test_one_of_two_values_under_one_id(self, provider: FactStore) -> None:
+        """`dataclasses.replace` keeps a fact's id: what shares it is still told apart."""
+        fact = languages("java")
+        await provider.save(fact, USER, AGENT)
+        await provider.save(replace(fact, values=("rust",)), USER, AGENT)
+        await provider.save(replace(fact, values=("c", "java")), USER, AGENT)
+
+        assert await provider.forget(USER, AGENT, concept=LANGUAGES, value="java") == 1
+
+        assert await current(provider) == {"rust", "c"}
+        assert await provider.forget(USER, AGENT, fact_id=fact.id) == 2
+
+    async def test_what_has_another_source_is_kept(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """A value that two sources gave is forgotten with a condition that covers both."""
+        await remember(provider, clock)
+        await provider.save(languages("kotlin", source=MAIL), USER, AGENT)
+        await provider.save(theme("dark"), USER, AGENT)
+
+        assert await provider.forget(USER, AGENT, source=CHAT) == 0
+        assert await provider.forget(USER, AGENT, source=MAIL) == 2
+
+        assert await current(provider) == {"kotlin", "dark"}
+
+    async def test_a_confirmation_makes_a_value_young(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """Age counts from the last confirmation."""
+        await remember(provider, clock)
+        await provider.save(languages("kotlin"), USER, AGENT)
+
+        assert await provider.forget(USER, AGENT, older_than=START + DAY) == 0
+
+    async def test_a_typed_value_is_named_as_it_is(self, provider: FactStore) -> None:
+        """The value is given in the concept's type."""
+        birthday = Concept("birthday", "A birthday", value_type=datetime)
+        await provider.save(SingleFact(birthday, START), USER, AGENT)
+
+        assert await provider.forget(USER, AGENT, concept=birthday, value=START + DAY) == 0
+        assert await provider.forget(USER, AGENT, concept=birthday, value=START) == 1
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            ({}, ValueError, r"concept, value, fact_id, source or older_than.*erase"),
+            ({"purge": True}, ValueError, r"concept, value, fact_id, source or older_than.*erase"),
+            ({"value": "java"}, ValueError, r"needs its concept"),
+            ({"value": None}, ValueError, r"needs its concept"),
+            ({"concept": LANGUAGES, "value": 7}, ValueError, r"'languages' is not a valid str"),
+            ({"concept": "languages"}, TypeError, r"Concept\(keyword, description\)"),
+            ({"older_than": datetime(2020, 1, 1)}, ValueError, r"time zone"),  # noqa: DTZ001
+            ({"older_than": timedelta(seconds=-1)}, ValueError, r"not negative"),
+            ({"older_than": timedelta.max}, ValueError, r"shorter span"),
+            ({"fact_id": ""}, ValueError, r"fact_id is empty"),
+            ({"source": "chat-1"}, TypeError, r"FactSource"),
+        ],
+    )
+    async def test_what_makes_no_sense_is_refused(
+        self, provider: FactStore, arguments: dict[str, Any], error: type[Exception], message: str
+    ) -> None:
+        """Nothing is forgotten, and the message says what to do."""
+        await provider.save(languages("java"), USER, AGENT)
+
+        with pytest.raises(error, match=message):
+            await provider.forget(USER, AGENT, **arguments)
+
+        assert await current(provider) == {"java"}
+
+    async def test_an_unbound_subject_forgets_nothing(self, provider: FactStore) -> None:
+        """To forget whose facts are meant does not forget everyone's."""
+        await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
+
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.forget(PERSON, AGENT, concept=THEME)
+
+        assert len(await provider.load(THEME, PERSON.of("alice"), AGENT)) == 1
+
+
+class Purging:
+    """`forget(purge=True)`: the value is gone from history as well."""
+
+    async def test_a_purged_value_leaves_no_trace(self, provider: FactStore) -> None:
+        """Neither of the value nor of the words that it was taken from."""
+        said = FactSource(SourceKind.USER, "chat", 1, "My PIN is 1234")
+        await provider.save(theme("PIN 1234", source=said), USER, AGENT)
+        await provider.save(theme("PIN 1234", source=said), USER, AGENT)
+
+        assert await provider.forget(USER, AGENT, concept=THEME, value="PIN 1234", purge=True) == 1
+
+        assert "1234" not in str(await provider.entries(USER, AGENT))
+        assert await provider.load(THEME, USER, AGENT) == []
+        assert await provider.history(THEME, USER, AGENT) == []
+
+    async def test_an_earlier_value_can_be_purged(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """What was replaced or forgotten before is found too; what is current stays."""
+        await provider.save(theme("secret"), USER, AGENT)
+        await provider.save(theme("dark"), USER, AGENT)
+        clock.advance()
+
+        count = await provider.forget(USER, AGENT, concept=THEME, value="secret", purge=True)
+
+        assert count == 0
+        assert "secret" not in str(await provider.entries(USER, AGENT))
+        assert await current(provider) == {"dark"}
+        assert len(await provider.history(THEME, USER, AGENT)) == 1
+
+    async def test_what_a_purged_value_had_replaced_stays_replaced(
+        self, provider: FactStore
+    ) -> None:
+        """It may be in history; it does not become current."""
+        await provider.save(theme("light"), USER, AGENT)
+        await provider.save(theme("secret"), USER, AGENT)
+
+        assert await provider.forget(USER, AGENT, concept=THEME, value="secret", purge=True) == 1
+
+        assert await current(provider) == set()
+        told = await provider.history(THEME, USER, AGENT)
+        assert [entry.fact.values for entry in told if entry.fact is not None] == [("light",)]
+
+    async def test_values_beside_a_purged_one_stay(self, provider: FactStore) -> None:
+        """Of facts saved together the others keep their place, and can be forgotten later."""
+        fact = languages("java", "secret", "rust")
+        await provider.save_many([theme("dark"), fact], USER, AGENT)
+
+        assert (
+            await provider.forget(USER, AGENT, concept=LANGUAGES, value="secret", purge=True) == 1
+        )
+
+        kept = MultipleFacts(LANGUAGES, ("java", "rust"), id=fact.id, timestamp=fact.timestamp)
+        assert await provider.load(LANGUAGES, USER, AGENT) == [kept]
+        assert "secret" not in str(await provider.entries(USER, AGENT))
+        assert await provider.forget(USER, AGENT, concept=LANGUAGES, value="rust") == 1
+        assert await current(provider) == {"dark", "java"}
+
+    async def test_a_whole_concept_can_be_purged(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """With everything that it ever held, at any time."""
+        for value in ("a-secret", "b-secret", "c-secret"):
+            await provider.save(theme(value), USER, AGENT)
+            clock.advance()
+        await provider.save(languages("java"), USER, AGENT)
+
+        assert await provider.forget(USER, AGENT, concept=THEME, purge=True) == 1
+
+        assert "secret" not in str(await provider.entries(USER, AGENT))
+        assert await provider.load(THEME, USER, AGENT, as_of=START) == []
+        assert await current(provider) == {"java"}
+
+    async def test_purging_frees_room(self, provider: FactStore) -> None:
+        """What a place takes is less by what was purged."""
+        await provider.save_many([theme("x" * 10_000), languages("java")], USER, AGENT)
+        (before,) = await provider.places()
+
+        await provider.forget(USER, AGENT, concept=THEME, purge=True)
+
+        (after,) = await provider.places()
+        assert before.bytes - after.bytes >= 10_000
+
+    async def test_saving_goes_on_after_a_purge(self, provider: FactStore) -> None:
+        """A place whose history was rewritten takes facts as before."""
+        await provider.save(theme("secret"), USER, AGENT)
+        await provider.forget(USER, AGENT, concept=THEME, purge=True)
+
+        await provider.save(theme("dark"), USER, AGENT)
+
+        assert await current(provider) == {"dark"}
+        assert len(await provider.history(THEME, USER, AGENT)) == 1

@@ -1,0 +1,141 @@
+"""What became of a concept."""
+
+from datetime import timedelta
+
+import pytest
+
+from factmem.errors import StoredFactError
+from factmem.ledger.history import HistoryAction
+from factmem.models.facts import (
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.base import FactStore
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    PERSON,
+    THEME,
+    USER,
+    languages,
+    theme,
+)
+
+
+class History:
+    """`history` tells every save, confirmation and forgetting, oldest first."""
+
+    async def test_everything_is_told_in_order(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """With the fact as it was saved and the time at which it was recorded."""
+        source = FactSource(SourceKind.ASSISTANT, "chat", 3, "so dark", "model")
+        facts = [
+            theme("dark", importance=0.9, source=source, expires_at=START + timedelta(days=9)),
+            theme("light"),
+            theme("light", importance=0.1),
+        ]
+        for fact in facts:
+            await provider.save(fact, USER, AGENT)
+            await provider.save(languages("java"), USER, AGENT)
+            clock.advance()
+        await provider.forget(USER, AGENT, concept=THEME)
+
+        told = await provider.history(THEME, USER, AGENT)
+
+        assert [entry.action for entry in told] == [
+            HistoryAction.SAVED,
+            HistoryAction.SAVED,
+            HistoryAction.CONFIRMED,
+            HistoryAction.FORGOTTEN,
+        ]
+        assert [entry.fact for entry in told] == [*facts, None]
+        assert [entry.recorded_at - START for entry in told] == [
+            timedelta(seconds=second) for second in range(4)
+        ]
+        assert [e.fact.confirmed_at for e in told if e.fact] == [e.recorded_at for e in told[:3]]
+        assert told[3].forgotten == (facts[1].id,)
+
+    async def test_nothing_happened_to_an_unknown_concept(self, provider: FactStore) -> None:
+        """No history is an empty list."""
+        await provider.save(theme("dark"), USER, AGENT)
+
+        assert await provider.history(LANGUAGES, USER, AGENT) == []
+        assert await provider.history(THEME, PERSON.of("alice"), AGENT) == []
+
+    async def test_a_save_with_one_new_value_is_a_save(self, provider: FactStore) -> None:
+        """A confirmation is one that brings nothing new; each shows all its values."""
+        for fact in (languages("java"), languages("java", "rust"), languages("rust", "java")):
+            await provider.save(fact, USER, AGENT)
+
+        told = await provider.history(LANGUAGES, USER, AGENT)
+
+        assert [(entry.action, entry.fact.values) for entry in told if entry.fact] == [
+            (HistoryAction.SAVED, ("java",)),
+            (HistoryAction.SAVED, ("java", "rust")),
+            (HistoryAction.CONFIRMED, ("rust", "java")),
+        ]
+
+    async def test_a_concept_that_changed_shows_what_it_was(self, provider: FactStore) -> None:
+        """Each save has the type and the description of its time."""
+        many = Concept("ide-theme", "All themes", FactType.MULTIPLE)
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.save(MultipleFacts(many, ("dark", "light")), USER, AGENT)
+        await provider.save(theme("light"), USER, AGENT)
+
+        told = await provider.history(many, USER, AGENT)
+
+        assert [entry.fact.concept for entry in told if entry.fact] == [THEME, many, THEME]
+        assert [entry.fact.values for entry in told if entry.fact] == [
+            ("dark",),
+            ("dark", "light"),
+            ("light",),
+        ]
+
+    async def test_each_fact_of_a_batch_is_told(self, provider: FactStore) -> None:
+        """Facts that were saved together stand one after the other."""
+        await provider.save_many([theme("dark"), languages("java"), theme("light")], USER, AGENT)
+
+        told = await provider.history(THEME, USER, AGENT)
+
+        assert [entry.fact.values for entry in told if entry.fact] == [("dark",), ("light",)]
+
+    async def test_values_have_the_type_of_the_concept(self, provider: FactStore) -> None:
+        """And one that does not fit is an error, never left out."""
+        age = Concept("age", "The user's age", value_type=int)
+        await provider.save(SingleFact(age, 2**70), USER, AGENT)
+
+        told = await provider.history(age, USER, AGENT)
+
+        assert [entry.fact.values for entry in told if entry.fact] == [(2**70,)]
+        with pytest.raises(StoredFactError, match=r"'age'.*value_type"):
+            await provider.history(Concept("age", "As text"), USER, AGENT)
+
+    async def test_expiry_is_no_event(self, provider: FactStore, clock: SettableClock) -> None:
+        """What expired is still told; that it expired is in its `expires_at`."""
+        await provider.save(theme("dark", expires_at=START + timedelta(1)), USER, AGENT)
+        clock.now = START + timedelta(2)
+
+        told = await provider.history(THEME, USER, AGENT)
+
+        assert [entry.action for entry in told] == [HistoryAction.SAVED]
+
+    async def test_named_concepts_are_typed_among_all(self, provider: FactStore) -> None:
+        """`load_all` gives the values of the concepts that it is told of in their types."""
+        age = Concept("age", "The user's age", value_type=int)
+        await provider.save(SingleFact(age, 2**70), USER, AGENT)
+        await provider.save(theme("dark"), USER, AGENT)
+
+        loaded = await provider.load_all(USER, AGENT, concepts=[age])
+
+        assert [(fact.concept, fact.values) for fact in loaded] == [
+            (age, (2**70,)),
+            (THEME, ("dark",)),
+        ]
+        wrong = Concept("ide-theme", "A number", value_type=int)
+        with pytest.raises(StoredFactError, match=r"'ide-theme'.*value_type"):
+            await provider.load_all(USER, AGENT, concepts=[wrong])

@@ -1,0 +1,283 @@
+"""Indexes: what recall keeps of a place, beside its facts."""
+
+from hashlib import sha256
+
+import anyio
+import pytest
+
+from factmem.errors import StoreBusyError, UnboundSubjectError
+from factmem.models.places import MemoryScope
+from factmem.testing._contracts.place_changes import (
+    CHANGES,
+    REMOVALS,
+    begin,
+    change,
+    current,
+)
+from factmem.testing._contracts.stores import IndexedFacts
+from factmem.testing._contracts.versions import version_of
+from factmem.testing.clock import SettableClock
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    PERSON,
+    USER,
+    languages,
+    theme,
+)
+
+INDEX = b"\x00an index\xff\n"
+LARGE = 100_000
+WRITERS = 20
+
+BYTES: dict[str, bytes] = {
+    "none": b"",
+    "each": bytes(range(256)),
+    "zeros": bytes(1000),
+    "lines": b"\r\n\n{}\n null \x1a",
+    "no text": b"\xff\xfe\xed\xa0\x80",
+    "a megabyte": bytes(range(256)) * 4096,
+}
+
+
+async def _keep(store: IndexedFacts, index: bytes = INDEX) -> bool:
+    """Write an index of what is current, unless the store is too busy for that."""
+    version = await version_of(store)
+    try:
+        return await store.write_index(USER, AGENT, index, version=version)
+    except StoreBusyError:
+        return False
+
+
+async def _kept(store: IndexedFacts) -> bytes | None:
+    return await store.read_index(USER, AGENT)
+
+
+def _in_short(index: bytes | None) -> str:
+    """Tell an index from all others in one line: pytest takes an hour to compare a megabyte."""
+    return "none" if index is None else f"{len(index)} bytes, {sha256(index).hexdigest()}"
+
+
+class Indexes:
+    """`read_index` and `write_index`: bytes beside the facts, and never of what is no more."""
+
+    @pytest.mark.parametrize("index", BYTES.values(), ids=BYTES)
+    async def test_an_index_comes_back(self, provider: IndexedFacts, index: bytes) -> None:
+        """It is opaque: any bytes, as they are, in place of the ones before; none before that."""
+        await begin(provider)
+        assert await _kept(provider) is None
+        assert await _keep(provider)
+
+        assert await _keep(provider, index)
+
+        assert _in_short(await _kept(provider)) == _in_short(index)
+
+    async def test_an_index_is_no_fact(self, provider: IndexedFacts) -> None:
+        """What is current, what was recorded and the version are as they were."""
+        await begin(provider)
+        facts, entries = await current(provider), await provider.entries(USER, AGENT)
+        version = await version_of(provider)
+
+        assert await provider.write_index(USER, AGENT, INDEX, version=version)
+
+        assert await current(provider) == facts
+        assert await provider.entries(USER, AGENT) == entries
+        assert await provider.version(USER, AGENT) == version
+        assert [(info.scope, info.count) for info in await provider.places()] == [(AGENT, 4)]
+
+    async def test_each_place_has_its_own_index(self, provider: IndexedFacts) -> None:
+        """However much their names look alike; erasing one leaves the others theirs."""
+        scopes = [AGENT, MemoryScope.Product(AGENT.name), MemoryScope.Agent("Painter")]
+        subjects = [PERSON.of(name) for name in ("a", "A", "a/b", "a%", "café")]
+        places = [(subject, scope) for scope in scopes for subject in subjects]
+        for number, place in enumerate(places):
+            await provider.save(theme("dark"), *place)
+            assert await provider.read_index(*place) is None
+            version = await provider.version(*place)
+            assert version is not None
+            assert await provider.write_index(*place, b"%d" % number, version=version)
+
+        await provider.erase(*places[0])
+
+        found = [await provider.read_index(*place) for place in places]
+        assert found == [None, *(b"%d" % number for number in range(1, len(places)))]
+        assert await provider.read_index(PERSON.of("cafe\u0301"), AGENT) == b"4"
+
+    async def test_an_index_makes_no_place(self, provider: IndexedFacts) -> None:
+        """Where nothing was saved it is kept or not, as it says, and nothing else is there."""
+        version = await provider.version(USER, AGENT)
+
+        is_kept = version is not None and await provider.write_index(
+            USER, AGENT, INDEX, version=version
+        )
+
+        assert await _kept(provider) == (INDEX if is_kept else None)
+        assert await provider.places() == []
+        assert await provider.load_all(USER, AGENT) == []
+
+    @pytest.mark.parametrize("what", CHANGES)
+    async def test_an_index_of_what_was_before_is_refused(
+        self, provider: IndexedFacts, second: IndexedFacts, clock: SettableClock, what: str
+    ) -> None:
+        """Somebody was slow; the index of before stays, but for what had to go with it."""
+        await begin(second)
+        assert await _keep(second, b"before")
+        stale = await version_of(provider)
+        await change(what, second, clock)
+
+        assert not await provider.write_index(USER, AGENT, INDEX, version=stale)
+
+        assert await _kept(provider) == (None if what in REMOVALS else b"before")
+        assert await _kept(second) == await _kept(provider)
+
+    async def test_an_index_of_no_version_is_refused(self, provider: IndexedFacts) -> None:
+        """The store never told that one, or of a place that was not there yet."""
+        before = await provider.version(USER, AGENT) or ""
+        await begin(provider)
+
+        for version in {before, "", "no such version"}:
+            assert not await provider.write_index(USER, AGENT, INDEX, version=version)
+
+        assert await _kept(provider) is None
+
+    async def test_after_a_change_an_index_is_written_anew(
+        self, provider: IndexedFacts, clock: SettableClock
+    ) -> None:
+        """By the version that is told then."""
+        await begin(provider)
+        for what in CHANGES:
+            await change(what, provider, clock)
+            if what not in REMOVALS:
+                assert await _keep(provider, what.encode())
+                assert await _kept(provider) == what.encode()
+
+    @pytest.mark.parametrize("what", REMOVALS)
+    async def test_what_is_removed_leaves_no_index(
+        self, provider: IndexedFacts, second: IndexedFacts, clock: SettableClock, what: str
+    ) -> None:
+        """For any instance, and also once something is saved again."""
+        await begin(provider)
+        assert await _keep(provider)
+        assert await _kept(second) == INDEX
+
+        await change(what, provider, clock)
+
+        assert [await _kept(store) for store in (provider, second)] == [None, None]
+        await provider.save(theme("dark"), USER, AGENT)
+        assert [await _kept(store) for store in (provider, second)] == [None, None]
+
+    async def test_purging_what_was_forgotten_before_leaves_no_index(
+        self, provider: IndexedFacts
+    ) -> None:
+        """The index was made when the value was current, and may still hold it."""
+        await begin(provider)
+        assert await _keep(provider)
+        await provider.forget(USER, AGENT, concept=LANGUAGES, value="java")
+        assert await _kept(provider) == INDEX
+
+        await provider.forget(USER, AGENT, concept=LANGUAGES, value="java", purge=True)
+
+        assert await _kept(provider) is None
+
+    async def test_a_purge_meanwhile_leaves_no_index(self, provider: IndexedFacts) -> None:
+        """Whichever of the two was first: what was purged does not come back."""
+        await provider.save(theme("dark"), USER, AGENT)
+        for turn in range(10):
+            await provider.save(languages("secret"), USER, AGENT)
+            version = await version_of(provider)
+
+            async def write(version: str = version) -> None:
+                try:
+                    await provider.write_index(USER, AGENT, b"secret", version=version)
+                except StoreBusyError:
+                    return
+
+            async def purge() -> None:
+                await provider.forget(USER, AGENT, concept=LANGUAGES, purge=True)
+
+            async with anyio.create_task_group() as tasks:
+                for call in (write, purge) if turn % 2 else (purge, write):
+                    tasks.start_soon(call)
+                    for _ in range(turn // 2):
+                        await anyio.lowlevel.checkpoint()
+
+            assert await _kept(provider) is None
+
+    async def test_concurrent_writers_leave_one_index(
+        self, provider: IndexedFacts, second: IndexedFacts
+    ) -> None:
+        """Whole, and whoever reads meanwhile gets a whole one as well."""
+        await begin(provider)
+        wholes = [bytes([number]) * (LARGE + number) for number in range(1, WRITERS)]
+        version = {store: await version_of(store) for store in (provider, second)}
+        seen: list[bytes | None] = []
+
+        async def write(store: IndexedFacts, index: bytes) -> None:
+            try:
+                await store.write_index(USER, AGENT, index, version=version[store])
+            except StoreBusyError:
+                return
+            seen.append(await _kept(store))
+
+        async with anyio.create_task_group() as tasks:
+            for number, index in enumerate(wholes):
+                tasks.start_soon(write, (provider, second)[number % 2], index)
+                await anyio.lowlevel.checkpoint()  # so that some end while others begin
+
+        seen.append(await _kept(provider))
+        assert [index for index in seen if index not in wholes] == []
+        assert seen[-1] == await _kept(second)
+
+    async def test_a_cancelled_write_is_whole_or_not_there(self, provider: IndexedFacts) -> None:
+        """In whatever step it is cancelled; the next one is written as ever."""
+        await begin(provider)
+        version = await version_of(provider)
+
+        async def write(index: bytes) -> None:
+            await provider.write_index(USER, AGENT, index, version=version)
+
+        for steps in range(8):
+            before, index = await _kept(provider), bytes([steps]) * LARGE
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(write, index)
+                for _ in range(steps):
+                    await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+
+            assert await _kept(provider) in (before, index)
+
+        assert await _keep(provider)
+        assert await _kept(provider) == INDEX
+
+    async def test_a_write_that_runs_out_of_time_is_whole_or_not_there(
+        self, provider: IndexedFacts
+    ) -> None:
+        """Whatever moment the deadline falls on."""
+        await begin(provider)
+        version = await version_of(provider)
+        for number, microseconds in enumerate((0, 1, 10, 50, 100, 200, 500, 1000)):
+            before, index = await _kept(provider), bytes([number]) * LARGE
+            with anyio.move_on_after(microseconds / 1_000_000):
+                await provider.write_index(USER, AGENT, index, version=version)
+
+            assert await _kept(provider) in (before, index)
+
+        assert await _keep(provider)
+
+    async def test_an_unbound_subject_has_no_index(self, provider: IndexedFacts) -> None:
+        """None is read, and none is written."""
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.read_index(PERSON, AGENT)
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.write_index(PERSON, AGENT, INDEX, version="")
+
+    async def test_a_closed_store_keeps_no_index(self, provider: IndexedFacts) -> None:
+        """As every other call does."""
+        await begin(provider)
+        version = await version_of(provider)
+        await provider.aclose()
+
+        with pytest.raises(ValueError, match="closed"):
+            await provider.read_index(USER, AGENT)
+        with pytest.raises(ValueError, match="closed"):
+            await provider.write_index(USER, AGENT, INDEX, version=version)

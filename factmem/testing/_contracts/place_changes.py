@@ -1,0 +1,100 @@
+"""What can happen to a place, for suites about versions and what depends on them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.places import MemoryScope
+from factmem.providers.base import FactStore
+from factmem.testing._contracts.amending import instead
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    THEME,
+    USER,
+    languages,
+    theme,
+)
+
+ELSEWHERE = MemoryScope.Product("elsewhere")
+
+HOUR = timedelta(hours=1)
+
+
+async def begin(store: FactStore) -> None:
+    """Save what each of `CHANGES` changes something of."""
+    await store.save(theme("dark"), USER, AGENT)
+    await store.save(languages("java", "rust"), USER, AGENT)
+    await store.save(languages("c", expires_at=START + HOUR), USER, AGENT)
+
+
+async def _replay(store: FactStore) -> None:
+    await store.save(languages("go"), USER, ELSEWHERE)
+    await store.replay(await store.entries(USER, ELSEWHERE), USER, AGENT)
+
+
+_Write = Callable[[FactStore], Awaitable[object]]
+
+_renamed = SingleFact(Concept(THEME.keyword, "As it is called now"), "dark")
+_retyped = MultipleFacts(Concept(THEME.keyword, THEME.description, FactType.MULTIPLE), ("dark",))
+
+WRITES: dict[str, _Write] = {
+    "a value saved": lambda store: store.save(languages("go"), USER, AGENT),
+    "several saved": lambda store: store.save_many([theme("light"), languages("go")], USER, AGENT),
+    "a value replaced": lambda store: store.save(theme("light"), USER, AGENT),
+    "a value confirmed": lambda store: store.save(theme("dark"), USER, AGENT),
+    "one of many confirmed": lambda store: store.save(languages("rust"), USER, AGENT),
+    "more important": lambda store: store.save(theme("dark", importance=0.9), USER, AGENT),
+    "described anew": lambda store: store.save(_renamed, USER, AGENT),
+    "of another type": lambda store: store.save(_retyped, USER, AGENT),
+    "a concept forgotten": lambda store: store.forget(USER, AGENT, concept=THEME),
+    "a value forgotten": lambda store: store.forget(USER, AGENT, concept=LANGUAGES, value="java"),
+    "a value purged": lambda store: store.forget(
+        USER, AGENT, concept=LANGUAGES, value="java", purge=True
+    ),
+    "erased": lambda store: store.erase(USER, AGENT),
+    "replayed": _replay,
+    "amended": lambda store: store.amend(instead("go"), USER, AGENT),
+}
+"""Calls that change what is current, each by its own way."""
+
+REMOVALS = ("a value purged", "erased")
+"""Those that take away what is kept of the values besides."""
+
+CHANGES = ("expired", *WRITES)
+"""What `change` can do to a place."""
+
+
+async def change(what: str, store: FactStore, clock: SettableClock) -> None:
+    """Do one of `CHANGES` to a place that `begin` has begun, at a later time."""
+    if what == "expired":
+        clock.now = START + HOUR
+    else:
+        clock.advance()
+        await WRITES[what](store)
+
+
+def by_keyword(facts: Sequence[AnyFact]) -> dict[str, list[AnyFact]]:
+    """Return facts by what they are about, in their order."""
+    found: dict[str, list[AnyFact]] = {}
+    for fact in facts:
+        found.setdefault(fact.concept.keyword, []).append(fact)
+    return found
+
+
+def shown(facts: dict[str, list[AnyFact]]) -> dict[str, list[Any]]:
+    """Return all there is of facts: a confirmation shows, though it makes no other fact."""
+    return {key: [(fact, fact.confirmed_at) for fact in found] for key, found in facts.items()}
+
+
+async def current(store: FactStore, concepts: Sequence[Concept[Any, Any]] = ()) -> dict[str, Any]:
+    """Return all there is in the place now."""
+    return shown(by_keyword(await store.load_all(USER, AGENT, concepts=concepts)))

@@ -1,0 +1,230 @@
+"""Listing places, erasing them, and closing a store."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+
+from factmem.errors import UnboundSubjectError
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.providers.base import FactStore
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    PERSON,
+    THEME,
+    USER,
+    languages,
+    theme,
+)
+
+
+class Places:
+    """What there is, and how it is removed."""
+
+    async def test_all_places_are_listed_by_identity(self, provider: FactStore) -> None:
+        """With what `load_all` and `erase` take, bound where the subject is per entity."""
+        where = [
+            (USER, AGENT),
+            (PERSON.of("alice"), AGENT),
+            (PERSON.of("bob"), AGENT),
+            (MemorySubject("person", "", 1), AGENT),
+            (USER, MemoryScope.CrossProduct()),
+            (USER, MemoryScope.Feature("a/b")),
+            (USER, MemoryScope.Feature("a")),
+        ]
+        for subject, scope in where:
+            await provider.save(theme(f"{scope} {subject.name} {subject.entity}"), subject, scope)
+
+        found = await provider.places()
+
+        assert [(str(info.scope), info.subject.name, info.subject.entity) for info in found] == [
+            ("agent/painter", "person", None),
+            ("agent/painter", "person", "alice"),
+            ("agent/painter", "person", "bob"),
+            ("agent/painter", "user", None),
+            ("feature/a", "user", None),
+            ("feature/a/b", "user", None),
+            ("organization/default", "user", None),
+        ]
+        for info in found:
+            (fact,) = await provider.load_all(info.subject, info.scope)
+            assert fact.values == (f"{info.scope} {info.subject.name} {info.subject.entity}",)
+
+    async def test_places_of_some_subjects_and_scopes_are_listed(self, provider: FactStore) -> None:
+        """Each as it is told among all places, and nothing of names that only look alike."""
+        kinds = [MemoryScope.Agent, MemoryScope.Product]
+        scopes = [kind(name) for kind in kinds for name in ("a", "A", "a/b", "café")]
+        subjects = [USER, *(PERSON.of(name) for name in ("a", "A", "a/b", "a%", "caf\u00e9"))]
+        subjects.append(MemorySubject("person", "", 1))
+        for scope in scopes:
+            for subject in subjects:
+                await provider.save(theme("dark"), subject, scope)
+        everything = await provider.places()
+
+        async def check(
+            subjects: list[MemorySubject] | None = None, scopes: list[MemoryScope] | None = None
+        ) -> None:
+            whom = None if subjects is None else {(each.name, each.entity) for each in subjects}
+            assert await provider.places(subjects=subjects, scopes=scopes) == [
+                info
+                for info in everything
+                if (scopes is None or info.scope in scopes)
+                and (whom is None or (info.subject.name, info.subject.entity) in whom)
+            ]
+
+        assert len(everything) == len(scopes) * len(subjects)
+        for subject in subjects:
+            await check(subjects=[subject])
+            await check(subjects=[subject], scopes=[scopes[0], scopes[-1]])
+        for scope in scopes:
+            await check(scopes=[scope])
+            await check(scopes=[scope], subjects=[USER, PERSON.of("a"), PERSON.of("nobody")])
+        await check(scopes=[MemoryScope.Agent("cafe\u0301")])
+        await check(subjects=[PERSON.of("cafe\u0301")])
+
+    async def test_places_that_are_asked_for_may_not_be_there(self, provider: FactStore) -> None:
+        """Nothing is listed for them, nor for an empty list, and nothing is made."""
+        assert await provider.places(subjects=[USER], scopes=[AGENT]) == []
+        await provider.save(theme("dark"), USER, AGENT)
+
+        assert await provider.places(subjects=[PERSON.of("alice")], scopes=[AGENT]) == []
+        assert await provider.places(subjects=[], scopes=[AGENT]) == []
+        assert await provider.places(subjects=[USER], scopes=[]) == []
+        assert await provider.places(subjects=[]) == await provider.places(scopes=[]) == []
+        assert len(await provider.places(subjects=[USER, USER], scopes=[AGENT, AGENT])) == 1
+        assert len(await provider.places()) == 1
+
+    async def test_a_place_tells_how_much_it_holds(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """Current values, bytes with history, and the times of the oldest and newest value."""
+        await provider.save(theme("dark"), USER, AGENT)
+        clock.advance(timedelta(days=1))
+        await provider.save(languages("java", "rust"), USER, AGENT)
+        clock.advance(timedelta(days=1))
+        await provider.save(languages("c"), USER, AGENT)
+        clock.advance(timedelta(days=1))
+        await provider.forget(USER, AGENT, concept=LANGUAGES, value="c")
+
+        (info,) = await provider.places()
+
+        assert info.count == 3
+        assert info.bytes > 0
+        assert info.oldest == START
+        assert info.newest == START + timedelta(days=1)
+
+    async def test_a_place_of_history_is_listed(self, provider: FactStore) -> None:
+        """Nothing in it is current, but it can still be erased."""
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.forget(USER, AGENT, concept=THEME)
+
+        (info,) = await provider.places()
+
+        assert (info.count, info.oldest, info.newest) == (0, None, None)
+        assert info.bytes > 0
+
+    async def test_an_erased_place_is_gone(self, provider: FactStore, clock: SettableClock) -> None:
+        """With its history; the receipt says how much that was, others are not affected."""
+        await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
+        await provider.save(languages("java", "c"), PERSON.of("alice"), AGENT)
+        await provider.save(theme("dark"), PERSON.of("bob"), AGENT)
+        later = clock.advance()
+
+        receipt = await provider.erase(PERSON.of("alice"), AGENT)
+
+        assert (receipt.scope, receipt.subject) == (AGENT, PERSON.of("alice"))
+        assert (receipt.count, receipt.erased_at) == (3, later)
+        assert receipt.bytes > 0
+        assert await provider.load_all(PERSON.of("alice"), AGENT) == []
+        assert await provider.entries(PERSON.of("alice"), AGENT) == []
+        assert await provider.history(THEME, PERSON.of("alice"), AGENT) == []
+        assert await provider.load(THEME, PERSON.of("alice"), AGENT, as_of=START) == []
+        assert [info.subject.entity for info in await provider.places()] == ["bob"]
+
+    async def test_an_erased_place_can_be_used_again(self, provider: FactStore) -> None:
+        """It begins anew: nothing of before is there."""
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.erase(USER, AGENT)
+
+        await provider.save(languages("java"), USER, AGENT)
+
+        assert [fact.values for fact in await provider.load_all(USER, AGENT)] == [("java",)]
+        assert len(await provider.entries(USER, AGENT)) == 1
+
+    async def test_erasing_nothing_is_told_as_nothing(self, provider: FactStore) -> None:
+        """A place that does not exist gives a receipt of zeros."""
+        receipt = await provider.erase(USER, AGENT)
+
+        assert (receipt.count, receipt.bytes) == (0, 0)
+        assert not receipt.key_destroyed
+
+    async def test_an_unbound_subject_erases_nothing(self, provider: FactStore) -> None:
+        """Nor is it told anything."""
+        await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
+
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.erase(PERSON, AGENT)
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.history(THEME, PERSON, AGENT)
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.entries(PERSON, AGENT)
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.replay([], PERSON, AGENT)
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.amend(lambda entries, now: [], PERSON, AGENT)
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.places(subjects=[PERSON])
+
+        assert [info.count for info in await provider.places()] == [1]
+
+
+CALLS: dict[str, Callable[[FactStore], Awaitable[object]]] = {
+    "save": lambda store: store.save(theme("dark"), USER, AGENT),
+    "save_many": lambda store: store.save_many([theme("dark")], USER, AGENT),
+    "load": lambda store: store.load(THEME, USER, AGENT),
+    "load as_of": lambda store: store.load(THEME, USER, AGENT, as_of=START),
+    "load_all": lambda store: store.load_all(USER, AGENT),
+    "load_by_description": lambda store: store.load_by_description("theme", USER, AGENT),
+    "history": lambda store: store.history(THEME, USER, AGENT),
+    "forget": lambda store: store.forget(USER, AGENT, concept=THEME),
+    "erase": lambda store: store.erase(USER, AGENT),
+    "places": lambda store: store.places(),
+    "entries": lambda store: store.entries(USER, AGENT),
+    "replay": lambda store: store.replay([], USER, AGENT),
+    "amend": lambda store: store.amend(lambda entries, now: [], USER, AGENT),
+    "async with": lambda store: store.__aenter__(),
+}
+"""Every method of a store."""
+
+
+class Closing:
+    """A closed store says so."""
+
+    @pytest.mark.parametrize("call", CALLS)
+    async def test_a_closed_store_refuses(self, provider: FactStore, call: str) -> None:
+        """Every call, after the first and after the second closing."""
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.aclose()
+
+        with pytest.raises(ValueError, match="closed"):
+            await CALLS[call](provider)
+        await provider.aclose()
+        with pytest.raises(ValueError, match="closed"):
+            await CALLS[call](provider)
+
+    async def test_leaving_the_context_closes(self, provider: FactStore) -> None:
+        """Also when it is left by an error, which is not swallowed."""
+
+        async def work() -> None:
+            async with provider as store:
+                assert store is provider
+                await store.save(theme("dark"), USER, AGENT)
+                raise LookupError("mine")
+
+        with pytest.raises(LookupError, match="mine"):
+            await work()
+
+        with pytest.raises(ValueError, match="closed"):
+            await provider.load(THEME, USER, AGENT)

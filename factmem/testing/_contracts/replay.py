@@ -1,0 +1,166 @@
+"""Moving the ledger of a place into another."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from factmem.models.places import MemoryScope
+from factmem.providers.base import FactStore
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    THEME,
+    USER,
+    languages,
+    theme,
+)
+
+OTHER = MemoryScope.Product("gallery")
+
+
+def _saved(value: object, **changes: object) -> Any:
+    return {
+        "id": "one",
+        "keyword": "ide-theme",
+        "description": "A theme",
+        "type": "SINGLE",
+        "timestamp": "1999-12-31T23:59:59.000000Z",
+        "value": value,
+        **changes,
+    }
+
+
+def _entry(*facts: Any, **changes: object) -> Any:
+    return {"at": "2001-02-03T04:05:06.000000Z", "facts": list(facts), **changes}
+
+
+PIN = "PIN 1234"
+NONSENSE: dict[str, Any] = {
+    "no entry": PIN,
+    "no time": {"facts": [_saved(PIN)]},
+    "a time that is none": _entry(_saved(PIN), at="yesterday"),
+    "a time in another form": _entry(_saved(PIN), at="2001-02-03T04:05:06Z"),
+    "facts that are none": _entry(facts=PIN),
+    "a fact without fields": _entry({"keyword": "ide-theme", "value": PIN}),
+    "a keyword that is no name": _entry(_saved(PIN, keyword="")),
+    "an unknown type": _entry(_saved(PIN, type="SEVERAL")),
+    "values of the other type": _entry(_saved(PIN, type="MULTIPLE")),
+    "an expiry that is no time": _entry(_saved(PIN, expires_at="soon")),
+    "an importance out of range": _entry(_saved(PIN, importance=1234)),
+    "a source of no kind": _entry(_saved(PIN, source={"kind": PIN})),
+    "not a number": _entry(_saved(float("nan"))),
+    "a lone surrogate": _entry(_saved("\ud800")),
+    "a value that is no JSON": _entry(_saved((PIN,))),
+    "a forgetting of nothing": _entry(_saved("x"), forget=[["ide-theme"]]),
+    "a forgetting of all": _entry(_saved("x"), forget="all"),
+}
+
+
+class Replay:
+    """`entries` out of one place, `replay` into another."""
+
+    async def _fill(self, provider: FactStore, clock: SettableClock) -> None:
+        """Everything that can be in a ledger, with one fact saved again under its own id."""
+        java = languages("java", "rust")
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.save_many([java, theme("light")], USER, AGENT)
+        clock.advance()
+        await provider.save(java, USER, AGENT)
+        await provider.forget(USER, AGENT, concept=LANGUAGES, value="java")
+        clock.advance()
+        await provider.save(java, USER, AGENT)
+        await provider.save(languages("c", expires_at=START + timedelta(9)), USER, AGENT)
+        await provider.forget(USER, AGENT, concept=THEME)
+        clock.advance()
+
+    async def test_a_replayed_ledger_is_the_same(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """Current facts, history, every moment of the past, and the entries themselves."""
+        await self._fill(provider, clock)
+        entries = await provider.entries(USER, AGENT)
+
+        assert await provider.replay(entries, USER, OTHER) == len(entries) == 7
+
+        assert await provider.entries(USER, OTHER) == entries
+        assert await provider.load_all(USER, OTHER) == await provider.load_all(USER, AGENT)
+        for concept in (THEME, LANGUAGES):
+            assert await provider.history(concept, USER, OTHER) == await provider.history(
+                concept, USER, AGENT
+            )
+        for second in range(4):
+            then = START + timedelta(seconds=second)
+            assert await provider.load_all(USER, OTHER, as_of=then) == await provider.load_all(
+                USER, AGENT, as_of=then
+            )
+
+    async def test_a_replay_can_be_repeated(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """The second time nothing is new, and nothing changes; nor does it in the first place."""
+        await self._fill(provider, clock)
+        entries = await provider.entries(USER, AGENT)
+        await provider.replay(entries[:4], USER, OTHER)
+
+        assert await provider.replay(entries, USER, OTHER) == 3
+        assert await provider.replay(entries, USER, OTHER) == 0
+        assert await provider.replay(entries, USER, AGENT) == 0
+
+        assert await provider.entries(USER, OTHER) == entries
+        assert await provider.entries(USER, AGENT) == entries
+
+    async def test_a_replay_is_appended(self, provider: FactStore, clock: SettableClock) -> None:
+        """What is replayed is newer than what is there, and its times do not go back."""
+        await provider.save(theme("dark"), USER, AGENT)
+        later = clock.advance()
+        await provider.save(theme("light"), USER, OTHER)
+
+        await provider.replay(await provider.entries(USER, AGENT), USER, OTHER)
+
+        (fact,) = await provider.load(THEME, USER, OTHER)
+        assert (fact.value, fact.confirmed_at) == ("dark", later)
+
+    async def test_known_facts_of_an_entry_are_left_out(self, provider: FactStore) -> None:
+        """Half of a batch may be there already."""
+        dark, java = theme("dark"), languages("java")
+        await provider.save_many([dark, java], USER, AGENT)
+        await provider.save(dark, USER, OTHER)
+        await provider.save(theme("light"), USER, OTHER)
+
+        assert await provider.replay(await provider.entries(USER, AGENT), USER, OTHER) == 1
+
+        loaded = await provider.load_all(USER, OTHER)
+        assert [fact.values for fact in loaded] == [("light",), ("java",)]
+
+    async def test_wide_numbers_are_replayed_exactly(self, provider: FactStore) -> None:
+        """Plain JSON has integers of any size."""
+        entries = [_entry(_saved(2**70))]
+
+        await provider.replay(entries, USER, AGENT)
+
+        (fact,) = await provider.load_all(USER, AGENT)
+        assert fact.values == (2**70,)
+        assert await provider.entries(USER, AGENT) == entries
+
+    async def test_entries_of_a_later_version_are_kept(self, provider: FactStore) -> None:
+        """A store passes on what it does not understand."""
+        later: Any = {"at": "2001-02-03T04:05:06.000000Z", "link": ["a", {"b": 2**70}]}
+
+        assert await provider.replay([later], USER, AGENT) == 1
+        assert await provider.replay([later], USER, AGENT) == 0
+
+        assert await provider.entries(USER, AGENT) == [later]
+        assert await provider.load_all(USER, AGENT) == []
+
+    @pytest.mark.parametrize("kind", NONSENSE)
+    async def test_nonsense_is_refused(self, provider: FactStore, kind: str) -> None:
+        """All of it: a place that holds what cannot be read would be lost."""
+        entries: Any = [_entry(_saved("dark")), NONSENSE[kind]]
+
+        with pytest.raises(ValueError, match="Entry 1 cannot be recorded") as caught:
+            await provider.replay(entries, USER, AGENT)
+
+        assert "1234" not in str(caught.value)
+        assert await provider.places() == []

@@ -1,0 +1,110 @@
+"""Many threads and many openings of one folder at once."""
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from factmem.storage.base import (
+    Journals,
+    Record,
+    Storage,
+)
+from factmem.testing._contracts.journals import (
+    NAME,
+    append,
+    read,
+    record,
+    texts,
+)
+
+__all__ = ["SharedJournals"]
+
+
+class SharedJournals:
+    """Whoever writes is alone; whoever reads sees what was written."""
+
+    def test_nobody_else_writes_while_the_lock_is_held(
+        self, storage: Storage, folder: Path
+    ) -> None:
+        """What is read under the lock is still so when it is written: no update is lost."""
+        opened = [storage.open(folder), storage.open(folder)]
+
+        def count_up(journals: Journals) -> None:
+            for _ in range(10):
+                with journals.exclusive() as writer:
+                    so_far = len(read(writer, NAME)[0])
+                    writer.append(NAME, [record(so_far)])
+
+        _all_at_once([partial(count_up, each) for each in opened * 4])
+
+        assert texts(opened[0], NAME) == [record(number) for number in range(80)]
+
+    def test_what_was_appended_is_read_by_all(self, storage: Storage, folder: Path) -> None:
+        """At once, by other threads and other openings, while more is appended and rewritten."""
+        opened = [storage.open(folder) for _ in range(3)]
+        append(opened[0], NAME, record(0))
+        wrong: list[str] = []
+
+        def write(journals: Journals, first: int) -> None:
+            for number in range(first, first + 10):
+                append(journals, NAME, record(number))
+                if record(number) not in texts(journals, NAME):
+                    wrong.append(f"{number} is not read by the one who wrote it")
+
+        def rewrite(journals: Journals) -> None:
+            for _ in range(10):
+                with journals.exclusive() as writer:
+                    writer.rewrite(NAME, read(writer, NAME)[0])
+
+        def follow(journals: Journals) -> None:
+            before: list[Record] = []
+            for _ in range(20):
+                now, _ = read(journals, NAME)
+                if now[: len(before)] != before:
+                    wrong.append("what was read once is not read again")
+                before = now
+
+        _all_at_once(
+            [
+                lambda: write(opened[0], 100),
+                lambda: write(opened[1], 200),
+                lambda: rewrite(opened[2]),
+                lambda: follow(opened[0]),
+                lambda: follow(opened[2]),
+            ]
+        )
+
+        assert wrong == []
+        assert len(texts(opened[0], NAME)) == 21
+
+    def test_the_lock_is_given_back_after_an_error(self, journals: Journals) -> None:
+        """Whatever goes wrong under it."""
+        with pytest.raises(ZeroDivisionError), journals.exclusive():
+            _ = 1 / 0
+
+        append(journals, NAME, record(1))
+        assert texts(journals, NAME) == [record(1)]
+
+
+def _all_at_once(parts: list[Callable[[], None]]) -> None:
+    """Run all parts in threads that start together, and raise what one of them raised."""
+    start = threading.Barrier(len(parts))
+    errors: list[Exception] = []
+
+    def run(part: Callable[[], None]) -> None:
+        start.wait()
+        try:
+            part()
+        except Exception as exc:  # noqa: BLE001 - raised below, in the test's own thread
+            errors.append(exc)
+
+    threads = [threading.Thread(target=run, args=(part,)) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]

@@ -1,0 +1,221 @@
+"""Expiry, clocks that are wrong, and looking back."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from factmem.models.facts import (
+    Concept,
+    FactType,
+    SingleFact,
+)
+from factmem.providers.base import FactStore
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    THEME,
+    USER,
+    languages,
+    theme,
+)
+
+HOUR = timedelta(hours=1)
+
+
+async def themes(provider: FactStore, as_of: datetime | None = None) -> list[str]:
+    """Return the current theme, or the one at a time, as a list of at most one."""
+    return [fact.value for fact in await provider.load(THEME, USER, AGENT, as_of=as_of)]
+
+
+class Expiry:
+    """What is past its `expires_at` is gone, by the store's clock."""
+
+    async def test_a_fact_expires_at_its_time(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """Not a moment before, and from then on in every read."""
+        await provider.save(theme("dark", expires_at=START + HOUR), USER, AGENT)
+        clock.now = START + HOUR - timedelta(microseconds=1)
+        assert await themes(provider) == ["dark"]
+
+        clock.now = START + HOUR
+
+        assert await themes(provider) == []
+        assert await provider.load_all(USER, AGENT) == []
+        assert await provider.load_by_description("theme", USER, AGENT) == []
+        assert [info.count for info in await provider.places()] == [0]
+        assert await provider.forget(USER, AGENT, concept=THEME) == 0
+
+    async def test_what_expired_does_not_come_back(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """Neither what it had replaced, nor it itself when the clock is set back."""
+        await provider.save(theme("light"), USER, AGENT)
+        await provider.save(theme("dark", expires_at=START + HOUR), USER, AGENT)
+        clock.now = START + HOUR
+        assert await themes(provider) == []
+
+        clock.now = START
+
+        assert await themes(provider) == []
+        assert await provider.load_all(USER, AGENT) == []
+
+    async def test_a_recorded_time_is_not_undone_by_the_clock(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """A place knows that it is at least as late as its last entry."""
+        await provider.save(theme("dark", expires_at=START + HOUR), USER, AGENT)
+        clock.now = START + HOUR
+        await provider.save(languages("java"), USER, AGENT)
+
+        clock.now = START
+
+        assert await themes(provider) == []
+
+    async def test_a_confirmation_changes_the_expiry(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """To a later time, to an earlier one, or to none."""
+        await provider.save(theme("dark", expires_at=START + HOUR), USER, AGENT)
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.save(languages("java"), USER, AGENT)
+        await provider.save(languages("java", expires_at=START + HOUR), USER, AGENT)
+
+        clock.now = START + HOUR
+
+        assert await themes(provider) == ["dark"]
+        assert await provider.load(LANGUAGES, USER, AGENT) == []
+
+    async def test_an_expired_value_saved_again_is_new(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """It is not confirmed: it was gone."""
+        first = languages("java", "rust", expires_at=START + HOUR)
+        again = languages("java")
+        await provider.save(first, USER, AGENT)
+        clock.now = START + HOUR
+
+        await provider.save(again, USER, AGENT)
+
+        assert await provider.load(LANGUAGES, USER, AGENT) == [again]
+
+    async def test_only_the_expired_values_of_a_save_go(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """Values saved together may be confirmed apart."""
+        await provider.save(languages("java", "rust", expires_at=START + HOUR), USER, AGENT)
+        await provider.save(languages("rust"), USER, AGENT)
+
+        clock.now = START + HOUR
+
+        assert [fact.values for fact in await provider.load(LANGUAGES, USER, AGENT)] == [("rust",)]
+
+
+class Clocks:
+    """Newest is the order of saving; times are the store's own and never go back."""
+
+    async def test_a_clock_set_back_changes_nothing(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """The last save wins, and counts as recorded no earlier than the one before."""
+        await provider.save(theme("dark"), USER, AGENT)
+        clock.advance(-HOUR)
+
+        await provider.save(theme("light"), USER, AGENT)
+
+        (fact,) = await provider.load(THEME, USER, AGENT)
+        assert fact.value == "light"
+        assert fact.confirmed_at == START
+        assert [entry["at"] for entry in await provider.entries(USER, AGENT)] == [
+            "2001-02-03T04:05:06.000000Z"
+        ] * 2
+
+    async def test_a_clock_that_was_put_right_spoils_no_later_save(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """What a wrong clock told while facts were only read is never recorded."""
+        await provider.save(languages("java", expires_at=START + 1000 * HOUR), USER, AGENT)
+        clock.now = START + 1_000_000 * HOUR
+        await provider.load_all(USER, AGENT)
+        await provider.places()
+        clock.now = START + HOUR
+
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.forget(USER, AGENT, concept=THEME)
+
+        times = [entry["at"] for entry in await provider.entries(USER, AGENT)]
+        assert times == ["2001-02-03T04:05:06.000000Z"] + ["2001-02-03T05:05:06.000000Z"] * 2
+
+    async def test_confirmations_tell_their_time(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """`confirmed_at` is when the store last heard of it, `timestamp` stays the caller's."""
+        await provider.save(theme("dark"), USER, AGENT)
+        later = clock.advance(HOUR)
+
+        await provider.save(theme("dark"), USER, AGENT)
+
+        (fact,) = await provider.load(THEME, USER, AGENT)
+        assert fact.confirmed_at == later
+        assert fact.timestamp == theme("dark").timestamp
+
+
+class LookingBack:
+    """`as_of` gives what was current then."""
+
+    async def test_each_moment_has_its_facts(
+        self, provider: FactStore, clock: SettableClock
+    ) -> None:
+        """Saved, replaced, forgotten, saved again: from the recorded moment on."""
+        await provider.save(theme("dark"), USER, AGENT)
+        replaced = clock.advance(HOUR)
+        await provider.save(theme("light"), USER, AGENT)
+        forgotten = clock.advance(HOUR)
+        await provider.forget(USER, AGENT, concept=THEME)
+        again = clock.advance(HOUR)
+        await provider.save(theme("dark"), USER, AGENT)
+        clock.advance(HOUR)
+
+        blink = timedelta(microseconds=1)
+        assert await themes(provider, START - blink) == []
+        assert await themes(provider, START) == ["dark"]
+        assert await themes(provider, replaced - blink) == ["dark"]
+        assert await themes(provider, replaced) == ["light"]
+        assert await themes(provider, forgotten) == []
+        assert await themes(provider, again) == ["dark"]
+        assert await themes(provider) == ["dark"]
+
+    async def test_expiry_is_judged_then(self, provider: FactStore, clock: SettableClock) -> None:
+        """What had not expired then is there; what will have, in the future, is not."""
+        expires = START + HOUR
+        await provider.save(theme("dark", expires_at=expires), USER, AGENT)
+        before = [await themes(provider, START), await themes(provider, expires)]
+        clock.now = START + 2 * HOUR
+
+        after = [await themes(provider, START), await themes(provider, expires)]
+
+        assert before == after == [["dark"], []]
+        assert await themes(provider) == []
+
+    async def test_all_facts_of_a_moment(self, provider: FactStore, clock: SettableClock) -> None:
+        """With the type and description that a concept had then."""
+        await provider.save(theme("dark"), USER, AGENT)
+        clock.advance()
+        later = Concept("ide-theme", "Themes", FactType.SINGLE)
+        await provider.save(SingleFact(later, "light"), USER, AGENT)
+        await provider.save(languages("java"), USER, AGENT)
+
+        (fact,) = await provider.load_all(USER, AGENT, as_of=START)
+
+        assert fact.values == ("dark",)
+        assert fact.concept.description == THEME.description
+
+    async def test_a_naive_moment_is_refused(self, provider: FactStore) -> None:
+        """Whose noon it is would be a guess."""
+        noon = datetime(2001, 2, 3, 12)  # noqa: DTZ001
+
+        with pytest.raises(ValueError, match="time zone"):
+            await provider.load(THEME, USER, AGENT, as_of=noon)
+        with pytest.raises(ValueError, match="time zone"):
+            await provider.load_all(USER, AGENT, as_of=noon)

@@ -1,0 +1,182 @@
+"""Versions of places: texts that tell whether a place must be read again."""
+
+import anyio
+import pytest
+
+from factmem.errors import UnboundSubjectError
+from factmem.models.places import MemoryScope
+from factmem.testing._contracts.place_changes import (
+    CHANGES,
+    ELSEWHERE,
+    begin,
+    change,
+    current,
+)
+from factmem.testing._contracts.steps import (
+    LENGTH,
+    SEEDS,
+    Steps,
+)
+from factmem.testing._contracts.stores import FollowedFacts, IndexedFacts
+from factmem.testing.clock import SettableClock
+from factmem.testing.facts import (
+    AGENT,
+    LANGUAGES,
+    PERSON,
+    THEME,
+    USER,
+    languages,
+    theme,
+)
+
+
+async def version_of(store: IndexedFacts | FollowedFacts) -> str:
+    """Return the version of the place, which a store under test can tell."""
+    version = await store.version(USER, AGENT)
+    assert isinstance(version, str), "a store that is tested for versions tells them"
+    return version
+
+
+class Versions:
+    """`version`: another text whenever `load_all` may give something else than before."""
+
+    @pytest.mark.parametrize("what", CHANGES)
+    async def test_a_change_is_another_version(
+        self, provider: IndexedFacts, clock: SettableClock, what: str
+    ) -> None:
+        """Whatever changes what is current, the time too."""
+        await begin(provider)
+        before = await version_of(provider)
+        held = await current(provider)
+
+        await change(what, provider, clock)
+
+        assert await current(provider) != held
+        assert await provider.version(USER, AGENT) != before
+
+    @pytest.mark.parametrize("what", CHANGES)
+    async def test_a_change_by_another_instance_is_another_version(
+        self, provider: IndexedFacts, second: IndexedFacts, clock: SettableClock, what: str
+    ) -> None:
+        """As soon as it has returned there."""
+        await begin(second)
+        before = await version_of(provider)
+
+        await change(what, second, clock)
+
+        assert await provider.version(USER, AGENT) != before
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    async def test_one_version_shows_one_content(
+        self, provider: IndexedFacts, second: IndexedFacts, clock: SettableClock, seed: int
+    ) -> None:
+        """Whatever was done in between, also long ago."""
+        steps, seen = Steps([provider, second], clock, seed), dict[str | None, object]()
+        for _ in range(LENGTH):
+            await steps.take()
+
+            version, held = await provider.version(USER, AGENT), await current(provider)
+
+            if version is not None:
+                assert seen.setdefault(version, held) == held, steps
+                assert await provider.version(USER, AGENT) == version, steps
+
+    async def test_reading_changes_no_version(
+        self, provider: IndexedFacts, clock: SettableClock
+    ) -> None:
+        """Nor does time alone, where nothing expires by it."""
+        await begin(provider)
+        before = await version_of(provider)
+
+        await provider.load(THEME, USER, AGENT)
+        await provider.load_all(USER, AGENT)
+        await provider.load_by_description("theme", USER, AGENT)
+        await provider.history(LANGUAGES, USER, AGENT)
+        await provider.entries(USER, AGENT)
+        await provider.places()
+        clock.advance()
+
+        assert await provider.version(USER, AGENT) == before
+
+    async def test_what_changes_nothing_changes_no_version(self, provider: IndexedFacts) -> None:
+        """A writing call that found nothing to write."""
+        await begin(provider)
+        before = await version_of(provider)
+
+        await provider.save_many([], USER, AGENT)
+        assert await provider.forget(USER, AGENT, concept=LANGUAGES, value="cobol") == 0
+        assert await provider.replay(await provider.entries(USER, AGENT), USER, AGENT) == 0
+        assert await provider.amend(lambda entries, now: [], USER, AGENT) == 0
+
+        assert await provider.version(USER, AGENT) == before
+
+    async def test_other_places_change_no_version(self, provider: IndexedFacts) -> None:
+        """However much they look alike."""
+        await begin(provider)
+        before = await version_of(provider)
+
+        for scope in (ELSEWHERE, MemoryScope.Product(AGENT.name), MemoryScope.Agent("Painter")):
+            await provider.save(theme("light"), USER, scope)
+            await provider.erase(USER, scope)
+        await provider.save(theme("light"), PERSON.of(USER.name), AGENT)
+
+        assert await provider.version(USER, AGENT) == before
+
+    async def test_a_place_that_is_not_there_has_a_version_too(
+        self, provider: IndexedFacts
+    ) -> None:
+        """Or none: it tells of the first save, and asking for it makes no place."""
+        before = await provider.version(USER, AGENT)
+        assert await provider.places() == []
+
+        await provider.save(theme("dark"), USER, AGENT)
+
+        assert await version_of(provider) != before
+
+    async def test_a_place_made_anew_has_another_version(self, provider: IndexedFacts) -> None:
+        """Though it has as many entries as the one before, about the same concept."""
+        versions: list[str] = []
+        for value in ("dark", "dark", "light"):
+            await provider.save(theme(value), USER, AGENT)
+            versions.append(await version_of(provider))
+            await provider.erase(USER, AGENT)
+        for value in ("dark", "light"):
+            await provider.save(theme(value), USER, AGENT)
+            versions.append(await version_of(provider))
+            await provider.forget(USER, AGENT, concept=THEME, purge=True)
+
+        assert len(set(versions)) == len(versions)
+        assert await provider.version(USER, AGENT) not in versions
+
+    async def test_a_version_holds_while_others_save(self, provider: IndexedFacts) -> None:
+        """What was read between two askings that gave one version is of that version."""
+        seen = dict[str | None, object]()
+
+        async def read() -> None:
+            for _ in range(20):
+                before, held = await provider.version(USER, AGENT), await current(provider)
+                if before is not None and before == await provider.version(USER, AGENT):
+                    assert seen.setdefault(before, held) == held
+                await anyio.lowlevel.checkpoint()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            for number in range(20):
+                tasks.start_soon(provider.save, languages(f"v{number}"), USER, AGENT)
+            tasks.start_soon(read)
+
+        await read()
+        assert await version_of(provider) in seen
+
+    async def test_an_unbound_subject_has_no_version(self, provider: IndexedFacts) -> None:
+        """It names no place."""
+        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
+            await provider.version(PERSON, AGENT)
+
+    async def test_a_closed_store_tells_no_version(self, provider: IndexedFacts) -> None:
+        """As every other call does."""
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.aclose()
+
+        with pytest.raises(ValueError, match="closed"):
+            await provider.version(USER, AGENT)

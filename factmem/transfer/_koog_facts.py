@@ -1,0 +1,141 @@
+"""What Koog's facts say, and the entries that they become.
+
+A file is a map from keyword to the list of facts that were saved under it, the oldest first:
+
+    {"ide-theme": [{"type": "ai.koog.agents.memory.model.SingleFact",
+                    "concept": {"keyword": "ide-theme", "description": "...",
+                                "factType": "SINGLE"},
+                    "timestamp": 1748000000000, "value": "dark"}]}
+
+The package in front of the type's name changed between Koog's versions, so it is not looked at.
+"""
+
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import orjson
+
+from factmem.ledger.entries import (
+    Entry,
+    stamp,
+    stored,
+)
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.models.names import checked_name
+from factmem.models.places import Identity
+from factmem.models.sources import FactSource
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_NOTHING_FOUND = "No facts extracted"
+"""What Koog saved where the model had found no fact; taken over, it would be the newest value."""
+
+
+class Flaw(NamedTuple):
+    """A fact that cannot be taken over, and why."""
+
+    reason: str
+    keyword: str | None
+    """None where it is no valid name."""
+    position: int
+    """Which fact of the keyword, from 0."""
+
+
+def entries_of(
+    content: object, identity: Identity, *, source: FactSource | None, now: datetime
+) -> tuple[list[Entry], list[Flaw]]:
+    """Return a file's facts as entries, one for each save, and what is no fact.
+
+    Within a keyword the order is Koog's. Across keywords it is by time. Each entry counts as
+    recorded when Koog saved it, but not later than `now`.
+
+    Raises:
+        ValueError: The content is no map from keywords to lists.
+    """
+    if not isinstance(content, dict) or not all(
+        isinstance(saves, list) for saves in content.values()
+    ):
+        raise ValueError("is JSON, but no map from keywords to lists of facts")
+    dated: list[tuple[datetime, AnyFact]] = []
+    flaws: list[Flaw] = []
+    for keyword, saves in content.items():
+        facts: list[AnyFact] = []
+        for index, save in enumerate(saves):
+            try:
+                facts.append(_fact(keyword, index, save, identity, source))
+            except ValueError as exc:
+                flaws.append(Flaw(str(exc), _shown(keyword), index))
+        # A keyword's own order holds even where Koog's clock went back.
+        moments = accumulate((fact.timestamp for fact in facts), max)
+        dated += zip(moments, facts, strict=True)
+    dated.sort(key=lambda pair: pair[0])
+    return [{"at": stamp(min(at, now)), "facts": [stored(fact)]} for at, fact in dated], flaws
+
+
+def _shown(keyword: str) -> str | None:
+    try:
+        return checked_name(keyword, "keyword")
+    except ValueError:
+        return None
+
+
+def _fact(
+    keyword: str, index: int, save: object, identity: Identity, source: FactSource | None
+) -> AnyFact:
+    """Return one of Koog's facts as one of ours; a `ValueError` says why not."""
+    if not isinstance(save, dict):
+        raise ValueError("is no fact: not a JSON object")  # noqa: TRY004 - data, not an argument
+    values = _values(save)
+    concept: Concept[Any, Any] = _concept(keyword, save.get("concept"), values)
+    timestamp = _moment(save.get("timestamp"))
+    content = [*identity, concept.keyword, index, stamp(timestamp), values]
+    fact_id = sha256(orjson.dumps(content)).hexdigest()[:32]
+    if concept.fact_type is FactType.SINGLE:
+        return SingleFact(concept, values[0], timestamp=timestamp, source=source, id=fact_id)
+    return MultipleFacts(concept, tuple(values), timestamp=timestamp, source=source, id=fact_id)
+
+
+def _values(save: dict[str, object]) -> list[str]:
+    kind = str(save.get("type", "")).rpartition(".")[2]
+    match kind, save.get("value"), save.get("values"):
+        case "SingleFact", str(value), _:
+            values = [] if value == _NOTHING_FOUND else [value]
+        case "MultipleFacts", _, [*given]:
+            values = [value for value in given if isinstance(value, str)]
+            if len(values) < len(given):
+                raise ValueError("has a value that is no text")
+        case (("SingleFact" | "MultipleFacts"), _, _):
+            raise ValueError("has no text as its value, or no list of texts as its values")
+        case _:
+            raise ValueError("is of a type that Koog's memory does not have")
+    if not values:
+        raise ValueError("says that the model had found nothing: left out")
+    return values
+
+
+def _concept(keyword: str, concept: object, values: list[str]) -> Concept[Any, Any]:
+    """Return the concept of a fact; one that holds many values is MULTIPLE, whatever it says."""
+    match concept:
+        case {"description": str(description), "factType": "SINGLE" | "MULTIPLE" as kind}:
+            is_single = kind == "SINGLE" and len(values) == 1
+            fact_type = FactType.SINGLE if is_single else FactType.MULTIPLE
+            return Concept(keyword, description, fact_type)
+        case _:
+            raise ValueError("has no whole concept: a description and a factType")
+
+
+def _moment(timestamp: object) -> datetime:
+    if type(timestamp) is not int:
+        raise ValueError("has no timestamp in whole milliseconds")
+    try:
+        return _EPOCH + timedelta(milliseconds=timestamp)
+    except OverflowError:
+        raise ValueError("has a timestamp outside the years 1 to 9999") from None

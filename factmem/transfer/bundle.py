@@ -1,0 +1,356 @@
+"""Moving facts between stores, and keeping them elsewhere: one file of JSON Lines, the bundle.
+
+    report = await export_facts(store, "backup.jsonl")
+    report = await import_facts("backup.jsonl", other_store)
+
+A bundle holds everything: values, ids, times, importance, sources, expiry, confirmations, and the
+history unless it is left out. It goes from any `FactStore` into any other and comes back equal.
+
+**A bundle is not encrypted**, whatever the store is that it comes from. Its digest tells damage,
+not forgery. Treat it as you treat the facts themselves.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from errno import EISDIR
+from functools import partial
+from io import TextIOBase
+from secrets import token_hex
+from typing import BinaryIO, TypeAlias
+
+from anyio import CancelScope
+from anyio.to_thread import run_sync
+
+from factmem._arguments import (
+    checked_clock,
+    kind_of,
+    methods_lacking,
+)
+from factmem.ledger.entries import Entry, stamp
+from factmem.ledger.history import compacted
+from factmem.models.boundary import UNBOUNDED, Boundary
+from factmem.models.checked import checked_places
+from factmem.models.clock import TimeProvider, utc
+from factmem.models.places import Identity, Place
+from factmem.providers.base import FactStore
+from factmem.transfer._bundle_lines import BundleReader, BundleWriter
+
+__all__ = ["ExportReport", "ImportReport", "export_facts", "import_facts"]
+
+
+BundleFile: TypeAlias = str | os.PathLike[str] | BinaryIO
+"""A path, or a file that is open in binary mode."""
+
+_LINES_AT_A_TIME = 10_000
+"""How much is verified in one go: a cancellation waits no longer than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """What a bundle holds."""
+
+    places: tuple[Place, ...]
+    entries: int
+    """How many saves and forgettings, in all places together."""
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What came out of a bundle. The places' subjects have no description: a bundle has none."""
+
+    places: tuple[Place, ...]
+    entries: int
+    """How many saves and forgettings were read for them."""
+    new: int
+    """How many of these the store did not hold yet."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def export_facts(
+    store: FactStore,
+    target: BundleFile,
+    *,
+    places: Iterable[Place] | None = None,
+    history: bool = True,
+    clock: TimeProvider = _now,
+) -> ExportReport:
+    """Write what a store holds into a bundle.
+
+    The bundle is **not encrypted**. A path is written atomically and durably: beside it first,
+    with mode 0600, then renamed over what was there; if anything fails, or on cancellation, the
+    old file stays as it was. A file object is written from where it stands and stays open; a
+    bundle that was begun there and not finished is refused by `import_facts`.
+
+    Each place is written as it is at one moment; places that others write to meanwhile are not
+    all of the same moment. Memory: the largest place. No LLM calls. File work is done in worker
+    threads.
+
+    Args:
+        store: Where the facts come from.
+        target: A path, or a file open for writing in binary mode.
+        places: Only these; all by default. One that holds nothing is left out.
+        history: Whether to write what was replaced and forgotten, too; if not, only what is
+            current by `clock`, its history cut off.
+        clock: Tells the time for the header and for what has expired.
+
+    Raises:
+        TypeError: `store` is no `FactStore`, the file is none or open in text mode, or `places` are
+            no list of `Place`.
+        OSError: The file cannot be written.
+        StorageError: The store cannot be read.
+    """
+    _check_store(store)
+    now = utc(checked_clock(clock)(), "clock's time")
+    places = None if places is None else checked_places(places)
+    kept: list[Place] = []
+    async with _written(target) as file:
+        writer = BundleWriter(file)
+        await run_sync(partial(writer.write_header, stamp(now), history=history))
+        for place in await _places_of(store, places):
+            entries = await store.entries(place.subject, place.scope)
+            if not history:
+                entries = await run_sync(_current, entries, stamp(now))
+            if entries:
+                await run_sync(writer.write_place, place.identity, entries)
+                kept.append(place)
+        await run_sync(writer.write_end)
+    return ExportReport(tuple(kept), writer.entries, writer.bytes)
+
+
+async def import_facts(
+    source: BundleFile, into: FactStore, *, places: Iterable[Place] | None = None
+) -> ImportReport:
+    """Bring the facts of a bundle into a store, with all that is known of them.
+
+    The whole bundle is verified before anything is written: of one that is cut short or damaged
+    nothing is imported. Then each place is written at once, whole or not at all; if the store
+    fails or the import is cancelled, the places before it are there, and importing again brings
+    the rest. What the store holds already is not doubled, so importing twice changes nothing.
+
+    What the store has in a place stays, and the bundle's entries come after it: where both hold a
+    SINGLE concept, the bundle's value is the newest. Memory: the largest place; verifying takes
+    one line at a time. No LLM calls. File work is done in worker threads.
+
+    Args:
+        source: A path, or a file open for reading in binary mode that can seek. It is read from
+            where it stands to its end.
+        into: Where the facts go.
+        places: Only these; all by default.
+
+    Raises:
+        TypeError: `into` is no `FactStore`, the file is none or open in text mode, or `places` are
+            no list of `Place`.
+        MemoryAccessError: `into` is a view that does not let one of the places be written. Nothing
+            was imported.
+        ValueError: The bundle is damaged, cut short, or of a later version, or the file cannot
+            seek. The message names the line and quotes nothing.
+        OSError: The file cannot be read.
+        StorageError: The store refused.
+    """
+    _check_store(into)
+    wanted = None if places is None else {each.identity for each in checked_places(places)}
+    done: list[Place] = []
+    read = new = 0
+    async with _opened(source) as file:
+        start = await run_sync(file.tell)
+        checking = _Verification(file, lambda each: _is_refused(each, into, wanted))
+        while await run_sync(checking.go_on):
+            pass
+        if (place := checking.refused) is not None:
+            await into.replay([], place.subject, place.scope)  # the view raises, and tells of it
+        await run_sync(file.seek, start)
+        reader = BundleReader(file, is_verified=True)
+        await run_sync(reader.read_header)
+        while (found := await _next_place(reader, wanted)) is not None:
+            place, entries = found
+            new += await into.replay(entries, place.subject, place.scope)
+            read += len(entries)
+            done.append(place)
+    return ImportReport(tuple(done), read, new)
+
+
+def _check_store(store: FactStore) -> None:
+    if not isinstance(store, FactStore):
+        raise TypeError(
+            f"{type(store).__name__} is no FactStore: bundles need a provider with entries, replay "
+            f"and places"
+        )
+
+
+def _is_wanted(place: Place, wanted: set[Identity] | None) -> bool:
+    return wanted is None or place.identity in wanted
+
+
+def _is_refused(place: Place, into: FactStore, wanted: set[Identity] | None) -> bool:
+    """Whether a place of a bundle is one that the view, which `into` may be, lets nobody write."""
+    boundary = getattr(into, "boundary", UNBOUNDED)
+    if not isinstance(boundary, Boundary) or not _is_wanted(place, wanted):
+        return False
+    return boundary.is_read_only or not boundary.allows(place.identity)
+
+
+class _Verification:
+    """Reads a bundle to its end and keeps nothing of it but the first place that is refused.
+
+    Args:
+        file: The bundle, where it begins.
+        is_refused: Whether a place cannot be written.
+    """
+
+    def __init__(self, file: BinaryIO, is_refused: Callable[[Place], bool]) -> None:
+        self.refused: Place | None = None
+        """The first place that cannot be written."""
+        self._is_refused = is_refused
+        self._reader = BundleReader(file)
+        self._is_begun = False
+        self._left = 0
+
+    def go_on(self) -> bool:
+        """Verify some more; False when all of it is."""
+        if not self._is_begun:
+            self._reader.read_header()
+            self._is_begun = True
+        for _ in range(_LINES_AT_A_TIME):
+            if self._left:
+                self._reader.read_entry()
+                self._left -= 1
+            elif (found := self._reader.read_place()) is not None:
+                place, self._left = found
+                if self.refused is None and self._is_refused(place):
+                    self.refused = place
+            else:
+                return False
+        return True
+
+
+async def _next_place(
+    reader: BundleReader, wanted: set[Identity] | None
+) -> tuple[Place, list[Entry]] | None:
+    """Read on to the next place that is wanted, in a bundle that was verified."""
+    try:
+        return await run_sync(_read_on, reader, wanted)
+    except ValueError:
+        raise ValueError(
+            "The bundle was changed while it was imported, and what came before the change is in "
+            "the store: import the bundle again, once nobody writes to it"
+        ) from None
+
+
+def _read_on(
+    reader: BundleReader, wanted: set[Identity] | None
+) -> tuple[Place, list[Entry]] | None:
+    while (found := reader.read_place()) is not None:
+        place, count = found
+        if _is_wanted(place, wanted):
+            return place, [reader.read_entry() for _ in range(count)]
+        for _ in range(count):
+            reader.read_entry()
+    return None
+
+
+async def _places_of(store: FactStore, places: Iterable[Place] | None) -> list[Place]:
+    """Return the places to write, each once, in the order of their identities."""
+    if places is None:
+        places = [info.place for info in await store.places()]
+    by_identity = {place.identity: place for place in places}
+    return [by_identity[identity] for identity in sorted(by_identity, key=_order)]
+
+
+def _order(identity: Identity) -> tuple[str, str, str, str]:
+    kind, scope, subject, entity = identity
+    return kind, scope, subject, entity or ""
+
+
+def _current(entries: list[Entry], now: str) -> list[Entry]:
+    """Return what is current; a clock that was set back brings back nothing that has expired."""
+    cutoff = max([now, *(entry["at"] for entry in entries)])
+    return [entry for entry in compacted(entries, cutoff) if entry is not None]
+
+
+@asynccontextmanager
+async def _opened(source: BundleFile) -> AsyncGenerator[BinaryIO]:
+    """Give a file to read from; one that was opened here is closed."""
+    if isinstance(source, str | os.PathLike):
+        file: BinaryIO = await run_sync(_open, source)
+        try:
+            yield file
+        finally:
+            with CancelScope(shield=True):
+                await run_sync(file.close)
+        return
+    _check_binary(source, "readline", "seek", "tell")
+    if not source.seekable():
+        raise ValueError(
+            "A bundle is read twice, and this file cannot seek: give a path, or read it into "
+            "an io.BytesIO first"
+        )
+    yield source
+
+
+@asynccontextmanager
+async def _written(target: BundleFile) -> AsyncGenerator[BinaryIO]:
+    """Give a file to write into; at a path it appears whole, at the end, or not at all."""
+    if not isinstance(target, str | os.PathLike):
+        _check_binary(target, "write", "flush")
+        yield target
+        await run_sync(target.flush)
+        return
+    draft = await run_sync(_Draft, os.fspath(target))
+    try:
+        yield draft.file
+        await run_sync(draft.publish)
+    finally:
+        with CancelScope(shield=True):
+            await run_sync(draft.discard)
+
+
+def _open(path: str | os.PathLike[str]) -> BinaryIO:
+    return open(path, "rb")
+
+
+def _check_binary(file: object, *methods: str) -> None:
+    if isinstance(file, TextIOBase):
+        raise TypeError("A bundle is bytes: open the file in binary mode")
+    if methods_lacking(file, *methods):
+        raise TypeError(
+            f"A bundle is a path, or a file that is open in binary mode, not {kind_of(file)}: "
+            f"'facts.jsonl', or io.BytesIO()"
+        )
+
+
+class _Draft:
+    """A file beside the one that it will replace."""
+
+    def __init__(self, path: str) -> None:
+        if os.path.isdir(path):
+            raise IsADirectoryError(EISDIR, "A bundle is one file, and this is a folder", path)
+        self._path = path
+        self._folder = os.path.dirname(path) or "."
+        self._draft = os.path.join(self._folder, f".factmem-{token_hex(8)}.tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self.file: BinaryIO = os.fdopen(os.open(self._draft, flags, 0o600), "wb")
+
+    def publish(self) -> None:
+        """Put it in the place of what has its name, durably."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        os.replace(self._draft, self._path)
+        folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def discard(self) -> None:
+        """Close it; if it was not published, remove it."""
+        with suppress(OSError):  # a full disk is told once, by what failed first
+            self.file.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self._draft)

@@ -10,7 +10,6 @@ import anyio
 
 from factmem import (
     AgentMemory,
-    AnyFact,
     Concept,
     FactType,
     LocalFileMemoryProvider,
@@ -22,6 +21,7 @@ from factmem import (
     Place,
     SingleFact,
 )
+from factmem.models import AnyFact
 
 # Of contradicting facts the one about the lowest number holds: a customer's before the product's.
 CUSTOMER = MemorySubject("customer", "The customer who asks", 1, per_entity=True)

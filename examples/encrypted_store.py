@@ -10,13 +10,12 @@ from factmem import (
     Concept,
     EncryptedStorage,
     Key,
-    KeyRequiredError,
     LocalFileMemoryProvider,
     MemoryScope,
     MemorySubject,
     SingleFact,
-    WrongKeyError,
 )
+from factmem.errors import KeyRequiredError, WrongKeyError
 
 ALLERGY = Concept("allergy", "What the user must not eat")
 ALICE = MemorySubject("user", "The person the agent talks to", 1, per_entity=True).of("alice")

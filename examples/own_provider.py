@@ -15,7 +15,6 @@ import anyio
 
 from factmem import (
     AgentMemoryProvider,
-    AnyFact,
     Concept,
     FactType,
     MemoryScope,
@@ -32,6 +31,7 @@ from factmem.ledger.entries import (
     stored,
 )
 from factmem.ledger.ledger import Ledger
+from factmem.models import AnyFact
 
 L = TypeVar("L", bound=SingleFact[Any] | MultipleFacts[Any])
 

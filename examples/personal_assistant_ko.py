@@ -12,15 +12,8 @@ from typing import Any
 
 import anyio
 
-from factmem import (
-    Agent,
-    AgentMemory,
-    Concept,
-    DetectionReport,
-    FactType,
-    LocalFileMemoryProvider,
-    MemorySubject,
-)
+from factmem import Agent, AgentMemory, Concept, FactType, LocalFileMemoryProvider, MemorySubject
+from factmem.detection import DetectionReport
 from factmem.testing.chat import ScriptedChatModel
 
 USER = MemorySubject("사용자", "비서와 이야기하는 사람", 1, per_entity=True)

@@ -15,7 +15,6 @@ import anyio
 
 from factmem import (
     AgentMemory,
-    AnyFact,
     Concept,
     Embedder,
     FactType,
@@ -27,6 +26,7 @@ from factmem import (
     OpenAIEmbedder,
     SingleFact,
 )
+from factmem.models import AnyFact
 
 USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
 DESK = MemoryScope.Agent("desk")

@@ -13,8 +13,8 @@ from factmem import (
     MemoryScope,
     MemorySubject,
     SingleFact,
-    WrongKeyError,
 )
+from factmem.errors import WrongKeyError
 
 CITY = Concept("city", "Where the user lives")
 ALICE = MemorySubject("user", "The person the agent talks to", 1, per_entity=True).of("alice")

@@ -23,21 +23,21 @@ from factmem import (
     Agent,
     AgentMemory,
     ChatModel,
-    ChatResponse,
     Concept,
-    DetectionReport,
     EncryptedStorage,
     FactType,
     Key,
-    LoadReport,
     LocalFileMemoryProvider,
     MemoryScope,
     MemorySubject,
     OpenAIChatModel,
     SingleFact,
-    ToolError,
 )
+from factmem.agent import ToolError
+from factmem.detection import DetectionReport
+from factmem.llm import ChatResponse
 from factmem.llm.base import Message, ToolCall
+from factmem.prompt import LoadReport
 from factmem.testing.chat import ScriptedChatModel
 
 # Of facts that contradict each other the one about the lowest number holds.

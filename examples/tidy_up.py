@@ -17,7 +17,6 @@ from factmem import (
     AgentMemory,
     ChatModel,
     Concept,
-    ConsolidationReport,
     FactType,
     LocalFileMemoryProvider,
     MemoryScope,
@@ -26,6 +25,7 @@ from factmem import (
     MultipleFacts,
     OpenAIChatModel,
 )
+from factmem.memory import ConsolidationReport
 from factmem.testing.chat import ScriptedChatModel
 
 USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)

@@ -15,8 +15,8 @@ from factmem import (
     MemorySubject,
     MultipleFacts,
     SingleFact,
-    StoredFactError,
 )
+from factmem.errors import StoredFactError
 
 
 class Cat(BaseModel):

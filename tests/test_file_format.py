@@ -32,8 +32,8 @@ from factmem import (
     MultipleFacts,
     SingleFact,
     SourceKind,
-    Storage,
 )
+from factmem.storage import Storage
 
 CITY = Concept("city", "Where the user lives")
 SNACKS = Concept("snacks", "What the user eats", FactType.MULTIPLE)

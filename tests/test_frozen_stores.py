@@ -10,7 +10,6 @@ from factmem import (
     Aes256GCMEncryptor,
     EncryptedStorage,
     FactSource,
-    HistoryAction,
     Key,
     LocalFileMemoryProvider,
     MemoryScope,
@@ -18,8 +17,9 @@ from factmem import (
     SimpleStorage,
     SingleFact,
     SourceKind,
-    Storage,
 )
+from factmem.ledger import HistoryAction
+from factmem.storage import Storage
 from tests.data.make_stores import (
     ALICE,
     CITY,

@@ -34,22 +34,21 @@ from benchmarks.recall.corpus import (
 )
 from factmem import (
     AgentMemory,
-    AnyFact,
     Concept,
     Embedder,
     FactSource,
     FactType,
     InMemoryProvider,
-    Match,
     MemoryScope,
     MemoryScopesProfile,
     MemorySubject,
     MultipleFacts,
     RecallSettings,
-    RecallWeights,
     SingleFact,
     SourceKind,
 )
+from factmem.models import AnyFact
+from factmem.recall import Match, RecallWeights
 
 FACTS = sorted(read_facts(), key=lambda fact: fact.timestamp)
 QUESTIONS = read_questions()

@@ -24,8 +24,8 @@ from factmem import (
     SimpleStorage,
     SingleFact,
     SourceKind,
-    Storage,
 )
+from factmem.storage import Storage
 
 FOLDER = Path(__file__).parent / "format-1"
 KEY = Key.from_base64("A" * 43 + "=")

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from factmem import LocalFileMemoryProvider, Storage
+from factmem import LocalFileMemoryProvider
+from factmem.storage import Storage
 from factmem.storage.base import Position
 from tests.storms.work import AGENT, LOG, PLACES, STATE, Operation, operation
 

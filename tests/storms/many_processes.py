@@ -26,8 +26,8 @@ from factmem import (
     MemorySubject,
     SimpleStorage,
     SingleFact,
-    Storage,
 )
+from factmem.storage import Storage
 from tests.processes import Process, Tell, heard, running
 
 __all__ = ["Outcome", "many_processes"]

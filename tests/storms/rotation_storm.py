@@ -19,7 +19,8 @@ from tempfile import TemporaryDirectory
 import anyio
 import orjson
 
-from factmem import Aes256GCMEncryptor, Key, LocalFileMemoryProvider, TamperedError, WrongKeyError
+from factmem import Aes256GCMEncryptor, Key, LocalFileMemoryProvider
+from factmem.errors import TamperedError, WrongKeyError
 from factmem.storage._files import LocalFiles
 from factmem.storage._keys import SealedMode
 from factmem.storage._sealed_codec import SealedCodec

@@ -17,7 +17,6 @@ from typing import Literal
 import anyio
 
 from factmem import (
-    AnyFact,
     Concept,
     FactType,
     LocalFileMemoryProvider,
@@ -26,6 +25,7 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
+from factmem.models import AnyFact
 from factmem.storage._files import LocalFiles
 from tests.doors import DoorStorage
 from tests.processes import Tell

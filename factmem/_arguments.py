@@ -4,7 +4,7 @@ A value is never in a message: it may be a key, or what somebody said. Parts are
 can do and not by their class; nothing of one is called or read beyond the names that it must have.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from inspect import getattr_static
 from typing import Any, TypeVar
@@ -160,3 +160,98 @@ def check_values(values: object, keyword: str) -> None:
         raise TypeError(f"The values for {keyword!r} are one text: give a list of values")
     if isinstance(values, type) or not isinstance(values, Iterable):
         raise TypeError(f"The values for {keyword!r} are a list, not {kind_of(values)}")
+
+
+def expect(value: object, kind: type[T], name: str, example: str) -> T:
+    """Return an argument that is of one kind.
+
+    Args:
+        value: The argument.
+        kind: The class of which it must be an instance. A bool is no int.
+        name: What the argument is called.
+        example: A correct call.
+
+    Raises:
+        TypeError: It is of another kind.
+    """
+    if isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool):
+        return value
+    article = "an" if kind.__name__[0].lower() in "aeio" else "a"
+    raise TypeError(f"{name} must be {article} {kind.__name__}, not {kind_of(value)}: {example}")
+
+
+def expect_function(value: T, name: str, example: str) -> T:
+    """Return an argument that can be called and is no class.
+
+    Raises:
+        TypeError: It cannot be called, or is a class.
+    """
+    if callable(value) and not isinstance(value, type):
+        return value
+    raise TypeError(f"{name} must be a function, not {kind_of(value)}: {example}")
+
+
+def expect_all(values: object, kind: type[T], name: str, example: str) -> tuple[T, ...]:
+    """Return the members of a list whose members must be of one kind.
+
+    A string, a mapping and a class are not lists, although Python iterates over them.
+
+    Args:
+        values: The argument.
+        kind: The class of each member.
+        name: What the argument is called.
+        example: A correct call.
+
+    Raises:
+        TypeError: It is no list, or a member is of another kind.
+    """
+    wanted = f"{name} must be a list of {kind.__name__}"
+    is_one = isinstance(values, str | bytes | bytearray | Mapping | type)
+    if is_one or not isinstance(values, Iterable):
+        raise TypeError(f"{wanted}, not {kind_of(values)}: {example}")
+    members: tuple[Any, ...] = tuple(values)
+    for member in members:
+        if not isinstance(member, kind):
+            raise TypeError(f"{wanted}, not of {kind_of(member)}: {example}")
+    return members
+
+
+def expect_methods(value: T, methods: Sequence[str], name: str, example: str) -> T:
+    """Return an argument that has the methods of a protocol.
+
+    Args:
+        value: The argument. A class has none of the methods, as it must be instantiated first.
+        methods: The names of the methods.
+        name: What the argument is called.
+        example: A correct call.
+
+    Raises:
+        TypeError: A method is missing.
+    """
+    lacking = methods_lacking(value, *methods)
+    if not lacking:
+        return value
+    raise TypeError(
+        f"{name} must have {_series(methods)}; {kind_of(value)} has no {_series(lacking)}: {example}"
+    )
+
+
+def expect_member(value: object, members: type[E], name: str) -> E:
+    """Return the member of a string enum that is passed as itself or as its value.
+
+    Raises:
+        TypeError: It is neither a member nor a string.
+        ValueError: It is a string that is no member's value.
+    """
+    for member in members:
+        if member == value:
+            return member
+    names = ", ".join(f"{members.__name__}.{member.name}" for member in members)
+    error, other = (
+        (ValueError, "another string") if isinstance(value, str) else (TypeError, kind_of(value))
+    )
+    raise error(f"{name} must be one of {names}, not {other}")
+
+
+def _series(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

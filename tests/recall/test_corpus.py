@@ -13,7 +13,7 @@ import pytest
 from factmem.recall.documents import value_words
 from factmem.recall.lexical.analysis import STOP_WORDS, words
 
-CORPUS = Path(__file__).parent.parent / "benchmarks" / "recall" / "corpus"
+CORPUS = Path(__file__).parent.parent.parent / "benchmarks" / "recall" / "corpus"
 PEOPLE = {"mara", "tobias", "서윤", "jiho", "nadia"}
 NAMES = PEOPLE | {"seoyun", "지호", "나디아", "마라", "토비아스"}
 KINDS = {"direct", "paraphrase", "cross-lingual", "date", "distractor", "no-name", "old-new"}

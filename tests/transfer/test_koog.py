@@ -31,7 +31,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.storage.encryption.key import Key
 from factmem.transfer.koog import KoogReport, import_koog
 
-SAMPLES = Path(__file__).parent / "data" / "koog"
+SAMPLES = Path(__file__).parent.parent / "data" / "koog"
 KEY = bytes(range(32))
 KEY_TEXT = base64.b64encode(KEY).decode()
 MODEL = "ai.koog.agents.memory.model."

@@ -61,7 +61,9 @@ class Ask(Protocol):
 
     async def __call__(
         self, messages: Sequence[Message], problem: Problem | None, /
-    ) -> ChatResponse: ...
+    ) -> ChatResponse:
+        """Send `messages` and return the model's response."""
+        ...
 
 
 async def converse(ask: Ask, messages: Sequence[Message], wanted: AnswerType[T]) -> Extraction[T]:

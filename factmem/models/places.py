@@ -223,6 +223,8 @@ class Place:
 
 
 LOWEST_PRIORITY = 2**31 - 1
+"""The level of `MemorySubject.EVERYTHING`: every other subject is more specific."""
+
 MemorySubject.EVERYTHING = MemorySubject(
     "everything", "Everything that concerns no one in particular", LOWEST_PRIORITY
 )

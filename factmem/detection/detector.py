@@ -21,6 +21,7 @@ from factmem.detection.reconciliation import (
     answer_type,
     judged,
 )
+from factmem.detection.request import DetectionRequest
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel, Extraction
 from factmem.models.clock import TimeProvider
@@ -32,7 +33,6 @@ from factmem.models.places import (
     MemorySubject,
     Place,
 )
-from factmem.prompt.transcript import Transcript
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.reader import FactReader
 from factmem.usage import Usage
@@ -43,7 +43,7 @@ __all__ = ["FactDetector"]
 AnyConcept: TypeAlias = Concept[Any, Any]
 
 MAX_KNOWN = 200
-"""How many known concepts a model is shown besides the declared ones: those last confirmed."""
+"""The number of undeclared concepts that the prompt shows: those confirmed last."""
 
 
 @runtime_checkable
@@ -61,13 +61,13 @@ class _Forgets(Protocol):
 
 
 class FactDetector:
-    """Asks a model which facts a chat states, judges its answer, and writes what holds.
+    """Asks a model for the facts of a chat, validates the answer and writes the result.
 
     Args:
-        provider: Where facts are kept. Without `save_many` the facts of a place are saved one by
-            one; without `forget` retractions are rejected.
-        reader: Reads the same provider.
-        clock: Tells the time that new facts carry.
+        provider: The store that is written. Without `save_many` facts are saved one by one;
+            without `forget` retractions are rejected.
+        reader: A reader of the same provider.
+        clock: The clock that timestamps new facts.
     """
 
     def __init__(
@@ -78,78 +78,36 @@ class FactDetector:
         self._clock = clock
 
     async def detect(
-        self,
-        chat_model: ChatModel,
-        transcript: Transcript,
-        places: Sequence[Place],
-        *,
-        declared: Sequence[AnyConcept],
-        is_closed: bool = False,
-        conversation: str | None = None,
-        dry_run: bool = False,
+        self, chat_model: ChatModel, request: DetectionRequest
     ) -> tuple[DetectionReport, str]:
-        """Return what was found and saved, and the model's answer as it was.
+        """Find and save the facts of a chat; return the report and the model's raw answer.
 
-        One call to the model; none when no message may be cited. The facts of one place are
-        written at once, all or none; then come the retractions. A place whose write fails ends the
-        work with its error; what was written to other places before stays.
-
-        Args:
-            chat_model: Whom to ask.
-            transcript: The chat.
-            places: Where facts may be saved, no two of one subject name and scope type.
-            declared: The concepts whose types the application knows.
-            is_closed: Whether only facts about those are wanted.
-            conversation: The conversation to note as the source.
-            dry_run: Write nothing, only report.
+        One call to the model; none when the transcript has no citable message. The facts of one
+        place are written in one batch, before its retractions. A failed write raises; places that
+        were written before keep their facts.
         """
-        if not transcript:
-            return DetectionReport([], [], [], [], Usage(), dry_run), ""
-        found, _ = await self._reader.found(places, declared)
-        if is_closed:
-            wanted = {concept.keyword for concept in declared}
-            found = [placed for placed in found if placed.fact.concept.keyword in wanted]
-        extraction = await self._ask(
-            chat_model, transcript, places, _offered(declared, found), is_closed=is_closed
-        )
-        model = getattr(chat_model, "model", None)
-        rules = Rules(
-            transcript,
-            places,
-            declared=declared,
-            known=[placed.fact.concept for placed in found],
-            is_closed=is_closed,
-            conversation=conversation,
-            model=model if isinstance(model, str) else None,
-        )
+        if not request.transcript:
+            return DetectionReport([], [], [], [], Usage(), request.dry_run), ""
+        found = await self._known(request)
+        extraction = await _ask(chat_model, request, _offered(request.declared, found))
         verdict = judged(
             extraction.value.facts,
-            rules,
+            _rules(chat_model, request, found),
             CurrentValues(found),
             now=self._clock(),
             can_forget=isinstance(self._provider, _Forgets),
         )
-        if not dry_run:
+        if not request.dry_run:
             await self._write(verdict)
-        return _report(verdict, extraction.usage, dry_run=dry_run), extraction.raw
+        return _report(verdict, extraction.usage, dry_run=request.dry_run), extraction.raw
 
-    async def _ask(
-        self,
-        chat_model: ChatModel,
-        transcript: Transcript,
-        places: Sequence[Place],
-        concepts: Sequence[OfferedConcept],
-        *,
-        is_closed: bool,
-    ) -> Extraction[Answer]:
-        subjects = list({place.subject.name: place.subject for place in places}.values())
-        by_type = {place.scope.type: place.scope for place in places}
-        scopes = [by_type[each] for each in MemoryScopeType if each in by_type]
-        messages = detection_messages(
-            transcript.lines(), subjects, scopes, concepts, is_closed=is_closed
-        )
-        schema = answer_schema(subjects, scopes, concepts, is_closed=is_closed)
-        return await chat_model.extract(messages, answer_type(schema))
+    async def _known(self, request: DetectionRequest) -> list[PlacedFact]:
+        """Load the current facts of the places; of a closed request, those it asks about."""
+        found, _ = await self._reader.found(request.places, request.declared)
+        if not request.is_closed:
+            return found
+        wanted = {concept.keyword for concept in request.declared}
+        return [placed for placed in found if placed.fact.concept.keyword in wanted]
 
     async def _write(self, verdict: Verdict) -> None:
         places: dict[Identity, list[PlacedFact]] = {}
@@ -168,6 +126,32 @@ class FactDetector:
         else:
             for fact in facts:
                 await self._provider.save(fact, place.subject, place.scope)
+
+
+async def _ask(
+    chat_model: ChatModel, request: DetectionRequest, concepts: Sequence[OfferedConcept]
+) -> Extraction[Answer]:
+    subjects = list({place.subject.name: place.subject for place in request.places}.values())
+    by_type = {place.scope.type: place.scope for place in request.places}
+    scopes = [by_type[each] for each in MemoryScopeType if each in by_type]
+    messages = detection_messages(
+        request.transcript.lines(), subjects, scopes, concepts, is_closed=request.is_closed
+    )
+    schema = answer_schema(subjects, scopes, concepts, is_closed=request.is_closed)
+    return await chat_model.extract(messages, answer_type(schema))
+
+
+def _rules(chat_model: ChatModel, request: DetectionRequest, found: Sequence[PlacedFact]) -> Rules:
+    model = getattr(chat_model, "model", None)
+    return Rules(
+        request.transcript,
+        request.places,
+        declared=request.declared,
+        known=[placed.fact.concept for placed in found],
+        is_closed=request.is_closed,
+        conversation=request.conversation,
+        model=model if isinstance(model, str) else None,
+    )
 
 
 def _report(verdict: Verdict, usage: Usage, *, dry_run: bool) -> DetectionReport:
@@ -205,7 +189,7 @@ def _known_values(placed: PlacedFact) -> list[KnownValue]:
     for value in placed.fact.values:
         try:
             plain.append(concept.codec.dump(value, concept.keyword))
-        except ValueError:  # a provider of one's own gave what has no JSON
+        except ValueError:  # a user's own provider returned a value that is not JSON
             continue
     return [KnownValue(place.subject.name, place.scope.type.value, each) for each in plain]
 

@@ -6,6 +6,7 @@ from typing import Any
 from factmem.detection.detector import FactDetector
 from factmem.detection.prompts import question_about
 from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.request import DetectionRequest
 from factmem.events import MemoryOperation, OperationInProgress
 from factmem.llm.messages import (
     QUESTION_MESSAGE,
@@ -78,12 +79,14 @@ class DetectsFacts(MemoryCore):
             transcript = Transcript(messages, trust=trust, since=since)
             report, answer = await self._detector.detect(
                 chat_model,
-                transcript,
-                seen.places,
-                declared=[concept],
-                is_closed=True,
-                conversation=conversation,
-                dry_run=dry_run,
+                DetectionRequest(
+                    transcript=transcript,
+                    places=seen.places,
+                    declared=[concept],
+                    is_closed=True,
+                    conversation=conversation,
+                    dry_run=dry_run,
+                ),
             )
             noted(report, seen)
         if preserve_questions and transcript:
@@ -170,11 +173,13 @@ class DetectsFacts(MemoryCore):
         async def detect() -> DetectionReport:
             report, _ = await self._detector.detect(
                 chat_model,
-                transcript,
-                places,
-                declared=declared,
-                conversation=conversation,
-                dry_run=dry_run,
+                DetectionRequest(
+                    transcript=transcript,
+                    places=places,
+                    declared=declared,
+                    conversation=conversation,
+                    dry_run=dry_run,
+                ),
             )
             return report
 

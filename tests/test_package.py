@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import factmem
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -55,7 +57,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     metadata = Parser().parsestr(wheel.read(name).decode())
 
     assert metadata["Name"] == PROJECT["name"] == "factmem"
-    assert metadata["Version"] == PROJECT["version"] == version("factmem")
+    assert metadata["Version"] == factmem.__version__ == version("factmem")
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata.get_payload() == (ROOT / "README.md").read_text()

@@ -14,7 +14,7 @@ __all__ = ["paused_collection"]
 
 
 _MANY = 1000
-"""From how many entries or keywords on a pause pays; below it the collector hardly runs."""
+"""From how many facts or keywords on a pause pays; below it the collector hardly runs."""
 
 
 class _Pause:
@@ -66,6 +66,6 @@ def paused_collection(count: int) -> AbstractContextManager[None]:
     Enter it for work of bounded length only: nothing in the process is collected meanwhile.
 
     Args:
-        count: How many entries or keywords are to be made into objects. Few need no pause.
+        count: About how many facts or keywords are made into objects. Few need no pause.
     """
     return _pause if count >= _MANY else nullcontext()

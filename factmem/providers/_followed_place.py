@@ -19,6 +19,9 @@ from factmem.storage.base import (
 _MOST_VIEWS = 1024
 """How many places' ledgers are kept warm; the one not used for longest goes first."""
 
+_BYTES_PER_FACT = 200
+"""About what a short fact takes in a journal. A record may hold one fact or thousands."""
+
 
 class PlaceView:
     """One place's ledger, followed from the journal.
@@ -45,7 +48,8 @@ class PlaceView:
         while not is_end:
             start = self.position
             reading = read(name, start)
-            with paused_collection(len(reading.records)):
+            size = sum(len(record.data) for record in reading.records)
+            with paused_collection(size // _BYTES_PER_FACT):
                 is_end = self._take_in(start, reading) and reading.is_end
 
     def _take_in(self, start: Position | None, reading: Reading) -> bool:

@@ -195,6 +195,10 @@ class LocalFileMemoryProvider(KeepsFolder):
     Reading takes no lock. A warm `load` takes no thread: it makes one check of a few microseconds
     whether the file is still what was read. Up to 1,024 places are kept warm in memory.
 
+    The first save starts a thread that commits; it ends after ten idle seconds. A batch for many
+    places starts up to eight threads that sync. The lock file and the folders stay open between
+    calls. `aclose` ends the threads and closes the files.
+
     A save that raises is not acknowledged, and is in the store whole or not at all. Cancelled
     before its write has begun it is not kept; cancelled later, it is, and it is waited for. Only a
     task that asyncio itself cancels (`Task.cancel`, `wait_for`) does not wait: either may be.

@@ -6,6 +6,16 @@ from collections.abc import Iterator
 import pytest
 
 from factmem.concurrency.garbage import _Pause, paused_collection
+from factmem.ledger.entries import encoded, stamped
+from factmem.providers._followed_place import PlaceView
+from factmem.providers._ledger_store import stored_facts
+from factmem.storage.base import (
+    JournalName,
+    Position,
+    Reading,
+    Record,
+)
+from factmem.testing.facts import theme
 
 MANY = 100_000
 
@@ -76,3 +86,29 @@ def test_a_child_forked_meanwhile_collects() -> None:
         assert gc.get_threshold() == before
     with pause:
         assert gc.get_threshold()[0] == 0
+
+
+@pytest.mark.parametrize("facts_per_record", [1, 1000])
+def test_a_large_place_is_folded_without_the_collector(facts_per_record: int) -> None:
+    """However many facts a record has: the collector must not run once in between."""
+    facts = stored_facts([theme(f"value {each}") for each in range(facts_per_record)])
+    line = stamped(encoded(facts), "2026-01-01T00:00:00.000000Z")
+    records = [Record(each + 1, line) for each in range(5000 // facts_per_record)]
+    runs: list[str] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        runs.append(phase)
+
+    def read(name: JournalName, after: Position | None) -> Reading:
+        gc.callbacks.append(note)
+        gc.collect(0)
+        runs.clear()
+        return Reading(records, None, is_from_start=True, is_end=True)
+
+    view = PlaceView()
+    try:
+        view.follow(("a",), read)
+    finally:
+        gc.callbacks.remove(note)
+    assert view.is_warm
+    assert len(runs) <= 2  # none, or one when the pause is over

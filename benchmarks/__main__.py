@@ -1,4 +1,4 @@
-"""What `make bench` runs: the stores, side by side, as one table.
+"""What `make bench` runs: the stores, side by side.
 
 The benchmarks of recall and of rendering run by themselves: see `benchmarks/README.md`.
 """

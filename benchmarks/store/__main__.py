@@ -1,102 +1,205 @@
-"""All the work by all the contenders in turn, round by round, as one table of medians.
+"""The stores side by side: slices of a few milliseconds in turn, ratios of one round.
 
-python -m benchmarks.store [rounds]
+python -m benchmarks.store [--rounds 15] [--works one,sixteen] [--against CHECKOUT]
+
+Each contender is a process. In each round each does the same slice, in an order drawn anew: a disk
+that is slow for a while is slow for all. `--against` makes another checkout of factmem a contender,
+so that two commits are compared in one run.
 """
 
-import json
+import argparse
 import platform
-import subprocess
+import random
 import sys
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, quantiles
+from typing import NamedTuple
 
 from benchmarks.store.contenders import CONTENDERS
+from benchmarks.store.processes import (
+    HERE,
+    Found,
+    Process,
+    ProcessGroup,
+    import_seconds,
+    system_calls,
+)
+from benchmarks.store.work import MANY, OPERATIONS
 
-ROWS = [
-    ("one", "ms", "one durable save, one task, ms", 3),
-    ("sixteen", "per_s", "16 tasks into one place, saves a second", 0),
-    ("processes", "per_s", "4 processes x 16 tasks, saves a second", 0),
-    ("processes", "p99_ms", "  p99, ms", 1),
-    ("thousand", "ms", "save_many of 1,000, ms", 1),
-    ("full", "ms", "a save with 100,000 facts there, ms", 3),
-    ("full", "empty_ms", "  into an empty place, in turn, ms", 3),
-    ("warm", "us", "warm load of one concept of 100,000, us", 1),
-    ("cold", "s", "cold open and load_all of 100,000, s", 2),
-    ("cold", "mb", "  peak memory, MB", 0),
-    ("fill", "bytes_per_byte", "disk, bytes per byte of the facts' JSON", 2),
-]
-NOT_FOR = {
-    "raw fsync": {"thousand", "full", "warm", "cold", "fill", "processes", "sixteen"},
-    "langgraph": {"thousand"},
+WORKS = {
+    "one": ("one save", "us", 1e6),
+    "sixteen": ("16 tasks, one place: a save", "us", 1e6),
+    "places": ("64 tasks, 64 places: a save", "us", 1e6),
+    "processes": ("4 processes x 16 tasks: a save", "us", 1e6),
+    "thousand": ("save_many of 1,000", "ms", 1e3),
+    "cold_all": ("cold open and load_all of 100,000", "ms", 1e3),
+    "cold_one": ("cold load of one of 100,000", "ms", 1e3),
+    "warm": ("warm load of one of 100,000", "us", 1e6),
+    "import": ("import on top of pydantic and anyio", "ms", 1e3),
 }
-FRESH = {"one", "sixteen", "processes"}
+OTHER_WORKS = {"disk": "bytes on disk per byte of the facts' JSON", "calls": "system calls a save"}
+SLOW = {"processes", "cold_all", "cold_one", "import"}
+ON_FULL_PLACE = {"cold_all", "cold_one", "warm", "disk"}
+PEERS = ("langgraph", "sqlite", "raw fsync")
 
 
-def run(work: str, name: str, folder: Path) -> dict[str, float]:
-    """Do one piece of work in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.store.work", work, name, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{work} by {name} failed:\n{done.stderr}")
-    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return result
+class Entrant(NamedTuple):
+    """A contender of one checkout, with a folder of its own."""
+
+    label: str
+    name: str
+    checkout: Path
+    folder: Path
+
+    def takes(self, work: str) -> bool:
+        """Whether this contender can do the work."""
+        if self.name == "raw fsync":
+            return work in {"one", "calls"}
+        return work != "import" or self.name == "factmem"
 
 
-def import_ms() -> float:
-    """What `import factmem` takes on top of pydantic and anyio, in milliseconds."""
+def entrants(scratch: Path, against: Path | None) -> list[Entrant]:
+    """Return all contenders; factmem of this checkout first."""
+    made = [Entrant(name, name, HERE, scratch / name.replace(" ", "-")) for name in CONTENDERS]
+    if against is not None:
+        names = [name for name in CONTENDERS if name.startswith("factmem")]
+        made[len(names) : len(names)] = [
+            Entrant(f"{name}, other", name, against, scratch / f"other-{name.replace(' ', '-')}")
+            for name in names
+        ]
+    return made
 
-    def seconds(code: str) -> float:
-        timed = f"import time; t = time.perf_counter()\n{code}\nprint(time.perf_counter() - t)"
-        command = [sys.executable, "-c", timed]
-        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
-    base = "import anyio, pydantic; pydantic.BaseModel, pydantic.TypeAdapter"
-    both = [(seconds(base), seconds(f"{base}\nimport factmem")) for _ in range(11)]
-    return 1e3 * median(after - before for before, after in both)
+def rounds_of(
+    work: str, made: list[Entrant], processes: dict[str, Process], count: int
+) -> dict[str, list[Found]]:
+    """Have each contender do its slices, in turn."""
+    taking = [each for each in made if each.takes(work)]
+    groups: dict[str, ProcessGroup] = {}
+    if work == "processes":
+        groups = {
+            each.label: ProcessGroup(each.name, each.checkout, each.folder) for each in taking
+        }
+
+    def found(entrant: Entrant) -> Found:
+        if work == "import":
+            return import_seconds(entrant.checkout)
+        if work.startswith("cold"):
+            return processes[entrant.label].cold(work)
+        return (groups or processes)[entrant.label].ask(work)
+
+    results: dict[str, list[Found]] = {each.label: [] for each in taking}
+    for turn in range(count + 1):
+        for entrant in random.sample(taking, len(taking)):
+            answer = found(entrant)
+            if turn:  # the first round only warms up
+                results[entrant.label].append(answer)
+    for group in groups.values():
+        group.stop()
+    return results
+
+
+def spread(values: list[float], show: Callable[[float], str]) -> str:
+    """Return the median of values and their quartiles."""
+    low, _, high = quantiles(values, n=4)
+    return f"{show(median(values))} ({show(low)}-{show(high)})"
+
+
+def table(work: str, results: dict[str, list[Found]]) -> str:
+    """Return the table of one work: times, processor time, ratios of one round."""
+    title, unit, factor = WORKS[work]
+    scale = factor / OPERATIONS[work]
+    labels = list(results)
+    others = [each for each in labels if each in PEERS or each == "factmem, other"]
+    extra = [key for key in ("p99", "mb") if work in {"processes", "cold_all", "cold_one"}]
+    extra = [key for key in extra if key in results[labels[0]][0]]
+    heads = [f"{title}, {unit}", "median (quartiles)", f"processor, {unit}"]
+    heads += [{"p99": "p99, ms", "mb": "memory, MB"}[key] for key in extra]
+    heads += [f"/ {each}" for each in others]
+    lines = [f"| {' | '.join(heads)} |", "| --- |" + " ---: |" * (len(heads) - 1)]
+    for label in labels:
+        mine = results[label]
+        times = [each["wall"] for each in mine]
+        cells = [label, spread(times, lambda value: f"{value * scale:,.1f}")]
+        cells.append(f"{mean(each['cpu'] for each in mine) * scale:,.1f}")
+        for key in extra:
+            shown = median(each[key] for each in mine)
+            cells.append(f"{shown * 1e3:.1f}" if key == "p99" else f"{shown:.0f}")
+        for other in others:
+            theirs = [each["wall"] for each in results[other]]
+            ratios = [a / b for a, b in zip(times, theirs, strict=True)]
+            cells.append("" if other == label else spread(ratios, lambda value: f"{value:.2f}"))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def calls_table(made: list[Entrant], scratch: Path) -> str:
+    """Return the system calls of one save by each contender."""
+    cells = []
+    for entrant in made:
+        folder = scratch / "calls" / entrant.folder.name
+        folder.mkdir(parents=True)
+        calls = system_calls(entrant.name, entrant.checkout, folder)
+        cells.append("not measured" if calls is None else f"{calls:.0f}")
+    return _row_table(OTHER_WORKS["calls"], [each.label for each in made], cells)
+
+
+def _row_table(title: str, labels: list[str], cells: list[str]) -> str:
+    return (
+        f"| | {' | '.join(labels)} |\n| --- |{' ---: |' * len(labels)}\n"
+        f"| {title} | {' | '.join(cells)} |"
+    )
+
+
+def run(works: list[str], count: int, against: Path | None) -> None:
+    """Measure, and print a table for each work."""
+    with tempfile.TemporaryDirectory(prefix="factmem-bench-", dir=".") as folder:
+        scratch = Path(folder).resolve()
+        made = entrants(scratch, against)
+        processes = {each.label: Process(each.name, each.checkout, each.folder) for each in made}
+        disk: dict[str, float] = {}
+        if ON_FULL_PLACE & set(works):
+            for each in made:
+                if each.takes("warm"):
+                    print(f"filling {each.label} with {MANY:,} facts", file=sys.stderr)
+                    disk[each.label] = processes[each.label].ask("fill")["disk"]
+        for work in works:
+            if work == "disk":
+                cells = [f"{value:.2f}" for value in disk.values()]
+                print(f"\n{_row_table(OTHER_WORKS[work], list(disk), cells)}", flush=True)
+            elif work == "calls":
+                print(f"\n{calls_table(made, scratch)}", flush=True)
+            else:
+                turns = max(3, count // 3) if work in SLOW else count
+                print(f"\n{table(work, rounds_of(work, made, processes, turns))}", flush=True)
+        for process in processes.values():
+            process.stop()
 
 
 def main() -> None:
-    """Measure, and print the table."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    results: dict[tuple[str, str, str], list[float]] = {}
-    with tempfile.TemporaryDirectory(prefix="factmem-bench-", dir=".") as scratch:
-        filled = {name: Path(scratch, "filled", name) for name in CONTENDERS}
-        for name, folder in filled.items():
-            if "fill" not in NOT_FOR.get(name, ()):
-                folder.mkdir(parents=True)
-                _note(results, "fill", name, run("fill", name, folder))
-        for turn in range(rounds):
-            for work in ("one", "sixteen", "processes", "thousand", "full", "warm", "cold"):
-                for name in CONTENDERS:
-                    if work in NOT_FOR.get(name, ()):
-                        continue
-                    folder = filled[name]
-                    if work in FRESH:
-                        folder = Path(scratch, f"{work}-{turn}", name)
-                        folder.mkdir(parents=True)
-                    _note(results, work, name, run(work, name, folder))
-            print(f"round {turn + 1} of {rounds}", file=sys.stderr)
+    """Measure what the command line asks for."""
+    known = [*WORKS, *OTHER_WORKS]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.store", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15, help="a third of it for slow works")
+    parser.add_argument("--works", default=",".join(known), help=f"of {', '.join(known)}")
+    parser.add_argument("--against", type=Path, help="another checkout of factmem")
+    given = parser.parse_args()
+    works = given.works.split(",")
+    if unknown := set(works) - set(known):
+        parser.error(f"unknown works: {', '.join(sorted(unknown))}")
+    if given.rounds < 3:
+        parser.error("quartiles need at least 3 rounds")
+    if given.against is not None and not (given.against / "factmem" / "__init__.py").is_file():
+        parser.error(f"{given.against} is no checkout of factmem")
     print(
         f"{datetime.now(UTC):%Y-%m-%d}, {platform.python_implementation()} "
         f"{platform.python_version()}, {platform.system()} {platform.machine()}, "
-        f"medians of {rounds} rounds\n"
+        f"{given.rounds} rounds"
     )
-    print("| work | " + " | ".join(CONTENDERS) + " |")
-    print("| --- |" + " ---: |" * len(CONTENDERS))
-    for work, field, label, digits in ROWS:
-        cells = [results.get((work, field, name)) for name in CONTENDERS]
-        shown = [f"{median(cell):,.{digits}f}" if cell else "" for cell in cells]
-        print(f"| {label} | " + " | ".join(shown) + " |")
-    print(f"\n`import factmem`: {import_ms():.0f} ms on top of pydantic and anyio")
-
-
-def _note(
-    results: dict[tuple[str, str, str], list[float]], work: str, name: str, found: dict[str, float]
-) -> None:
-    for field, value in found.items():
-        results.setdefault((work, field, name), []).append(value)
+    run(works, given.rounds, given.against and given.against.resolve())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 A fact is about 120 bytes of text under a concept with a description of 100 bytes. The SQL
 contenders keep what factmem would: keyword, description and value, in one row.
+
+factmem comes by its root names only, so that another checkout of it can be a contender too.
 """
 
 import json
@@ -13,22 +15,23 @@ from pathlib import Path
 from typing import Protocol
 
 import aiosqlite
+import anyio
+from langgraph.store.base import PutOp
 from langgraph.store.sqlite.aio import AsyncSqliteStore
 
-from factmem.ledger.entries import (
-    encoded,
-    stamped,
-    stored,
+from factmem import (
+    Aes256GCMEncryptor,
+    Concept,
+    EncryptedStorage,
+    Key,
+    LocalFileMemoryProvider,
+    MemoryScope,
+    MemorySubject,
+    SimpleStorage,
+    SingleFact,
 )
-from factmem.models.facts import Concept, SingleFact
-from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.storage.encryption.key import Key
-from factmem.storage.simple import SimpleStorage
 
-__all__ = ["CONTENDERS", "DESCRIPTION", "Contender", "value_of"]
+__all__ = ["CONTENDERS", "Contender", "fact_json_size"]
 
 DESCRIPTION = (
     "What the user said about this point when asked for it by the support agent last year. "
@@ -108,19 +111,25 @@ async def _encrypted(root: Path) -> AsyncIterator[Contender]:
 
 
 class RawFsync:
-    """Appends the bytes that factmem would write, and syncs them: no store can be faster."""
+    """Appends the bytes that factmem would write, and syncs them, in a worker thread.
+
+    No store that keeps its event loop free can be faster, one save at a time.
+    """
 
     def __init__(self, root: Path) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         self._file = os.open(root / "raw", flags, 0o600)
 
     async def save(self, place: int, number: int) -> None:
-        await self.save_many(place, [number])
+        await anyio.to_thread.run_sync(self._write, number)
+
+    def _write(self, number: int) -> None:
+        _fact(number)
+        os.write(self._file, _fact_json(number) + b"\n")
+        os.fsync(self._file)
 
     async def save_many(self, place: int, numbers: Sequence[int]) -> None:
-        body = encoded([stored(_fact(number)) for number in numbers])
-        os.write(self._file, stamped(body, "2026-01-01T00:00:00.000000Z") + b"\n")
-        os.fsync(self._file)
+        raise LookupError("a raw file is measured one save at a time")
 
     async def load(self, place: int, number: int) -> str:
         raise LookupError("a raw file cannot be asked")
@@ -184,8 +193,8 @@ class LangGraph:
         await self._store.aput((f"user-{place}",), f"concept-{number}", _document(number))
 
     async def save_many(self, place: int, numbers: Sequence[int]) -> None:
-        for number in numbers:
-            await self.save(place, number)
+        puts = [PutOp((f"user-{place}",), f"concept-{each}", _document(each)) for each in numbers]
+        await self._store.abatch(puts)
 
     async def load(self, place: int, number: int) -> str:
         item = await self._store.aget((f"user-{place}",), f"concept-{number}")
@@ -213,14 +222,26 @@ async def _langgraph(root: Path) -> AsyncIterator[Contender]:
 
 
 CONTENDERS: dict[str, Callable[[Path], AbstractAsyncContextManager[Contender]]] = {
-    "raw fsync": _raw,
-    "sqlite": _sqlite,
-    "langgraph": _langgraph,
     "factmem": _plain,
     "factmem, encrypted": _encrypted,
+    "langgraph": _langgraph,
+    "sqlite": _sqlite,
+    "raw fsync": _raw,
 }
+
+
+def _fact_json(number: int) -> bytes:
+    fields = {
+        "id": "0" * 32,
+        "keyword": f"concept-{number}",
+        "description": DESCRIPTION,
+        "type": "SINGLE",
+        "timestamp": "2026-01-01T00:00:00.000000Z",
+        "value": value_of(number),
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def fact_json_size(number: int) -> int:
     """Return the size of a fact's own JSON: what disk use is compared with."""
-    return len(json.dumps(stored(_fact(number)), ensure_ascii=False).encode())
+    return len(_fact_json(number))

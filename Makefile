@@ -10,7 +10,7 @@ ROTATIONS = 200
 python = $(VENV)/bin/python
 on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: demo test check bench storm clean
+.PHONY: demo test check bench storm twins clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed
@@ -38,6 +38,10 @@ storm: $(VENV)/.installed-test
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storage.crash_sweep --states $(STATES)
 	$(python) -m tests.storms.many_processes
+
+# The synchronous twins in factmem/sync, from the async classes.
+twins: $(VENV)/.installed-check
+	$(python) scripts/sync_twins.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

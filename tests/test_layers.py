@@ -28,6 +28,7 @@ ROOMS = [
     {"transfer", "detection"},
     {"recall"},
     {"memory"},
+    {"sync"},
     {"agent"},
     {"integrations", "testing"},
     {""},

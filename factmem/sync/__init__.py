@@ -1,0 +1,50 @@
+"""Synchronous twins of memories and stores, for scripts, notebooks and synchronous frameworks.
+
+Imports memory and every room below it.
+"""
+
+from typing import TYPE_CHECKING
+
+from factmem._lazy import lazily
+
+if TYPE_CHECKING:
+    from factmem.sync.contents import ContentsSync, ToolSync
+    from factmem.sync.memory import MemorySync
+    from factmem.sync.portal import SHARED_PORTAL, Portal
+    from factmem.sync.stores import (
+        IndexedStoreSync,
+        KeysSync,
+        LocalStoreSync,
+        ProviderSync,
+        StoreSync,
+    )
+
+__all__ = [
+    "SHARED_PORTAL",
+    "ContentsSync",
+    "IndexedStoreSync",
+    "KeysSync",
+    "LocalStoreSync",
+    "MemorySync",
+    "Portal",
+    "ProviderSync",
+    "StoreSync",
+    "ToolSync",
+]
+
+if not TYPE_CHECKING:  # type checkers report a name that does not exist
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "factmem.sync.contents": ("ContentsSync", "ToolSync"),
+            "factmem.sync.memory": ("MemorySync",),
+            "factmem.sync.portal": ("SHARED_PORTAL", "Portal"),
+            "factmem.sync.stores": (
+                "IndexedStoreSync",
+                "KeysSync",
+                "LocalStoreSync",
+                "ProviderSync",
+                "StoreSync",
+            ),
+        },
+    )

@@ -1,0 +1,167 @@
+"""The parts of a memory without await: its contents and tools.
+
+Written by scripts/sync_twins.py: change the async class.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from factmem.ledger.resolution import PlacedFact
+from factmem.llm.base import ToolDefinition
+from factmem.memory.contents import ConceptInfo, MemoryContents, MemoryTree, ResetReport
+from factmem.memory.tools import MemoryTool
+from factmem.models.facts import Concept
+from factmem.models.places import MemorySubject, Place
+from factmem.models.scopes import ScopeChoice
+from factmem.models.sources import FactSource
+from factmem.providers.base import PlaceInfo
+from factmem.sync._wrapping import Wraps
+
+__all__ = ["ContentsSync", "ToolSync"]
+
+
+class ContentsSync(Wraps[MemoryContents]):
+    """The contents of a memory for code that does not use `await`."""
+
+    def places(self) -> list[PlaceInfo]:
+        """Return the places that hold anything, ordered by identity.
+
+        Raises:
+            TypeError: The provider is no `FactStore`, as in every method here.
+            StorageError: A place could not be read, as in every method here.
+        """
+        return self._portal.call(self._wrapped.places)
+
+    def tree(self) -> MemoryTree:
+        """Return all places as a tree: scopes, subjects, entities. `print` shows it.
+
+        The tree of a view is a subtree: `memory.view(scopes=[...]).contents.tree()`.
+        """
+        return self._portal.call(self._wrapped.tree)
+
+    def info(self, place: Place) -> PlaceInfo | None:
+        """Return how much a place holds, or None where it holds nothing.
+
+        Raises:
+            TypeError: `place` is none.
+        """
+        return self._portal.call(self._wrapped.info, place)
+
+    def concepts(self) -> list[ConceptInfo]:
+        """Return the concepts that something is known about, ordered by keyword."""
+        return self._portal.call(self._wrapped.concepts)
+
+    def records(self, limit: int = 50, offset: int = 0) -> list[PlacedFact]:
+        """Return current facts of all places, those that were confirmed last first.
+
+        Values of the memory's `concepts` have their types, as far as they fit them; all others are
+        plain JSON. Nothing is left out, and nothing is resolved: what two places say about one
+        concept is here twice. The order of facts that were confirmed at one moment is stable.
+
+        Args:
+            limit: How many to return at most.
+            offset: How many of the newest to pass over.
+
+        Raises:
+            TypeError: `limit` or `offset` is no whole number.
+            ValueError: `limit` or `offset` is negative.
+        """
+        return self._portal.call(self._wrapped.records, limit, offset)
+
+    def forget(
+        self,
+        *,
+        concept: Concept[Any, Any] | None = None,
+        value: object = ...,
+        fact_id: str | None = None,
+        source: FactSource | None = None,
+        older_than: datetime | timedelta | None = None,
+        purge: bool = False,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+    ) -> int:
+        """Forget current values that meet all conditions given, and return how many they were.
+
+        Only in the places of `subjects` and `scopes`, or else of the memory's own; never in a
+        place that is merely named alike. Places are written one after the other: when one fails,
+        what was forgotten in others stays forgotten, and the call can be made again.
+
+        Args:
+            concept: Values of this concept.
+            value: This value of `concept`.
+            fact_id: What was saved as this fact.
+            source: What has no other source than this.
+            older_than: What was last confirmed before this moment, or longer ago than this.
+            purge: Also remove the values from history.
+            subjects: Whom they concern; those of the memory by default.
+            scopes: Where they are; all scopes of the memory by default.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and names none. Nothing was forgotten.
+            MemoryAccessError: A view does not let this be written. Nothing was forgotten.
+            ValueError: No condition was given, `value` came without `concept`, or `older_than` is
+                naive. Nothing was forgotten.
+        """
+        return self._portal.call(
+            self._wrapped.forget,
+            concept=concept,
+            value=value,
+            fact_id=fact_id,
+            source=source,
+            older_than=older_than,
+            purge=purge,
+            subjects=subjects,
+            scopes=scopes,
+        )
+
+    def reset(self, *, confirm: bool = False) -> ResetReport:
+        """Erase all places of a view with their history, or say what that would remove.
+
+        Without `confirm` nothing is removed, and the report says what would be. Places are erased
+        one after the other, each physically; when one fails those before it are gone, and the call
+        can be made again. To erase places one by one there is `memory.store.erase`.
+
+        Args:
+            confirm: Whether to do it.
+
+        Raises:
+            ValueError: The memory is no view, and to clear it would clear the whole store.
+            MemoryAccessError: The view is read-only, and `confirm` is set. Nothing was read.
+        """
+        return self._portal.call(self._wrapped.reset, confirm=confirm)
+
+
+class ToolSync(Wraps[MemoryTool]):
+    """A tool of a memory for code that does not use `await`."""
+
+    @property
+    def name(self) -> str:
+        """What the model calls it by."""
+        return self._wrapped.name
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """Name, description and the JSON schema of the arguments."""
+        return self._wrapped.definition
+
+    def call(
+        self, arguments: str | Mapping[str, object] | None = None, context: object = None
+    ) -> str:
+        """Run it and return what the model is to read: JSON, or a line that begins with `Error:`.
+
+        Arguments are read with goodwill: a text where a list is wanted, a number as a text and the
+        other way round, JSON within a text or a code fence, and a bare text for the first argument
+        will do. What begins as JSON and is none, such as an answer that was cut off, is an error.
+        What the tool does not have is passed over, but by `forget`, which then does nothing: it
+        may have said to forget less.
+
+        Args:
+            arguments: What the model wrote, meant to be a JSON object; or that object, as
+                frameworks read it. None stands for no arguments.
+            context: Not looked at: the tool is bound to its memory, whatever the run is.
+
+        Raises:
+            StorageError: A place could not be read or written.
+        """
+        return self._portal.call(self._wrapped.call, arguments, context)

@@ -1,0 +1,467 @@
+"""Fact stores without await: any FactStore, local files, keys.
+
+Written by scripts/sync_twins.py: change the async class.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from typing_extensions import TypeVar
+
+from factmem._arguments import expect_methods
+from factmem.ledger.entries import Amendment, Entry
+from factmem.ledger.history import HistoryEntry
+from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.sources import FactSource
+from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.indexed import PlaceChanges
+from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
+from factmem.storage.base import SalvagedJournal
+from factmem.storage.encryption.aes256gcm import Encryption
+from factmem.storage.encryption.key import Key
+from factmem.sync._wrapping import Wraps, WrapsContext
+from factmem.sync.portal import SHARED_PORTAL, Portal
+
+__all__ = ["IndexedStoreSync", "KeysSync", "LocalStoreSync", "ProviderSync", "StoreSync"]
+S = TypeVar("S", bound=FactStore, default=FactStore)
+I = TypeVar("I", bound=InMemoryProvider | LocalFileMemoryProvider)
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+
+class KeysSync(Wraps[ProviderKeys]):
+    """The keys of an encrypted store for code that does not use `await`."""
+
+    def ids(self) -> list[str]:
+        """Return the ids of the key slots; an id tells nothing about its key."""
+        return self._portal.call(self._wrapped.ids)
+
+    def add(self, key: Key | str | Encryption) -> None:
+        """Let another key open the store."""
+        return self._portal.call(self._wrapped.add, key)
+
+    def remove(self, key: Key | str | Encryption) -> None:
+        """Close the store to a key.
+
+        Whoever has that key and an old copy of `factmem.json` can still read the files as they
+        are; `rotate` shuts them out.
+
+        Raises:
+            WrongKeyError: It does not open the store.
+            ValueError: It is the only one.
+        """
+        return self._portal.call(self._wrapped.remove, key)
+
+    def rotate(self, key: Key | str | Encryption, *, rewrite: bool = True) -> None:
+        """Give the store a new key and new data keys, and rewrite every journal with them.
+
+        All other keys stop at once; this provider goes on with the new one, others need it too.
+        Keep the new key safe before you call, and the old one until the call returns; after a
+        crash or an error call it again. With `rewrite=False` only the wrapping of the data keys
+        changes, at once: right for a changed passphrase, not for a key that got out.
+        """
+        return self._portal.call(self._wrapped.rotate, key, rewrite=rewrite)
+
+
+class ProviderSync(Wraps[AgentMemoryProvider]):
+    """A provider for code that does not use `await`."""
+
+    def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        """Keep `fact` as the newest of its concept.
+
+        A SINGLE fact replaces what its concept held in this place, a MULTIPLE one adds the values
+        that are not there yet; a value that is current already is confirmed, not doubled. Once
+        this returns the fact is as durable as the provider promises. If it raises, the fact is not
+        acknowledged and is kept whole or not at all; a save that is cancelled before its write
+        has begun is not kept, later it is.
+
+        Raises:
+            ValueError: A value would not come back equal from its JSON. Nothing was kept.
+            StorageError: The store refused. Nothing was acknowledged.
+        """
+        return self._portal.call(self._wrapped.save, fact, subject, scope)
+
+    def load(self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope) -> list[L]:
+        """Return what is current about a concept; empty when nothing is.
+
+        A SINGLE concept gives at most one `SingleFact`, a MULTIPLE one a `MultipleFacts` per save
+        that still holds values, oldest first.
+
+        Raises:
+            StoredFactError: A stored value does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.load, concept, subject, scope)
+
+    def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
+        """Return what is current about every concept, each in the type it was last saved with.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.load_all, subject, scope)
+
+    def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        """Return the current facts that a few words describe.
+
+        A fact matches when its concept's description holds the phrase, or when every word of it
+        is in the keyword, the description or the values; case and width (NFKC) are ignored.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.load_by_description, description, subject, scope)
+
+
+class StoreSync(WrapsContext[S]):
+    """A `FactStore` for code that does not use `await`.
+
+        with StoreSync(InMemoryProvider()) as store:
+            store.save(fact, subject, scope)
+
+    Args:
+        store: The store to call. Leaving the `with` block closes it.
+        portal: Where it runs; one loop that all twins share by default.
+    """
+
+    def __init__(self, store: S, portal: Portal = SHARED_PORTAL) -> None:
+        example = "StoreSync(InMemoryProvider())"
+        needed = ("save", "load", "history", "forget", "aclose")
+        super().__init__(expect_methods(store, needed, "store", example), portal)
+
+    def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None:
+        """Keep several facts in one place at once, all or none, in one durable write.
+
+        No reader, no crash and no failure ever shows a part of them. Facts for several places are
+        several calls. No facts, nothing happens. Raises as `save` does.
+        """
+        return self._portal.call(self._wrapped.save_many, facts, subject, scope)
+
+    def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+    ) -> list[L]:
+        """Return what is, or at `as_of` was, current about a concept.
+
+        Raises:
+            StoredFactError: A stored value does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+            ValueError: `as_of` is naive.
+        """
+        return self._portal.call(self._wrapped.load, concept, subject, scope, as_of=as_of)
+
+    def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+    ) -> list[AnyFact]:
+        """Return what is, or at `as_of` was, current about every concept.
+
+        A store does not know value types: values are plain JSON, but for the concepts named in
+        `concepts`, which come as `load` gives them.
+
+        Raises:
+            StoredFactError: A stored value does not fit the type of a concept in `concepts`.
+            StorageError: The store could not be read.
+            ValueError: `as_of` is naive.
+        """
+        return self._portal.call(
+            self._wrapped.load_all, subject, scope, concepts=concepts, as_of=as_of
+        )
+
+    def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> list[HistoryEntry]:
+        """Return every save, confirmation and forgetting of a concept, oldest first.
+
+        Raises:
+            StoredFactError: A value of the history does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.history, concept, subject, scope)
+
+    def forget(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concept: Concept[Any, Any] | None = None,
+        value: object = ...,
+        fact_id: str | None = None,
+        source: FactSource | None = None,
+        older_than: datetime | timedelta | None = None,
+        purge: bool = False,
+    ) -> int:
+        """Forget the current values that meet all conditions given, and return how many they are.
+
+        They are out of every read at once, and do not come back by themselves. History still
+        shows that something was forgotten, and what was saved before.
+
+        Args:
+            subject: Whom or what the facts are about.
+            scope: Where they are visible.
+            concept: Values of this concept's keyword.
+            value: This value of `concept`.
+            fact_id: What was saved as this fact.
+            source: What has no other source than those that `source` covers: each of its fields
+                that is not None must agree.
+            older_than: What was last confirmed before this moment, or longer ago than this.
+            purge: Also rewrite the storage without the values, in history too.
+
+        Raises:
+            ValueError: No condition was given (`erase` empties a place), `value` came without
+                `concept`, or `older_than` is naive.
+            StorageError: The store refused.
+        """
+        return self._portal.call(
+            self._wrapped.forget,
+            subject,
+            scope,
+            concept=concept,
+            value=value,
+            fact_id=fact_id,
+            source=source,
+            older_than=older_than,
+            purge=purge,
+        )
+
+    def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
+        """Remove a place with its whole history, physically, and say what was removed.
+
+        Raises:
+            StorageError: The store refused.
+        """
+        return self._portal.call(self._wrapped.erase, subject, scope)
+
+    def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
+        """Return the places that hold anything, ordered by identity; reads every one of them.
+
+        No other place is read than those that are asked for, so that a store of ten thousand
+        customers can tell what it holds about one. Names are compared as everywhere: a subject or a
+        scope whose name only looks alike is another one, and an empty list asks for nothing.
+
+        Args:
+            subjects: Only what concerns one of these; all by default.
+            scopes: Only what is visible in one of these; all by default.
+
+        Raises:
+            UnboundSubjectError: One of `subjects` is per entity and names none.
+            TypeError: They are no lists of subjects and scopes.
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.places, subjects=subjects, scopes=scopes)
+
+    def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+        """Return the ledger of a place as plain JSON, oldest first: what `replay` takes.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.entries, subject, scope)
+
+    def replay(self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope) -> int:
+        """Append entries recorded elsewhere, with their own times, and return how many were new.
+
+        An entry is new unless all of its facts, by id, are in the place already; so the same
+        bundle can be imported twice. On an error none of them is kept; after a crash the first ones
+        may be, and the same call adds the rest.
+
+        Raises:
+            ValueError: An entry is none that a store could have recorded.
+            StorageError: The store refused.
+        """
+        return self._portal.call(self._wrapped.replay, entries, subject, scope)
+
+    def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
+        """Append what `change` makes of the ledger of a place, and return how many entries that is.
+
+        Nobody else writes to the place in between: what `change` sees is what its entries follow.
+        It is for changes that depend on what is current, such as one value taking the place of
+        another. Each entry is kept whole or not at all.
+
+        Args:
+            change: Takes the entries, oldest first, and the time at which its own are recorded, as
+                a stamp. It may run in a worker thread, with the store held: it must be quick, and
+                call nothing of the store. What it raises is raised, and nothing is kept.
+            subject: Whom or what the place is about.
+            scope: Where its facts are visible.
+
+        Raises:
+            ValueError: An entry that it gave is none that a store could have recorded.
+            StorageError: The store refused.
+        """
+        return self._portal.call(self._wrapped.amend, change, subject, scope)
+
+    def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        """Keep `fact` as the newest of its concept.
+
+        A SINGLE fact replaces what its concept held in this place, a MULTIPLE one adds the values
+        that are not there yet; a value that is current already is confirmed, not doubled. Once
+        this returns the fact is as durable as the provider promises. If it raises, the fact is not
+        acknowledged and is kept whole or not at all; a save that is cancelled before its write
+        has begun is not kept, later it is.
+
+        Raises:
+            ValueError: A value would not come back equal from its JSON. Nothing was kept.
+            StorageError: The store refused. Nothing was acknowledged.
+        """
+        return self._portal.call(self._wrapped.save, fact, subject, scope)
+
+    def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        """Return the current facts that a few words describe.
+
+        A fact matches when its concept's description holds the phrase, or when every word of it
+        is in the keyword, the description or the values; case and width (NFKC) are ignored.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.load_by_description, description, subject, scope)
+
+
+class IndexedStoreSync(StoreSync[I]):
+    """An `InMemoryProvider`, or another store with indexes, without `await`."""
+
+    def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
+        """Return a text that differs whenever `load_all` may give something else than before.
+
+        In microseconds where nothing was changed. It means something to this instance only. None
+        says that the store cannot tell.
+        """
+        return self._portal.call(self._wrapped.version, subject, scope)
+
+    def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+        """Return the index that was last written for a place; None if there is none that is whole.
+
+        Raises:
+            StorageError: The store refused.
+        """
+        return self._portal.call(self._wrapped.read_index, subject, scope)
+
+    def write_index(
+        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
+    ) -> bool:
+        """Keep an index of a place, in place of the one before, unless the place has changed.
+
+        Whoever reads while it is written, in another process too, gets one or the other whole. It
+        is not made durable: a power cut may take it.
+
+        Args:
+            subject: Whom or what the place is about.
+            scope: Where its facts are visible.
+            index: What to keep.
+            version: What `version` gave before the facts were read that the index is made of.
+                When it would give something else now, nothing is written: a value that was purged
+                meanwhile must not come back.
+
+        Returns:
+            Whether it was written.
+
+        Raises:
+            StorageError: The store refused, or was busy.
+        """
+        return self._portal.call(self._wrapped.write_index, subject, scope, index, version=version)
+
+    def changes(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        since: str,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> PlaceChanges | None:
+        """Return what has changed since a version; None where that cannot be told.
+
+        Putting it in the place of what `load_all` gave at that version must give what `load_all`
+        gives now, with the same concepts: forgotten, expired and confirmed facts are changes too.
+        Then the place need not be read; after None it is.
+
+        Args:
+            subject: Whom or what the place is about.
+            scope: Where its facts are visible.
+            since: What `version` gave before the place was read, or the last changes.
+            concepts: The concepts whose value types are known; the same at each call.
+
+        Raises:
+            StoredFactError: A changed value does not fit the type of a concept in `concepts`.
+            StorageError: The store refused.
+        """
+        return self._portal.call(
+            self._wrapped.changes, subject, scope, since=since, concepts=concepts
+        )
+
+
+class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
+    """A `LocalFileMemoryProvider` for code that does not use `await`.
+
+    with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
+        store.save(fact, subject, scope)
+    """
+
+    def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
+        """See `IndexedStore.version`. Warm, it takes no thread."""
+        return self._portal.call(self._wrapped.version, subject, scope)
+
+    def compact(
+        self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
+    ) -> int:
+        """Write a place's journal anew without older history, and return how many bytes it freed.
+
+        What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
+        """
+        return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
+
+    def salvage(self, subject: MemorySubject, scope: MemoryScope) -> SalvagedJournal:
+        """Go on with what can be read of a damaged place, and keep a copy of its file.
+
+        Raises:
+            ValueError: There is no file of that place.
+        """
+        return self._portal.call(self._wrapped.salvage, subject, scope)
+
+    def anchor(self) -> str:
+        """Return how far every place has come, as a text to be kept elsewhere.
+
+        A folder cannot tell by itself that the whole of it was put back to an older copy;
+        `verify` tells it by an anchor. Reads every file; an anchor stays good for ever.
+        """
+        return self._portal.call(self._wrapped.anchor)
+
+    def verify(self, anchor: str) -> None:
+        """Raise unless every place has come at least as far as the anchor says. Reads every file.
+
+        Raises:
+            TamperedError: The store, or a place, is gone or was put back to an older copy.
+            CorruptJournalError: The same, in a store that is not encrypted.
+            ValueError: The text is no anchor.
+        """
+        return self._portal.call(self._wrapped.verify, anchor)
+
+    @property
+    def keys(self) -> KeysSync:
+        """The keys of an encrypted store.
+
+        Raises:
+            ValueError: The store is not encrypted.
+        """
+        return KeysSync(self._wrapped.keys, self._portal)

@@ -1,0 +1,406 @@
+"""Writes the synchronous twins in `factmem/sync` from the async classes that they wrap.
+
+    python scripts/sync_twins.py
+
+A twin has every public method of its class, with the signature, the types and the docstring, as
+source text: type checkers and editors read it like code that was written by hand. A test compares
+the files with what this script makes.
+"""
+
+import ast
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOM = Path(__file__).parent.parent / "factmem" / "sync"
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A class to write."""
+
+    name: str
+    of: str
+    """Module and class, as `factmem.memory.agent_memory:AgentMemory`."""
+    about: str
+    """The class docstring."""
+    base: str
+    bases: tuple[str, ...] = ()
+    """Classes whose methods the base has already, as `of` names them."""
+    head: str = ""
+    """What stands before the methods: the constructor."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A module to write."""
+
+    name: str
+    about: str
+    twins: tuple[Twin, ...]
+    imports: tuple[tuple[str, str], ...] = ()
+    """What bases and constructors need."""
+    variables: tuple[str, ...] = ()
+
+
+WRAPPING = "factmem.sync._wrapping"
+PORTAL = (("factmem.sync.portal", "SHARED_PORTAL"), ("factmem.sync.portal", "Portal"))
+
+WRAPPED = {
+    "MemoryContents": ("contents", "ContentsSync"),
+    "FactStore": ("stores", "StoreSync"),
+    "AgentMemoryProvider": ("stores", "ProviderSync"),
+    "ProviderKeys": ("stores", "KeysSync"),
+    "MemoryTool": ("contents", "ToolSync"),
+}
+"""The classes that a method may return and that have a twin: its module and name."""
+
+BASE = "factmem.providers.base"
+LOCAL = "factmem.providers.local_file"
+INDEXED = "factmem.providers.indexed"
+
+FILES = (
+    File(
+        "memory",
+        "MemorySync: an AgentMemory without await.",
+        (
+            Twin(
+                "MemorySync",
+                "factmem.memory.agent_memory:AgentMemory",
+                """An `AgentMemory` for code that does not use `await`.
+
+    memory = MemorySync(AgentMemory(store, scopes=MemoryScopesProfile(agent="desk")))
+    facts = memory.current_all()
+
+Every method does what the method of that name does, in the event loop of a portal, and returns
+its result. `with memory` is `async with memory`: work in the background goes on inside the block.
+
+Args:
+    memory: The memory to call.
+    portal: Where it runs; one loop that all twins share by default.""",
+                base="WrapsContext[AgentMemory]",
+                head="""
+    def __init__(self, memory: AgentMemory, portal: Portal = SHARED_PORTAL) -> None:
+        example = "MemorySync(AgentMemory(InMemoryProvider()))"
+        super().__init__(expect(memory, AgentMemory, "memory", example), portal)
+""",
+            ),
+        ),
+        (
+            ("factmem._arguments", "expect"),
+            ("factmem.memory.agent_memory", "AgentMemory"),
+            (WRAPPING, "WrapsContext"),
+            *PORTAL,
+        ),
+    ),
+    File(
+        "contents",
+        "The parts of a memory without await: its contents and tools.",
+        (
+            Twin(
+                "ContentsSync",
+                "factmem.memory.contents:MemoryContents",
+                "The contents of a memory for code that does not use `await`.",
+                base="Wraps[MemoryContents]",
+            ),
+            Twin(
+                "ToolSync",
+                "factmem.memory.tools:MemoryTool",
+                "A tool of a memory for code that does not use `await`.",
+                base="Wraps[MemoryTool]",
+            ),
+        ),
+        (
+            ("factmem.memory.contents", "MemoryContents"),
+            ("factmem.memory.tools", "MemoryTool"),
+            (WRAPPING, "Wraps"),
+        ),
+    ),
+    File(
+        "stores",
+        "Fact stores without await: any FactStore, local files, keys.",
+        (
+            Twin(
+                "KeysSync",
+                f"{LOCAL}:ProviderKeys",
+                "The keys of an encrypted store for code that does not use `await`.",
+                base="Wraps[ProviderKeys]",
+            ),
+            Twin(
+                "ProviderSync",
+                f"{BASE}:AgentMemoryProvider",
+                "A provider for code that does not use `await`.",
+                base="Wraps[AgentMemoryProvider]",
+            ),
+            Twin(
+                "StoreSync",
+                f"{BASE}:FactStore",
+                """A `FactStore` for code that does not use `await`.
+
+    with StoreSync(InMemoryProvider()) as store:
+        store.save(fact, subject, scope)
+
+Args:
+    store: The store to call. Leaving the `with` block closes it.
+    portal: Where it runs; one loop that all twins share by default.""",
+                base="WrapsContext[S]",
+                head="""
+    def __init__(self, store: S, portal: Portal = SHARED_PORTAL) -> None:
+        example = "StoreSync(InMemoryProvider())"
+        needed = ("save", "load", "history", "forget", "aclose")
+        super().__init__(expect_methods(store, needed, "store", example), portal)
+""",
+            ),
+            Twin(
+                "IndexedStoreSync",
+                f"{INDEXED}:IndexedStore,{INDEXED}:FollowedStore",
+                "An `InMemoryProvider`, or another store with indexes, without `await`.",
+                base="StoreSync[I]",
+                bases=(f"{BASE}:FactStore",),
+            ),
+            Twin(
+                "LocalStoreSync",
+                f"{LOCAL}:LocalFileMemoryProvider",
+                """A `LocalFileMemoryProvider` for code that does not use `await`.
+
+    with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
+        store.save(fact, subject, scope)""",
+                base="IndexedStoreSync[LocalFileMemoryProvider]",
+                bases=(f"{BASE}:FactStore", f"{INDEXED}:IndexedStore", f"{INDEXED}:FollowedStore"),
+            ),
+        ),
+        (
+            ("factmem._arguments", "expect_methods"),
+            (BASE, "AgentMemoryProvider"),
+            (BASE, "FactStore"),
+            ("factmem.providers.in_memory", "InMemoryProvider"),
+            (LOCAL, "LocalFileMemoryProvider"),
+            (LOCAL, "ProviderKeys"),
+            (WRAPPING, "Wraps"),
+            (WRAPPING, "WrapsContext"),
+            ("typing_extensions", "TypeVar"),
+            *PORTAL,
+        ),
+        (
+            'S = TypeVar("S", bound=FactStore, default=FactStore)',
+            'I = TypeVar("I", bound=InMemoryProvider | LocalFileMemoryProvider)',
+        ),
+    ),
+)
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass
+class Source:
+    """The text of a file as it grows: its imports, type variables and classes."""
+
+    module: str
+    imports: set[tuple[str, str]] = field(default_factory=set)
+    variables: dict[str, str] = field(default_factory=dict)
+    classes: list[str] = field(default_factory=list)
+
+    def need(self, node: ast.AST, module: str) -> None:
+        """Import, or copy, every name that a part of a signature uses."""
+        for name in sorted({each.id for each in ast.walk(node) if isinstance(each, ast.Name)}):
+            if hasattr(importlib.import_module("builtins"), name):
+                continue
+            where, found = _definition(module, name)
+            if isinstance(found, ast.Assign) and "TypeVar" in ast.unparse(found):
+                self.variables[name] = ast.unparse(found)
+                self.imports.add(("typing_extensions", "TypeVar"))
+                for constant in ast.walk(found.value):
+                    if isinstance(constant, ast.Constant) and "[" in str(constant.value):
+                        self.need(ast.parse(str(constant.value)), where)
+            else:
+                self.imports.add((where, name))
+
+
+def made(file: File) -> str:
+    """Return the text of a module, not formatted."""
+    source = Source(file.name, set(file.imports))
+    for twin in file.twins:
+        source.classes.append(_class(twin, source))
+    names = sorted(twin.name for twin in file.twins)
+    lines = [
+        f'"""{file.about}\n\nWritten by scripts/sync_twins.py: change the async class.\n"""',
+        "",
+    ]
+    lines += [
+        f"from {module} import {name}"
+        for module, name in sorted(source.imports)
+        if name not in names
+    ]
+    lines += [
+        "",
+        f"__all__ = {names!r}",
+        *file.variables,
+        *source.variables.values(),
+        *source.classes,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _class(twin: Twin, source: Source) -> str:
+    lines = [f"class {twin.name}({twin.base}):", _docstring(twin.about, 4), twin.head]
+    have = {
+        name: [_shape(each) for each in functions]
+        for of in twin.bases
+        for name, functions, _ in _members(of)
+    }
+    for of in twin.of.split(","):
+        for name, functions, module in _members(of):
+            if have.get(name) != [_shape(each) for each in functions]:
+                lines += [
+                    _method(each, module, source, is_overloaded=len(functions) > 1)
+                    for each in functions
+                ]
+    return "\n".join(lines)
+
+
+def _shape(function: Function) -> str:
+    return f"{ast.unparse(function.args)} -> {ast.unparse(function.returns or ast.Constant(None))}"
+
+
+def _members(of: str) -> Iterator[tuple[str, list[Function], str]]:
+    """Give the public methods and properties of a class, in the order of their definition."""
+    module, _, name = of.partition(":")
+    seen: set[str] = set()
+    owner = getattr(importlib.import_module(module), name)
+    for each in owner.__mro__:
+        if not each.__module__.startswith("factmem"):
+            continue
+        node = _class_node(each)
+        methods = [item for item in node.body if isinstance(item, Function)]
+        for member in dict.fromkeys(method.name for method in methods):
+            if member not in seen and not member.startswith("_") and member != "aclose":
+                yield member, [item for item in methods if item.name == member], each.__module__
+        seen |= {method.name for method in methods}
+
+
+def _class_node(owner: type) -> ast.ClassDef:
+    tree = ast.parse(inspect.getsource(sys.modules[owner.__module__]))
+    (node,) = (
+        item for item in tree.body if isinstance(item, ast.ClassDef) and item.name == owner.__name__
+    )
+    return node
+
+
+def _method(function: Function, module: str, source: Source, *, is_overloaded: bool) -> str:
+    decorators = [ast.unparse(each) for each in function.decorator_list]
+    if "overload" in decorators:
+        source.imports.add(("typing", "overload"))
+    source.need(ast.Module([ast.Expr(each) for each in _defaults(function)], []), module)
+    for each in _annotations(function):
+        source.need(each, module)
+    returns = _returned(function, source)
+    body = "..." if "overload" in decorators else _body(function, decorators, source)
+    if is_overloaded and "overload" not in decorators:
+        body = (
+            f"any_call: Any = self._wrapped.{function.name}\n        "
+            + body.replace(
+                f"return self._portal.call(self._wrapped.{function.name}",
+                f"result: {returns} = self._portal.call(any_call",
+            )
+            + "\n        return result"
+        )
+    lines = [f"    @{each}" for each in decorators]
+    lines.append(f"    def {function.name}({ast.unparse(function.args)}) -> {returns}:")
+    text = ast.get_docstring(function)
+    if text is not None and "overload" not in decorators:
+        lines.append(_docstring(_without_await(text), 8))
+    return "\n".join([*lines, f"        {body}", ""])
+
+
+def _body(function: Function, decorators: list[str], source: Source) -> str:
+    target = f"self._wrapped.{function.name}"
+    if "property" in decorators:
+        return f"return {_wrapped(target, function, source)}"
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)][1:]
+    given = [*names, *(f"{each.arg}={each.arg}" for each in function.args.kwonlyargs)]
+    if isinstance(function, ast.AsyncFunctionDef):
+        return f"return self._portal.call({', '.join([target, *given])})"
+    call = f"{target}({', '.join(given)})"
+    return f"return {_wrapped(call, function, source)}"
+
+
+def _wrapped(call: str, function: Function, source: Source) -> str:
+    """Return the call of a synchronous method, its result in the twin of its type."""
+    returns = "" if function.returns is None else ast.unparse(function.returns)
+    if returns == "Self":
+        return f"type(self)({call}, self._portal)"
+    inner = returns.removeprefix("list[").removesuffix("]")
+    if inner not in WRAPPED:
+        return call
+    twin = WRAPPED[inner][1]
+    if returns == inner:
+        return f"{twin}({call}, self._portal)"
+    return f"[{twin}(each, self._portal) for each in {call}]"
+
+
+def _returned(function: Function, source: Source) -> str:
+    returns = "None" if function.returns is None else ast.unparse(function.returns)
+    for name, (module, twin) in WRAPPED.items():
+        if re.search(rf"\b{name}\b", returns):
+            source.imports.add((f"factmem.sync.{module}", twin))
+            returns = re.sub(rf"\b{name}\b", twin, returns)
+    return returns
+
+
+def _annotations(function: Function) -> Iterator[ast.expr]:
+    arguments = function.args
+    for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        if each.annotation is not None:
+            yield each.annotation
+    returns = function.returns
+    if returns is not None and not any(
+        re.search(rf"\b{n}\b", ast.unparse(returns)) for n in WRAPPED
+    ):
+        yield returns
+
+
+def _defaults(function: Function) -> Iterator[ast.expr]:
+    yield from function.args.defaults
+    yield from (each for each in function.args.kw_defaults if each is not None)
+
+
+def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
+    """Return where a name that a module uses comes from, and its definition in the package."""
+    for node in ast.parse(inspect.getsource(importlib.import_module(module))).body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return str(node.module), None
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return module, node
+    return module, None
+
+
+def _docstring(text: str, indent: int) -> str:
+    space = " " * indent
+    lines = [f"{space}{line}".rstrip() for line in text.splitlines()]
+    lines[0] = f'{space}"""{text.splitlines()[0]}'
+    return "\n".join(lines) + ('"""' if len(lines) == 1 else f'\n{space}"""')
+
+
+def _without_await(text: str) -> str:
+    """Return a docstring in which examples and references are those of the twin."""
+    text = re.sub(r"\b(?:await|async) (?=\w)", "", text)
+    return text.replace("aclose", "close").replace("__aexit__", "__exit__")
+
+
+def main() -> None:
+    """Write the files and format them."""
+    for file in FILES:
+        (ROOM / f"{file.name}.py").write_text(made(file))
+    for command in (["check", "--fix", "--quiet", "--select", "I,RUF022"], ["format", "--quiet"]):
+        subprocess.run([sys.executable, "-m", "ruff", *command, str(ROOM)], check=True)  # noqa: S603
+
+
+if __name__ == "__main__":
+    main()

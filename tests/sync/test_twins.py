@@ -1,0 +1,208 @@
+"""Every public async method has a synchronous twin with the same signature, types and docstring."""
+
+import ast
+import inspect
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+import factmem
+from factmem import (
+    Aes256GCMEncryptor,
+    AgentMemory,
+    Concept,
+    EncryptedStorage,
+    InMemoryProvider,
+    Key,
+    LocalFileMemoryProvider,
+    MemoryScope,
+    MemoryScopesProfile,
+    MemorySubject,
+    NoMemory,
+    SingleFact,
+)
+from factmem.memory import MemoryContents, MemoryTool
+from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.local_file import ProviderKeys
+from factmem.sync import (
+    ContentsSync,
+    IndexedStoreSync,
+    KeysSync,
+    LocalStoreSync,
+    MemorySync,
+    ProviderSync,
+    StoreSync,
+    ToolSync,
+)
+from factmem.testing.chat import ScriptedChatModel
+from scripts.sync_twins import FILES, ROOM, WRAPPED, made
+
+USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)
+ALICE = USER.of("alice")
+DESK = MemoryScope.Agent("desk")
+EDITOR = Concept("editor", "The editor that the user prefers")
+
+TWINS: dict[type, type] = {
+    AgentMemory: MemorySync,
+    MemoryContents: ContentsSync,
+    MemoryTool: ToolSync,
+    AgentMemoryProvider: ProviderSync,
+    FactStore: StoreSync,
+    NoMemory: StoreSync,
+    InMemoryProvider: IndexedStoreSync,
+    LocalFileMemoryProvider: LocalStoreSync,
+    ProviderKeys: KeysSync,
+}
+
+
+def _public(owner: type) -> list[str]:
+    return [name for name in dir(owner) if not name.startswith("_") and name != "aclose"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_files_are_current(file: Any) -> None:
+    """The async classes changed, or a file was edited by hand: run `make twins`."""
+    written = ast.parse((ROOM / f"{file.name}.py").read_text())
+    fresh = ast.parse(made(file))
+
+    assert _comparable(written) == _comparable(fresh), "not current: run `make twins`"
+
+
+def _comparable(tree: ast.Module) -> list[str]:
+    """A module without the formatting of its imports and docstrings."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = inspect.cleandoc(node.value)
+    imports = sorted(
+        f"{node.module}.{alias.name}"
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    )
+    return imports + [ast.dump(node) for node in tree.body if not isinstance(node, ast.ImportFrom)]
+
+
+@pytest.mark.parametrize("owner", TWINS, ids=lambda owner: owner.__name__)
+def test_every_public_name_has_a_twin(owner: type) -> None:
+    missing = [name for name in _public(owner) if not hasattr(TWINS[owner], name)]
+
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (owner, name)
+        for owner in TWINS
+        for name in _public(owner)
+        if callable(getattr(owner, name)) and owner not in {NoMemory, InMemoryProvider}
+    ],
+    ids=lambda each: each if isinstance(each, str) else each.__name__,
+)
+def test_a_twin_has_the_same_signature_and_docstring(owner: type, name: str) -> None:
+    own, twin = getattr(owner, name), getattr(TWINS[owner], name)
+
+    assert not inspect.iscoroutinefunction(twin)
+    assert _signature(twin) == _signature(own)
+    if TWINS[owner] is not LocalStoreSync:  # it inherits the longer texts of StoreSync
+        assert _first_line(twin) == _first_line(own)
+
+
+def _signature(function: Any) -> tuple[list[inspect.Parameter], str]:
+    """Parameters and the return type; classes that have a twin count as that twin."""
+    hints = get_type_hints(function)
+    returns = str(hints.get("return"))
+    for name, (module, twin) in WRAPPED.items():
+        for prefix in (f"<class 'factmem.sync.{module}.{twin}'>", f"factmem.sync.{module}.{twin}"):
+            returns = returns.replace(prefix, name)
+    for name in WRAPPED:
+        returns = name if returns.endswith(f".{name}'>") else returns
+        returns = f"list[{name}]" if returns.endswith(f".{name}]") else returns
+    parameters = [
+        each.replace(annotation=str(hints.get(each.name)).replace("+L", "~L"))
+        for each in inspect.signature(function).parameters.values()
+    ]
+    return parameters, returns.replace("list[~L]", "~L list")
+
+
+def _first_line(function: Any) -> str:
+    return (inspect.getdoc(function) or "").partition("\n")[0]
+
+
+def test_a_missing_twin_is_noticed() -> None:
+    class Grown(MemoryContents):
+        async def shrink(self) -> None: ...
+
+    assert [name for name in _public(Grown) if not hasattr(ContentsSync, name)] == ["shrink"]
+
+
+def _memory(provider: Any, **options: Any) -> MemorySync:
+    profile = MemoryScopesProfile(agent="desk")
+    return MemorySync(AgentMemory(provider, scopes=profile, subjects=[ALICE], **options))
+
+
+def _values(facts: Iterable[Any]) -> list[object]:
+    return [value for fact in facts for value in fact.values]
+
+
+def test_a_program_without_await(tmp_path: Path) -> None:
+    with LocalStoreSync(LocalFileMemoryProvider(tmp_path)) as store:
+        memory = _memory(store.wrapped)
+        memory.store.save(SingleFact(EDITOR, "vim"), ALICE, DESK)
+
+        assert _values(memory.current_all()) == ["vim"]
+        assert _values(memory.provider.load_all(ALICE, DESK)) == ["vim"]
+        assert _values(match.fact for match in memory.recall("editor")) == ["vim"]
+        assert "vim" in memory.tools()[0].call({"query": "editor"})
+        assert memory.view(read_only=True).boundary.is_read_only
+        assert memory.contents.tree().count == 1
+        assert memory.contents.forget(concept=EDITOR) == 1
+        assert store.compact(ALICE, DESK) > 0
+        store.verify(store.anchor())
+    with pytest.raises(ValueError, match="closed"):
+        store.load_all(ALICE, DESK)
+
+
+def test_keys_of_an_encrypted_store(tmp_path: Path) -> None:
+    first, second = Key.generate(), Key.generate()
+    storage = EncryptedStorage(Aes256GCMEncryptor(first))
+    with LocalStoreSync(LocalFileMemoryProvider(tmp_path, storage=storage)) as store:
+        store.save(SingleFact(EDITOR, "vim"), ALICE, DESK)
+        assert len(store.keys.ids()) == 1
+        store.keys.add(second)
+        assert len(store.keys.ids()) == 2
+
+
+def test_errors_arrive_as_they_are() -> None:
+    with pytest.raises(factmem.UnboundSubjectError):
+        _memory(InMemoryProvider()).current_all(subjects=[USER])
+    with pytest.raises(TypeError, match="memory must be an AgentMemory, not InMemoryProvider"):
+        MemorySync(InMemoryProvider())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="store must have save"):
+        StoreSync("folder")  # type: ignore[type-var]
+
+
+def test_an_open_memory_works_in_the_background() -> None:
+    fact = {"message": 0, "quote": "I use vim", "keyword": "editor", "value": "vim"}
+    store = InMemoryProvider()
+
+    with _memory(store, chat_model=ScriptedChatModel({"facts": [fact]})) as memory:
+        memory.remember("I use vim.", wait=False)
+
+    assert _values(memory.current_all()) == ["vim"]
+
+
+def test_2000_saves_from_32_threads_lose_nothing(tmp_path: Path) -> None:
+    with LocalStoreSync(LocalFileMemoryProvider(tmp_path)) as store:
+
+        def save(number: int) -> None:
+            concept = Concept(f"number-{number}", "A number", value_type=int)
+            store.save(SingleFact(concept, number), ALICE, DESK)
+
+        with ThreadPoolExecutor(32) as pool:
+            list(pool.map(save, range(2000)))
+
+        assert {fact.values[0] for fact in store.load_all(ALICE, DESK)} == set(range(2000))

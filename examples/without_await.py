@@ -1,7 +1,4 @@
-"""A script without `await`: save, ask, look around, forget.
-
-    python examples/without_await.py
-"""
+"""A script without `await`: save, ask, look around, forget."""
 
 from tempfile import TemporaryDirectory
 

@@ -6,11 +6,13 @@ VENV ?= .venv
 KILLS = 1000
 STATES = 1000000
 ROTATIONS = 200
+MUTANTS = 50
+SEED = 1
 
 python = $(VENV)/bin/python
 on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: demo test check bench storm twins clean
+.PHONY: demo test check bench storm twins clean mutants
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed
@@ -38,6 +40,11 @@ storm: $(VENV)/.installed-test
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storage.crash_sweep --states $(STATES)
 	$(python) -m tests.storms.many_processes
+	$(python) -m pytest -n 2 --both-loops
+
+# Small mistakes in the core, each of which the tests of its module must notice.
+mutants: $(VENV)/.installed-test
+	$(python) -m tests.mutation --mutants $(MUTANTS) --seed $(SEED)
 
 # The synchronous twins in factmem/sync, from the async classes.
 twins: $(VENV)/.installed-check

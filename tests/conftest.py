@@ -1,20 +1,62 @@
-"""What every test shares: both event loops, and assertion details from the shipped contracts."""
+"""Event loops, and assertion details from the shipped contracts, for every test."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# Everybody's runs search anew; the one that decides whether a change lands is the same each time.
+# Local runs search anew; the one that decides whether a change lands is the same each time.
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
 
 pytest.register_assert_rewrite("factmem.testing")
 
+TESTS = Path(__file__).parent
+
+ONE_LOOP = {"agent", "detection", "memory", "prompt", "recall"}
+"""Folders of rooms that only await what is below them: asyncio stands for both loops there."""
+
+BOTH_LOOPS = {
+    "agent/test_background.py",
+    "agent/test_background_kill.py",
+    "memory/test_broken_off.py",
+    "memory/test_remembering.py",
+    "memory/test_trio.py",
+    "recall/test_keeping_vectors.py",
+    "recall/test_shared_place.py",
+    "recall/test_slow_embedder.py",
+}
+"""Their files with tasks, threads or cancellation of their own, and the smoke test on trio."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that runs every test on both event loops, as `make storm` does."""
+    parser.addoption("--both-loops", action="store_true", help="run every test on both event loops")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the trio variants of tests for which the loop cannot matter."""
+    if config.getoption("--both-loops"):
+        return
+    spared = [item for item in items if _is_spared(item)]
+    if spared:
+        config.hook.pytest_deselected(items=spared)
+        items[:] = [item for item in items if item not in set(spared)]
+
+
+def _is_spared(item: pytest.Item) -> bool:
+    """Whether asyncio alone runs a test."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or callspec.params.get("anyio_backend") != "trio":
+        return False
+    path = item.path.relative_to(TESTS)
+    return path.parts[0] in ONE_LOOP and path.as_posix() not in BOTH_LOOPS
+
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Run every async test and fixture once on each event loop."""
+    """Run every async test and fixture once on each event loop, where a loop can matter."""
     backend: str = request.param
     return backend

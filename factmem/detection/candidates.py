@@ -4,19 +4,20 @@ Each item is judged alone: a bad one is rejected with a reason, and does no harm
 No reason quotes what the model wrote.
 """
 
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from pydantic import JsonValue
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from factmem.detection.keywords import Keywords, tidy_keyword
+from factmem.llm.lenient_json import unwrapped
 from factmem.models.facts import Concept, FactType
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.sources import FactSource
+from factmem.models.text import normalized
 from factmem.models.values import Canonical, canonical
 from factmem.prompt.transcript import Transcript
 
@@ -179,7 +180,7 @@ class Rules:
         if name is None and len(self._places) == 1:
             return next(iter(self._places))
         if isinstance(name, str):
-            exact = unicodedata.normalize("NFC", name.strip())
+            exact = normalized("NFC", name.strip())
             if exact in self._places:
                 return exact
             alike = [each for each in self._places if each.casefold() == exact.casefold()]
@@ -233,11 +234,7 @@ class Rules:
 
 
 def _object(raw: JsonValue) -> dict[str, JsonValue]:
-    if isinstance(raw, str) and raw.lstrip().startswith("{"):
-        try:
-            raw = from_json(raw, allow_inf_nan=False)
-        except ValueError:
-            raw = None
+    raw = unwrapped(raw)
     if not isinstance(raw, dict):
         raise Refusal(RejectionReason.MALFORMED, "it is no object")
     return raw
@@ -375,4 +372,4 @@ def _loaded(raw: JsonValue, concept: AnyConcept) -> object:
     except ValueError:
         if not isinstance(raw, str):
             raise
-        return concept.codec.load(from_json(raw, allow_inf_nan=False))
+        return concept.codec.load(unwrapped(raw))

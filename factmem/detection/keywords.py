@@ -1,17 +1,21 @@
 """Keywords that models give: the known one where they mean it, else a tidy new one."""
 
-import unicodedata
 from collections.abc import Iterable
 from typing import Any
+from unicodedata import category
 
 from factmem.models.facts import Concept
 from factmem.models.names import checked_name
+from factmem.models.text import case_folded, normalized
 
 __all__ = ["Keywords", "alike", "tidy_keyword"]
 
 
 MAX_KEYWORD = 64
 """The longest keyword, in characters, that a model may make up."""
+
+_LONGEST_TEXT = 1_000
+"""More than any keyword with its separators: a longer string is rejected unread."""
 
 _PART_MARKS = frozenset("+#")
 _PATH_MARKS = frozenset("/\\")
@@ -24,19 +28,23 @@ def tidy_keyword(text: str) -> str:
         ValueError: It looks like a path, holds control characters, or has no letter or digit; or
             it is longer than 64 characters.
     """
-    plain = unicodedata.normalize("NFKC", text)
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"is longer than {MAX_KEYWORD} characters")
+    plain = normalized("NFKC", text)
     if _PATH_MARKS & set(plain) or ".." in plain:
         raise ValueError("looks like a path")
     words: list[str] = []
     word = ""
     for char, before in zip(plain, " " + plain, strict=False):
-        kind = unicodedata.category(char)
+        kind = category(char)
         if kind == "Cc" and not char.isspace():
             raise ValueError("holds control characters")
         if kind[0] not in "LMN" and char not in _PART_MARKS:
-            words, word = [*words, word], ""
+            words.append(word)
+            word = ""
         elif kind == "Lu" and before.islower():
-            words, word = [*words, word], char
+            words.append(word)
+            word = char
         else:
             word += char
     keyword = "-".join(each for each in (*words, word) if each).casefold()
@@ -68,12 +76,12 @@ class Keywords:
 
     def known(self, text: str) -> str | None:
         """Return the known keyword that is meant, or None for a new one."""
-        exact = unicodedata.normalize("NFC", text.strip())
+        exact = normalized("NFC", text.strip())
         return exact if exact in self._exact else self._alike.get(alike(text))
 
 
 def alike(keyword: str) -> str:
     """Return what is the same for keywords that look alike."""
-    plain = unicodedata.normalize("NFKC", keyword).casefold()
-    kept = "".join(c for c in plain if unicodedata.category(c)[0] in "LMN" or c in _PART_MARKS)
+    plain = case_folded(keyword)
+    kept = "".join(c for c in plain if category(c)[0] in "LMN" or c in _PART_MARKS)
     return kept or plain

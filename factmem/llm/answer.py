@@ -17,10 +17,10 @@ from pydantic_core import ErrorDetails, from_json, to_json
 from typing_extensions import TypeForm, TypeVar
 
 from factmem.llm._answer_shape import ENVELOPE, AnswerShape
-from factmem.llm._lenient_json import UnreadableTextError, json_values
 from factmem.llm._strict_schema import strict_schema
+from factmem.llm.lenient_json import UnreadableTextError, json_values, unwrapped
 
-__all__ = ["AnswerType", "Problem", "Reading", "json_inside", "mended"]
+__all__ = ["AnswerType", "Problem", "Reading", "mended"]
 
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class AnswerType(Generic[T]):
 
     def _in_some_shape(self, value: JsonValue) -> Reading[T] | Problem:
         problem: Problem | None = None
-        inside = json_inside(value)
+        inside = [] if (read := _structure_inside(value)) is None else [read]
         for data in chain.from_iterable(map(self._shape.shapes, [value, *inside])):
             reading = self._mended(data)
             if isinstance(reading, Reading):
@@ -181,15 +181,10 @@ def mended(data: JsonValue, errors: Sequence[ErrorDetails]) -> JsonValue | None:
     return better if is_better else None
 
 
-def json_inside(value: JsonValue) -> list[JsonValue]:
-    """Return the object or list whose JSON a string holds: one, or none."""
-    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
-        return []
-    try:
-        values = json_values(value)
-    except UnreadableTextError:
-        return []
-    return values if len(values) == 1 else []
+def _structure_inside(value: JsonValue) -> dict[str, JsonValue] | list[JsonValue] | None:
+    """Return the object or array whose JSON a string holds; None if it holds none."""
+    read = unwrapped(value) if isinstance(value, str) else None
+    return read if isinstance(read, dict | list) else None
 
 
 def _mended_at(
@@ -206,8 +201,8 @@ def _mended_at(
         if isinstance(value, list) and isinstance(step, int) and step < len(value):
             value[step], is_changed = _mended_at(value[step], location[depth:], wanted)
             return value, is_changed
-    if inside := json_inside(value):
-        return inside[0], True
+    if (inside := _structure_inside(value)) is not None:
+        return inside, True
     if wanted in _LIST_WANTED and value is not None and not isinstance(value, list):
         return [value], True
     return value, False

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
-from factmem.llm._lenient_json import items_in, members_in
+from factmem.llm.lenient_json import items_in, members_in
 
 __all__ = ["Concern", "complaint", "concern_of", "repeats", "texts_of"]
 

@@ -1,6 +1,5 @@
 """What a model writes to the tools of a memory, read with goodwill."""
 
-import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Annotated, TypeAlias, TypeVar
@@ -14,14 +13,14 @@ from pydantic import (
     JsonValue,
     ValidationError,
 )
-from pydantic_core import PydanticCustomError, from_json
+from pydantic_core import PydanticCustomError
 
+from factmem.llm.lenient_json import begins_as_json, unwrapped
 from factmem.models.values import Canonical, canonical
 from factmem.prompt.transcript import folded
 
 A = TypeVar("A", bound=BaseModel)
 
-_FENCED = re.compile(r"```\w*\s*(.*?)\s*(?:```)?", re.DOTALL)
 _TOLD = "told"
 _NO_VALUES = (
     "`values` is empty: leave it out to forget all of the concept, or name the values to forget."
@@ -49,7 +48,7 @@ def _named_values(given: object) -> object:
 
 def _names(given: object) -> object:
     """Take one text for a list of it, also where the text is such a list in JSON."""
-    if isinstance(given, str) and isinstance(read := _parsed(given), list):
+    if isinstance(given, str) and isinstance(read := unwrapped(given), list):
         given = read
     listed = _listed(given)
     return [_one(each) for each in listed] if isinstance(listed, list) else listed
@@ -138,30 +137,13 @@ def _object(given: str | Mapping[str, object] | None, first: str | None) -> obje
         return dict(given)
     if not isinstance(given, str):
         raise ValueError("neither text nor object")  # noqa: TRY004 - for the model, as all others
-    read = _read(given) if given.strip() else {}
+    read: object = unwrapped(given) if given.strip() else {}
     if isinstance(read, str):
-        within = _read(read)
+        within = unwrapped(read)
+        if isinstance(within, str) and begins_as_json(within):
+            raise ValueError("it begins as JSON does, and is none")
         read = within if isinstance(within, dict) else read
     return {first: read} if isinstance(read, str) else read
-
-
-def _read(text: str) -> object:
-    """Return what a text holds as JSON, a code fence taken off, or the text where it is none."""
-    text = text.strip()
-    if fenced := _FENCED.fullmatch(text):
-        text = fenced[1]
-    read = _parsed(text)
-    if read is text and text.startswith(("{", "[")):
-        raise ValueError("it begins as JSON does, and is none")
-    return read
-
-
-def _parsed(text: str) -> object:
-    """Return what a text holds as JSON, or the text where it is none."""
-    try:
-        return from_json(text)
-    except ValueError:
-        return text
 
 
 _Values: TypeAlias = dict[Canonical, JsonValue]
@@ -198,10 +180,7 @@ def _meant(
     keys = [exact] if exact in known else alike.get(_form(value), [])
     if keys or is_read or not isinstance(value, str):
         return {key: known[key] for key in keys}
-    try:
-        read = from_json(value, allow_inf_nan=False)
-    except ValueError:
-        return {}
+    read = unwrapped(value)
     meant = _meant(read, known, alike, is_read=True)
     if not meant and isinstance(read, list):
         for each in read:

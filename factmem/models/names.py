@@ -1,6 +1,8 @@
 """What a name may be: the rule for keywords, subjects, entities and scopes."""
 
-import unicodedata
+from unicodedata import category
+
+from factmem.models.text import normalized
 
 __all__ = ["MAX_NAME", "checked_name", "checked_text", "is_text", "with_article"]
 
@@ -40,14 +42,14 @@ def checked_name(name: str, what: str) -> str:
         raise ValueError(
             f"{with_article(what)} holds a lone surrogate: it cannot be written as UTF-8"
         )
-    name = unicodedata.normalize("NFC", name)
+    name = normalized("NFC", name)
     if not name.strip():
         raise ValueError(f"{with_article(what)} is empty: give it a name")
     if len(name) > MAX_NAME:
         raise ValueError(
             f"{with_article(what)} has {len(name)} characters: at most {MAX_NAME} are allowed"
         )
-    if any(unicodedata.category(char) == "Cc" for char in name):
+    if any(category(char) == "Cc" for char in name):
         raise ValueError(f"{with_article(what)} holds control characters: leave them out")
     return name
 

@@ -1,7 +1,7 @@
 """A chat history as a source of facts: who said what, and whether a quote is theirs."""
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from unicodedata import category
 
 from factmem._arguments import (
     checked_member,
@@ -14,6 +14,7 @@ from factmem.llm.messages import (
     content_text,
 )
 from factmem.models.sources import SourceKind
+from factmem.models.text import case_folded, normalized
 from factmem.prompt.escaping import value_text
 
 __all__ = ["Transcript", "folded"]
@@ -33,15 +34,14 @@ _PLAIN_MARKS = str.maketrans(
 
 
 def folded(text: str) -> str:
-    """Return a text as quotes are compared.
+    """Return a string in the form in which quotes are compared.
 
     Compatibility forms (NFKC), case, white space, invisible characters and the shapes of quotation
     marks and dashes make no difference: models change them when they copy, and Korean or Chinese
-    words are joined and wrapped at will.
+    words are joined and wrapped at will. The time is linear in the length of the string.
     """
-    plain = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN_MARKS)
-    kept = (c for c in unicodedata.normalize("NFKC", plain) if not c.isspace())
-    return "".join(c for c in kept if unicodedata.category(c) != "Cf")
+    plain = normalized("NFKC", case_folded(text).translate(_PLAIN_MARKS))
+    return "".join(c for c in plain if not c.isspace() and category(c) != "Cf")
 
 
 class Transcript:

@@ -1,12 +1,12 @@
 """Finding facts by a few words."""
 
 from collections.abc import Iterable, Iterator
-from unicodedata import normalize
 
 import pydantic_core
 from pydantic import JsonValue
 
 from factmem.models.facts import AnyFact
+from factmem.models.text import case_folded
 
 
 def phrase_of(description: str) -> str:
@@ -44,8 +44,8 @@ def _holds(words: list[str], text: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    """Fold case and width; casefolding can undo the normal form, so it is made twice."""
-    return " ".join(normalize("NFKC", normalize("NFKC", text).casefold()).split())
+    """Fold case, width and white space."""
+    return " ".join(case_folded(text).split())
 
 
 def _texts_of(fact: AnyFact) -> Iterator[str]:

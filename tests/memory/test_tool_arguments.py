@@ -77,8 +77,24 @@ async def test_a_code_fence_is_taken_off(memory: AgentMemory, fence: str) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        '{"query": "theme"',
         "{'query': 'theme'}",
+        '{"query": "theme",}',
+        '{"query": "theme", // what to look for\n"limit": 3}',
+        "```\n{'query': 'theme'}",
+    ],
+)
+async def test_arguments_are_read_like_any_json_of_a_model(
+    memory: AgentMemory, arguments: str
+) -> None:
+    """What an answer may look like, the arguments of a tool may look like too."""
+    assert json.loads(await tool(memory, "recall").call(arguments))["found"] == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"query": "theme"} and nothing about work',
+        '{"query": "theme"',
         '["theme"',
         '```json\n{"query": "theme"',
         '```json\n{"query": "theme"\n```',

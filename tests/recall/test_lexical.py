@@ -2,6 +2,7 @@
 
 from math import log
 from random import Random
+from weakref import ref
 
 import pytest
 from hypothesis import given, settings
@@ -330,3 +331,27 @@ def test_no_text_is_too_strange(texts: list[str], query: str) -> None:
 
     assert all(index.remove(key) for key in range(len(texts)))
     assert index.search(query) == []
+
+
+class _Term(str):  # noqa: SLOT000 - weak references need a dict or a slot of their own
+    """A string whose end can be seen."""
+
+
+def test_a_word_leaves_the_memory_with_its_last_document() -> None:
+    """A process that serves for months would else hold every word that it has ever indexed."""
+    made: list[ref[_Term]] = []
+
+    def analyze(text: str) -> list[tuple[str, ...]]:
+        terms = [_Term(term) for term in text.split()]
+        made.extend(map(ref, terms))
+        return [(term,) for term in terms]
+
+    index: LexicalIndex[str] = LexicalIndex(analyze=analyze)
+    index.add("first", "tea mint")
+    index.add("second", "tea")
+    assert [term() is not None for term in made] == [True, True, False]  # "tea" is held once
+
+    index.remove("first")
+    assert [term() is not None for term in made] == [True, False, False]
+    index.remove("second")
+    assert [term() is not None for term in made] == [False, False, False]

@@ -233,7 +233,9 @@ def content_terms(word: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _MOST = 8
-_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。\uff01\uff1f])\s*|\s*\n\s*")
+# The white space before a line break stays with its sentence, which is stripped: `\s*\n` would
+# walk through a run of spaces once for each of them.
+_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。\uff01\uff1f])\s*|\n\s*")
 
 
 def sentences(text: str) -> list[str]:

@@ -24,7 +24,6 @@ from heapq import heappop, heappush, nlargest
 from itertools import chain
 from math import inf, log
 from operator import itemgetter
-from sys import intern
 from typing import Generic, NamedTuple
 
 from typing_extensions import TypeVar
@@ -67,6 +66,8 @@ class LexicalHit(NamedTuple, Generic[K]):
 
 
 class _Postings(NamedTuple):
+    term: str
+    """The string that all documents with the term share."""
     slots: "array[int]"
     """Where the documents that hold a term are, ascending."""
     counts: "array[float]"
@@ -74,7 +75,7 @@ class _Postings(NamedTuple):
 
     def among(self, allowed: set[int]) -> "_Postings":
         """Give what is left of these when only some slots count."""
-        kept = _Postings(array("I"), array("f"))
+        kept = _Postings(self.term, array("I"), array("f"))
         for slot, count in zip(self.slots, self.counts, strict=True):
             if slot in allowed:
                 kept.slots.append(slot)
@@ -82,7 +83,7 @@ class _Postings(NamedTuple):
         return kept
 
 
-_NOWHERE = _Postings(array("I"), array("f"))
+_NOWHERE = _Postings("", array("I"), array("f"))
 _Counts = tuple[list[tuple[str, int]], int]
 
 _Found = tuple[float, _Postings]
@@ -164,14 +165,17 @@ class LexicalIndex(Generic[K]):
         slot = self._slot()
         self._slots[id] = slot
         self._ids[slot] = id
-        self._terms[slot] = tuple(counts)
         self._lengths[slot] = length
         self._total += length
+        # The documents share one string per term through the postings, and not by sys.intern: from
+        # Python 3.12 to 3.13 an interned string stays in memory until the process ends.
+        terms: list[str] = []
         for term, count in counts.items():
             postings = self._postings.get(term)
             if postings is None:
-                postings = self._postings[term] = _Postings(array("I"), array("f"))
-            slots, counts_there = postings
+                postings = self._postings[term] = _Postings(term, array("I"), array("f"))
+            shared, slots, counts_there = postings
+            terms.append(shared)
             if not slots or slots[-1] < slot:
                 slots.append(slot)
                 counts_there.append(count)
@@ -179,6 +183,7 @@ class LexicalIndex(Generic[K]):
                 at = bisect_left(slots, slot)
                 slots.insert(at, slot)
                 counts_there.insert(at, count)
+        self._terms[slot] = tuple(terms)
 
     def remove(self, id: K) -> bool:  # noqa: A002
         """Forget a document. False when there is none under the id."""
@@ -306,7 +311,7 @@ def _counted(analyze: Callable[[str], Sequence[Word]], text: str) -> _Counts:
     counts: dict[str, int] = {}
     for term in chain.from_iterable(analyze(text)):
         counts[term] = counts.get(term, 0) + 1
-    return [(intern(term), count) for term, count in counts.items()], sum(counts.values())
+    return list(counts.items()), sum(counts.values())
 
 
 _recurring = lru_cache(maxsize=2**12)(_counted)

@@ -5,7 +5,6 @@ import binascii
 import hmac
 import os
 import stat
-import unicodedata
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +18,7 @@ from factmem.errors import (
     MissingExtraError,
     TamperedError,
 )
+from factmem.models.text import normalized
 from factmem.storage.encryption.ciphers import KEY_BYTES, argon2id
 
 __all__ = ["Key", "KeyDerivation"]
@@ -117,7 +117,7 @@ class Key:
         """
         if not isinstance(passphrase, str):
             raise TypeError(f"A passphrase is a text, not {kind_of(passphrase)}")
-        normal = unicodedata.normalize("NFKC", passphrase)
+        normal = normalized("NFKC", passphrase)
         if not normal.strip():
             raise ValueError("The passphrase is empty: give one, or use Key.generate()")
         if cost not in _COSTS:

@@ -1,11 +1,11 @@
-"""The JSON in a model's text, whatever the model put around it.
+"""A lenient JSON parser for strings that models write.
 
-Tolerated: a byte order mark, thoughts before the answer, prose and code fences around it, trailing
-commas, `//` comments, line breaks inside strings, single quotes and Python's `True`, `False` and
-`None`. Never tolerated: an answer that ends before its JSON does, and damage inside it. What is
-left of such an answer might be read as a smaller one, and facts would be lost without a word.
+It accepts a byte order mark, thoughts before the answer, prose and code fences around the JSON,
+trailing commas, `//` comments, line breaks inside strings, single quotes and Python's `True`,
+`False` and `None`. It rejects JSON that is cut off or damaged: the rest could be valid, and facts
+would be lost silently. Libraries that repair JSON complete it instead.
 
-Every function takes time linear in the length of its text.
+Every function takes time linear in the length of its string.
 """
 
 import re
@@ -16,10 +16,24 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 from typing_extensions import TypeIs
 
+__all__ = [
+    "UnreadableTextError",
+    "begins_as_json",
+    "count_in",
+    "items_in",
+    "json_values",
+    "members_in",
+    "text_in",
+    "unwrapped",
+]
+
+
 _MOST_VALUES = 10_000
 _DEEPEST = 200  # what pydantic's own parser allows
 _LONGEST = 1_000_000  # more than any model writes at once, and a few seconds of work at worst
 _BLANKS = "\ufeff \t\r\n"
+_FENCE = "```"
+_LANGUAGE = re.compile(r"\w*+")
 _GAP = re.compile(r"(?:[\s\ufeff]++|//[^\n]*+)*+")
 _OPENING = re.compile(r"[\[{]")
 _TOKEN = re.compile(
@@ -43,7 +57,7 @@ _THOUGHT_END = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNOREC
 
 
 class UnreadableTextError(ValueError):
-    """A text holds no JSON that can be used; the message says why and quotes nothing."""
+    """A string holds no usable JSON; the message gives the reason and quotes nothing."""
 
     def __init__(self, message: str, *, has_json: bool) -> None:
         super().__init__(message)
@@ -59,10 +73,10 @@ class _Span:
 
 
 def json_values(text: str) -> list[JsonValue]:
-    """Return the JSON values in `text`, in order: mostly one.
+    """Return the JSON values in `text`, in order; most answers hold one.
 
     Raises:
-        UnreadableTextError: There is none, or one that is damaged, cut off, or nested deeper than
+        UnreadableTextError: There is no value, or one is damaged, cut off, or nested deeper than
             200 levels.
     """
     stripped = text.strip(_BLANKS)
@@ -71,7 +85,7 @@ def json_values(text: str) -> list[JsonValue]:
     if _SURROGATE.search(stripped):
         message = "its text holds half a surrogate pair, which is no character"
         raise UnreadableTextError(message, has_json=False)
-    for candidate in (stripped, _inside_fence(stripped)):
+    for candidate in dict.fromkeys((stripped, _unfenced(stripped))):
         try:
             return [from_json(candidate, allow_inf_nan=False)]
         except ValueError:
@@ -85,10 +99,45 @@ def json_values(text: str) -> list[JsonValue]:
     return values
 
 
-def _inside_fence(text: str) -> str:
-    if text.startswith("```") and text.endswith("```"):
-        return text[3:-3].partition("\n")[2]
-    return text
+def unwrapped(value: JsonValue) -> JsonValue:
+    """Return the JSON value that a string holds, or the string if it holds none.
+
+    A code fence around the string is removed in both cases. The string must hold the value and
+    nothing else: text behind it could restrict what the value says. A value that is no string is
+    returned as it is.
+    """
+    if not isinstance(value, str):
+        return value
+    text = _unfenced(value.strip(_BLANKS))
+    try:
+        read: JsonValue = from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return _lenient_value(text)
+    return read
+
+
+def begins_as_json(text: str) -> bool:
+    """Whether a string begins with the bracket of an object or array."""
+    return text.lstrip(_BLANKS).startswith(("{", "["))
+
+
+def _lenient_value(text: str) -> JsonValue:
+    if not text.startswith(("{", "[")) or len(text) > _LONGEST or _SURROGATE.search(text):
+        return text
+    try:
+        span, _ = _span_at(text, 0)
+    except UnreadableTextError:
+        return text
+    return text if span is None or span.end < len(text) else span.value
+
+
+def _unfenced(text: str) -> str:
+    """Remove a code fence, with its language; the closing one may be missing."""
+    if not text.startswith(_FENCE):
+        return text
+    body = text.removeprefix(_FENCE).removesuffix(_FENCE)
+    language = _LANGUAGE.match(body)
+    return body[language.end() if language else 0 :].strip(_BLANKS)
 
 
 def _spans_after_thoughts(text: str) -> list[_Span]:
@@ -102,7 +151,7 @@ def _spans_after_thoughts(text: str) -> list[_Span]:
     if closing is None:
         return list(_spans(text, start))
     # Some chat templates write the opening tag into the prompt, so that only the closing one is
-    # in the answer. Inside a JSON string it is somebody's words, and ends nothing.
+    # in the answer. Inside a JSON string the tag is data and ends no thoughts.
     try:
         spans = list(_spans(text, 0))
     except UnreadableTextError:
@@ -125,10 +174,10 @@ def _spans(text: str, position: int) -> Iterator[_Span]:
 
 
 def _span_at(text: str, start: int) -> tuple[_Span | None, int]:
-    """Read the value that starts at a bracket; return it, and the position to go on from.
+    """Read the value that starts at a bracket; return it and the position to continue from.
 
-    A bracket that was prose gives None. What tells JSON that is damaged from prose in brackets
-    ("[2] says that ...") is a string in quotes: prose is passed over, damage is an error.
+    A bracket in prose gives None. A quoted string tells damaged JSON from prose in brackets
+    ("[2] says that ..."): prose is skipped, damage is an error.
     """
     parts: list[str] = []
     closings: list[str] = []
@@ -177,7 +226,7 @@ def _gap_end(text: str, position: int) -> int:
 
 
 def _strict(kind: str | None, piece: str) -> str:
-    """Return a tolerated token as JSON writes it."""
+    """Return an accepted token as strict JSON."""
     if kind == "word":
         return _WORDS.get(piece, piece)
     if kind == "quoted" or (kind == "string" and "\\'" in piece):
@@ -194,22 +243,22 @@ def _requoted(match: re.Match[str]) -> str:
 
 
 def members_in(value: object) -> dict[str, object]:
-    """Return the members of an object; none where `value` is no object."""
+    """Return the members of an object; an empty dict if `value` is no object."""
     return value if _is_object(value) else {}
 
 
 def items_in(value: object) -> Sequence[object]:
-    """Return the items of an array; none where `value` is no array."""
+    """Return the items of an array; an empty tuple if `value` is no array."""
     return value if _is_array(value) else ()
 
 
 def text_in(value: object) -> str:
-    """Return a string; the empty one where `value` is no string."""
+    """Return a string; an empty one if `value` is no string."""
     return value if isinstance(value, str) else ""
 
 
 def count_in(value: object) -> int:
-    """Return a whole number that is not negative; 0 where `value` is none."""
+    """Return a non-negative integer; 0 if `value` is no integer."""
     return max(value, 0) if isinstance(value, int) else 0
 
 

@@ -1,0 +1,62 @@
+"""The parsers of what users, pages and models write."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel
+
+from factmem import Key
+from factmem.detection.keywords import Keywords, tidy_keyword
+from factmem.llm.answer import AnswerType
+from factmem.llm.lenient_json import json_values, unwrapped
+from factmem.models.facts import Concept
+from factmem.models.names import checked_name
+from factmem.models.text import case_folded, normalized
+from factmem.prompt.escaping import harmless, name_text, value_text
+from factmem.prompt.tokens import estimate_tokens
+from factmem.prompt.transcript import Transcript, folded
+from factmem.recall.lexical.analysis import sentences, words
+
+__all__ = ["JSON_PARSERS", "TEXT_PARSERS"]
+
+Parser: TypeAlias = Callable[[str], object]
+
+
+class _Answer(BaseModel):
+    items: list[dict[str, str]]
+
+
+def _quoted(text: str) -> bool:
+    return Transcript([{"role": "user", "content": text}]).holds(0, text)
+
+
+def _known_keyword(text: str) -> str | None:
+    return Keywords([Concept("ide-theme", "The theme")]).known(text)
+
+
+_answer: AnswerType[Any] = AnswerType(_Answer)
+
+TEXT_PARSERS: Mapping[str, Parser] = {
+    "normalized": lambda text: normalized("NFC", text),
+    "case_folded": case_folded,
+    "folded": folded,
+    "checked_name": lambda text: checked_name(text, "keyword"),
+    "Key.from_passphrase": Key.from_passphrase,
+    "Concept": lambda text: Concept(text, text),
+    "tidy_keyword": tidy_keyword,
+    "Keywords.known": _known_keyword,
+    "Transcript.holds": _quoted,
+    "value_text": value_text,
+    "harmless": harmless,
+    "name_text": name_text,
+    "estimate_tokens": estimate_tokens,
+    "words": words,
+    "sentences": sentences,
+}
+
+JSON_PARSERS: Mapping[str, Parser] = {
+    "json_values": json_values,
+    "unwrapped": unwrapped,
+    "AnswerType.read": _answer.read,
+    "JSON in a member": lambda text: _answer.read(value_text({"items": text})),
+}

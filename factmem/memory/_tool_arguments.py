@@ -72,6 +72,14 @@ def _number(given: object) -> object:
     return 5 if given is None or given == "" else given
 
 
+def _or_empty(given: object) -> object:
+    return "" if given is None else given
+
+
+def _or_false(given: object) -> object:
+    return False if given is None or given == "" else given
+
+
 _Text = Annotated[str, BeforeValidator(_one)]
 
 
@@ -89,6 +97,20 @@ class RecallArguments(BaseModel):
 
 class RememberArguments(BaseModel):
     text: _Text = Field(description="What is to be remembered, as whole sentences.")
+
+
+class SaveArguments(BaseModel):
+    concept: Annotated[_Text, AfterValidator(_said)] = Field(
+        description="A short keyword, such as ide-theme; a known one if it fits."
+    )
+    value: JsonValue = Field(description="The value, in a few words.")
+    about: Annotated[_Text, BeforeValidator(_or_empty)] = Field(
+        "", description="What the concept means, if it is new."
+    )
+    add: Annotated[bool, BeforeValidator(_or_false)] = Field(
+        False,
+        description="True to add one value to several; else the value replaces the old one.",
+    )
 
 
 class ForgetArguments(BaseModel):

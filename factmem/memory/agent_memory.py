@@ -25,6 +25,7 @@ from factmem.memory._core import by_keyword, store_of
 from factmem.memory._loading import PresentsFacts
 from factmem.memory._recalling import RecallsFacts
 from factmem.memory._remembering import RemembersText
+from factmem.memory._saving import FactSaver
 from factmem.memory.contents import MemoryContents
 from factmem.memory.pending_texts import PendingTexts
 from factmem.memory.selection import Reach
@@ -227,7 +228,9 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
         finally:
             await self._search.keep_vectors(self.boundary.allows)
 
-    def tools(self, prefix: str = "memory_", *, writable: bool = True) -> list[MemoryTool]:
+    def tools(
+        self, prefix: str = "memory_", *, writable: bool = True, save: bool = False
+    ) -> list[MemoryTool]:
         """Return tools by which a model uses this memory; for `Agent(tools=...)` and others.
 
         They are `recall`, which finds what the method of that name finds, by words and with an
@@ -238,7 +241,10 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
 
         Args:
             prefix: What their names begin with.
-            writable: Whether to offer `remember` and `forget`; a read-only view never does.
+            writable: Whether to offer `remember`, `save` and `forget`; a read-only view never does.
+            save: Whether to offer `save`, by which the model itself states a fact, without a call to
+                the chat model. No quote proves such a fact: a page or a tool's result can talk a
+                model into saving it. Its source is `SourceKind.ASSISTANT`.
 
         Raises:
             TypeError: The provider is no `FactStore`.
@@ -249,6 +255,7 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
         store_of(self._provider)
         places = self._reach.places()
         bound = self.view(places=places)
+        saver = FactSaver(bound.provider, bound.contents, self._concepts, places)
         return memory_tools(
             bound.recall,
             bound.contents,
@@ -256,6 +263,7 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
             bound._caught_up,
             prefix=prefix,
             writable=writable and not self.boundary.is_read_only,
+            save=saver.save if save and places else None,
             subjects=[place.subject for place in places],
         )
 

@@ -4,6 +4,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
+from functools import cache
 from typing import Any, TypeAlias
 from unicodedata import normalize
 
@@ -19,6 +21,7 @@ from factmem.memory._tool_arguments import (
     NoArguments,
     RecallArguments,
     RememberArguments,
+    SaveArguments,
     UnreadableArgumentsError,
     arguments_given,
     meant_values,
@@ -68,12 +71,10 @@ class MemoryTool:
         self._name = name
         self._arguments = arguments
         self._run = run
-        schema = arguments.model_json_schema()
-        for part in (schema, *schema.get("properties", {}).values()):
-            part.pop("title", None)
+        parameters = deepcopy(_schema(arguments))  # frameworks change the schemas that they get
         self._definition: ToolDefinition = {
             "type": "function",
-            "function": {"name": name, "description": description, "parameters": schema},
+            "function": {"name": name, "description": description, "parameters": parameters},
         }
 
     def __repr__(self) -> str:
@@ -118,6 +119,15 @@ class MemoryTool:
             return "Error: nothing was remembered, as the model that finds facts failed. Go on."
 
 
+@cache
+def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments; making one takes half a millisecond."""
+    schema = arguments.model_json_schema()
+    for part in (schema, *schema.get("properties", {}).values()):
+        part.pop("title", None)
+    return schema
+
+
 def memory_tools(
     recall: Callable[..., Awaitable[RecallResult]],
     contents: MemoryContents,
@@ -126,6 +136,7 @@ def memory_tools(
     *,
     prefix: str,
     writable: bool,
+    save: Callable[[SaveArguments], Awaitable[str]] | None = None,
     subjects: Iterable[MemorySubject] = (),
 ) -> list[MemoryTool]:
     """Return the tools of some places; see `AgentMemory.tools`.
@@ -137,6 +148,7 @@ def memory_tools(
         caught_up: Waits until what is being written there in the background is written.
         prefix: What the names begin with.
         writable: Whether to offer what changes something.
+        save: Saves a fact that the model states; None offers no such tool.
         subjects: Those of the places: where two have one name, rows tell their entities.
 
     Raises:
@@ -162,6 +174,9 @@ def memory_tools(
     if writable and remember is not None:
         told = "Remember what the user said, so that it is known in later conversations."
         tools.append(MemoryTool(f"{prefix}remember", told, RememberArguments, made.remember))
+    if writable and save is not None:
+        told = "Save one fact, so that it is known in later conversations."
+        tools.append(MemoryTool(f"{prefix}save", told, SaveArguments, save))
     if writable:
         told = "Forget values of a concept, when the user asks for it."
         tools.append(MemoryTool(f"{prefix}forget", told, ForgetArguments, made.forget))

@@ -93,7 +93,9 @@ class MemorySync(WrapsContext[AgentMemory]):
             self._portal,
         )
 
-    def tools(self, prefix: str = "memory_", *, writable: bool = True) -> list[ToolSync]:
+    def tools(
+        self, prefix: str = "memory_", *, writable: bool = True, save: bool = False
+    ) -> list[ToolSync]:
         """Return tools by which a model uses this memory; for `Agent(tools=...)` and others.
 
         They are `recall`, which finds what the method of that name finds, by words and with an
@@ -104,7 +106,10 @@ class MemorySync(WrapsContext[AgentMemory]):
 
         Args:
             prefix: What their names begin with.
-            writable: Whether to offer `remember` and `forget`; a read-only view never does.
+            writable: Whether to offer `remember`, `save` and `forget`; a read-only view never does.
+            save: Whether to offer `save`, by which the model itself states a fact, without a call to
+                the chat model. No quote proves such a fact: a page or a tool's result can talk a
+                model into saving it. Its source is `SourceKind.ASSISTANT`.
 
         Raises:
             TypeError: The provider is no `FactStore`.
@@ -113,7 +118,8 @@ class MemorySync(WrapsContext[AgentMemory]):
                 digits, `_` and `-`.
         """
         return [
-            ToolSync(each, self._portal) for each in self._wrapped.tools(prefix, writable=writable)
+            ToolSync(each, self._portal)
+            for each in self._wrapped.tools(prefix, writable=writable, save=save)
         ]
 
     def load_facts_to_agent(

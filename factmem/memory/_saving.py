@@ -1,0 +1,144 @@
+"""The tool by which a model saves one fact that it states itself."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+from unicodedata import normalize
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from factmem.detection.candidates import given_values
+from factmem.detection.keywords import alike, tidy_keyword
+from factmem.memory._tool_arguments import SaveArguments
+from factmem.memory.contents import MemoryContents
+from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.names import checked_name
+from factmem.models.places import Place
+from factmem.models.sources import FactSource, SourceKind
+from factmem.prompt.escaping import harmless
+from factmem.providers.base import AgentMemoryProvider
+from factmem.recall.documents import plain_values
+
+_BY_MODEL = FactSource(SourceKind.ASSISTANT)
+
+_MAX_ABOUT = 300
+_MAX_SCHEMA = 1000
+
+
+class FactSaver:
+    """Saves facts that a model states, in one place.
+
+    Args:
+        provider: The provider, restricted to the places of the tools.
+        contents: Their contents.
+        concepts: The concepts that the application declares, by keyword.
+        places: Facts are saved in the first: the first subject in the narrowest scope.
+    """
+
+    def __init__(
+        self,
+        provider: AgentMemoryProvider,
+        contents: MemoryContents,
+        concepts: Mapping[str, Concept[Any, Any]],
+        places: Sequence[Place],
+    ) -> None:
+        self._provider = provider
+        self._contents = contents
+        self._concepts = concepts
+        self._places = places
+
+    async def save(self, asked: SaveArguments) -> str:
+        """Save one fact and return what the model is to read."""
+        try:
+            concept = await self._concept(asked)
+            fact = _fact(asked, concept)
+        except ValueError as exc:
+            return f"Error: nothing was saved. {exc}."
+        place = self._places[0]
+        await self._provider.save(fact, place.subject, place.scope)
+        return harmless(to_json({"saved": len(fact.values), "concept": concept.keyword}).decode())
+
+    async def _concept(self, asked: SaveArguments) -> Concept[Any, Any]:
+        """Return the known concept that the model means, or a new one.
+
+        Raises:
+            ValueError: It may not be saved by a model, or means several known ones.
+        """
+        known = await self._known()
+        written = normalize("NFC", asked.concept.strip())
+        meant = [each for each in known.values() if each.keyword == written] or [
+            each for each in known.values() if alike(each.keyword) == alike(written)
+        ]
+        if len(meant) > 1:
+            raise ValueError("Several concepts look like this: write the keyword as it is listed")
+        if not meant:
+            return _new_concept(asked)
+        (concept,) = meant
+        if asked.add and concept.fact_type is FactType.SINGLE:
+            raise ValueError("The concept holds one value: leave out `add` to replace it")
+        return concept
+
+    async def _known(self) -> dict[str, Concept[Any, Any]]:
+        """Return the declared and the stored concepts; the declared ones have their value types."""
+        known: dict[str, Concept[Any, Any]] = dict(self._concepts)
+        texts: dict[str, bool] = {}
+        stored = await self._contents.records(sys.maxsize)
+        for placed in stored:
+            keyword = placed.fact.concept.keyword
+            are_texts = all(isinstance(value, str) for value in plain_values(placed.fact))
+            texts[keyword] = texts.get(keyword, True) and are_texts
+        for placed in reversed(stored):  # the newest description and type win
+            concept = placed.fact.concept
+            if concept.keyword not in self._concepts:
+                value_type: object = str if texts[concept.keyword] else JsonValue
+                known[concept.keyword] = Concept(
+                    concept.keyword,
+                    concept.description,
+                    concept.fact_type,
+                    value_type=value_type,
+                )
+        return known
+
+
+def _new_concept(asked: SaveArguments) -> Concept[Any, Any]:
+    try:
+        keyword = checked_name(tidy_keyword(asked.concept), "keyword")
+    except ValueError as exc:
+        raise ValueError(f"The concept {exc}: use a short keyword such as ide-theme") from None
+    about = " ".join(asked.about.split())[:_MAX_ABOUT] or keyword.replace("-", " ")
+    is_many = asked.add or isinstance(asked.value, list)
+    return Concept(
+        keyword,
+        about,
+        FactType.MULTIPLE if is_many else FactType.SINGLE,
+        value_type=str if _is_text(asked.value) else JsonValue,
+    )
+
+
+def _is_text(value: JsonValue) -> bool:
+    return all(isinstance(each, str) for each in (value if isinstance(value, list) else [value]))
+
+
+def _fact(asked: SaveArguments, concept: Concept[Any, Any]) -> Any:
+    """Return the fact to save.
+
+    Raises:
+        ValueError: The value does not fit. The message does not quote it.
+    """
+    if asked.value is None:
+        raise ValueError("`value` is missing")
+    try:
+        values = list(given_values(asked.value, concept).values())
+    except ValueError as exc:
+        raise ValueError(f"The value {exc}{_wanted(concept)}") from None
+    if concept.fact_type is FactType.SINGLE:
+        return SingleFact(concept, values[0], source=_BY_MODEL)
+    return MultipleFacts(concept, values, source=_BY_MODEL)
+
+
+def _wanted(concept: Concept[Any, Any]) -> str:
+    """Return the schema of a declared type, so that the model's next try can fit it."""
+    if concept.value_type in (str, JsonValue):
+        return ""
+    return f", whose JSON schema is {to_json(concept.codec.json_schema()).decode()[:_MAX_SCHEMA]}"

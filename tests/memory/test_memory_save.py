@@ -1,0 +1,175 @@
+"""The tool by which a model saves a fact: opt-in, in one place, of the declared type."""
+
+import json
+from typing import Any
+
+import pytest
+
+from factmem.errors import StorageError
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import FactType, MultipleFacts, SingleFact
+from factmem.models.places import MemoryScopeType
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.in_memory import InMemoryProvider
+from tests.memory.world import (
+    AGE,
+    AGENT,
+    ALICE,
+    LANGUAGES,
+    PRODUCT,
+    USER,
+    languages,
+    memory_of,
+    theme,
+)
+
+BY_MODEL = FactSource(SourceKind.ASSISTANT)
+
+
+async def save(memory: AgentMemory, arguments: Any) -> str:
+    (tool,) = (each for each in memory.tools(save=True) if each.name == "memory_save")
+    return await tool.call(arguments)
+
+
+def test_it_is_offered_only_if_asked_for_and_writable() -> None:
+    memory = memory_of()
+
+    def names(view: AgentMemory, **options: Any) -> list[str]:
+        return [tool.name for tool in view.tools(**options)]
+
+    assert "memory_save" not in names(memory)
+    assert "memory_save" in names(memory, save=True)
+    assert "memory_save" not in names(memory, save=True, writable=False)
+    assert "memory_save" not in names(memory.view(read_only=True), save=True)
+
+
+async def test_a_new_fact_is_saved_where_the_tools_are() -> None:
+    """The first subject, the narrowest scope; the source tells who said it."""
+    memory = memory_of(subjects=[USER]).view(subjects=[ALICE])
+
+    answer = await save(memory, {"concept": "IDE Theme", "value": "dark", "about": "The theme"})
+
+    assert json.loads(answer) == {"saved": 1, "concept": "ide-theme"}
+    (fact,) = await memory.store.load_all(ALICE, AGENT)
+    assert (fact.concept.keyword, fact.concept.description) == ("ide-theme", "The theme")
+    assert isinstance(fact, SingleFact)
+    assert fact.values == ("dark",)
+    assert fact.source == BY_MODEL
+    assert await memory.store.load_all(ALICE, PRODUCT) == []
+    assert await memory.contents.forget(source=BY_MODEL) == 1
+
+
+async def test_a_view_decides_where_facts_go() -> None:
+    memory = memory_of(subjects=[USER, ALICE])
+    product = memory.view(subjects=[ALICE], scopes=[MemoryScopeType.PRODUCT])
+
+    await save(product, {"concept": "editor", "value": "vim"})
+
+    assert len(await memory.store.load_all(ALICE, PRODUCT)) == 1
+    assert await memory.store.load_all(ALICE, AGENT) == []
+
+
+async def test_a_known_concept_keeps_its_keyword_and_type() -> None:
+    memory = memory_of()
+    await memory.store.save(theme("light"), ALICE, AGENT)
+    await memory.store.save(languages("en"), ALICE, AGENT)
+
+    await save(memory, {"concept": "ideTheme", "value": "dark", "about": "Something else"})
+    await save(memory, {"concept": "Languages", "value": "ko", "add": True})
+    await save(memory, {"concept": "Languages", "value": "ja"})
+
+    known = {info.keyword: info for info in await memory.contents.concepts()}
+    assert known["ide-theme"].description == "The IDE theme that the user prefers"
+    assert (known["ide-theme"].count, known["languages"].count) == (1, 3)
+
+
+async def test_several_values_of_a_new_concept() -> None:
+    memory = memory_of()
+
+    await save(memory, {"concept": "pets", "value": "a cat", "add": True})
+    await save(memory, {"concept": "pets", "value": ["a dog", "a fish"]})
+
+    (info,) = await memory.contents.concepts()
+    assert (info.fact_type, info.count) == (FactType.MULTIPLE, 3)
+
+
+async def test_add_to_a_concept_of_one_value_is_refused() -> None:
+    """It would silently replace the value that the model wants to keep."""
+    memory = memory_of()
+    await memory.store.save(theme("light"), ALICE, AGENT)
+
+    answer = await save(memory, {"concept": "ide-theme", "value": "dark", "add": True})
+
+    assert answer.startswith("Error: nothing was saved. The concept holds one value")
+    assert [fact.values for fact in await memory.current_all()] == [("light",)]
+
+
+@pytest.mark.parametrize("given", [37, "37"], ids=repr)
+async def test_a_declared_type_is_kept(given: object) -> None:
+    memory = memory_of(concepts=[AGE])
+
+    await save(memory, {"concept": "Age", "value": given})
+
+    assert [fact.value for fact in await memory.current(AGE)] == [37]
+
+
+async def test_a_value_that_does_not_fit_is_refused_with_the_schema() -> None:
+    memory = memory_of(concepts=[AGE])
+
+    answer = await save(memory, {"concept": "age", "value": "rather old"})
+
+    assert answer.startswith("Error: nothing was saved. The value does not fit the concept's type")
+    assert '"integer"' in answer
+    assert "rather old" not in answer
+    assert await memory.current_all() == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"value": "dark"},
+        {"concept": "", "value": "dark"},
+        {"concept": "../../etc", "value": "dark"},
+        {"concept": "theme", "value": None},
+        {"concept": "theme", "value": ""},
+        {"concept": "theme", "value": "x" * 3000},
+        {"concept": "theme", "value": ["x"] * 51},
+        '{"concept": "theme", "val',
+        "[]",
+    ],
+)
+async def test_bad_arguments_save_nothing(arguments: Any) -> None:
+    memory = memory_of()
+
+    assert (await save(memory, arguments)).startswith("Error: nothing was")
+    assert await memory.current_all() == []
+
+
+async def test_a_keyword_that_may_mean_two_concepts_means_none() -> None:
+    memory = memory_of()
+    for keyword in ("ide-theme", "ide_theme"):
+        await memory.store.save(_fact(keyword), ALICE, AGENT)
+
+    assert "Several concepts" in await save(memory, {"concept": "IDE theme", "value": "x"})
+    assert json.loads(await save(memory, {"concept": "ide_theme", "value": "x"}))["saved"] == 1
+
+
+def _fact(keyword: str) -> SingleFact[str]:
+    return SingleFact(type(AGE)(keyword, "About it"), "old")
+
+
+async def test_the_answer_carries_no_markup() -> None:
+    """Keywords of other writers are data, also in the answer."""
+    memory = memory_of(concepts=[LANGUAGES])
+    await memory.store.save(MultipleFacts(LANGUAGES, ["en"]), ALICE, AGENT)
+
+    assert "<" not in await save(memory, {"concept": "<b>bold</b>".replace("/", ""), "value": "x"})
+
+
+async def test_a_store_that_fails_raises() -> None:
+    class Broken(InMemoryProvider):
+        async def save(self, *args: Any, **options: Any) -> None:
+            raise StorageError("The disk refused")
+
+    with pytest.raises(StorageError):
+        await save(memory_of(Broken()), {"concept": "editor", "value": "vim"})

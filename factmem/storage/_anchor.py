@@ -8,16 +8,14 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.storage._journal import Damage, Place
 from factmem.storage._plain_codec import Codec, compact
-
-if TYPE_CHECKING:
-    from factmem.storage._folder import JournalFolder
+from factmem.storage._reader import FolderReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,53 +38,58 @@ class _End(NamedTuple):
     """Of the last record."""
 
 
-def taken(folder: "JournalFolder") -> str:
+def without_store() -> str:
+    """Return the anchor of a folder without a store."""
+    return _dumped(None, {})
+
+
+def taken(reader: FolderReader) -> str:
     """Return how far every journal has come; under the lock."""
-    codec = folder.codec()
+    codec = reader.codec()
     if codec is None:
-        return _dumped(None, {})
+        return without_store()
     journals: dict[str, Any] = {}
-    for file in folder.journal_files(codec):
-        place = _end(folder, codec, file)
+    for file in reader.journal_files(codec):
+        place = _end(reader, codec, file)
         journals[file] = _End(_digest(place), place.following, place.last, place.tag.hex())
-    return _dumped(folder.manifest.fields["store"], journals)
+    return _dumped(reader.manifest.fields["store"], journals)
 
 
-def verify(folder: "JournalFolder", anchor: Anchor) -> None:
+def verify(reader: FolderReader, anchor: Anchor) -> None:
     """Raise unless every journal has come as far as the anchor says; under the lock."""
-    codec = folder.codec()
-    if codec is None or folder.manifest.fields["store"] != anchor.store:
-        raise of_another(folder)
-    known = set(folder.journal_files(codec))
+    codec = reader.codec()
+    if codec is None or reader.manifest.fields["store"] != anchor.store:
+        raise of_another(reader)
+    known = set(reader.journal_files(codec))
     for file, expected in anchor.journals.items():
-        with folder.errors_of(file):
+        with reader.errors.of(file):
             if file not in known:
                 raise Damage(
                     "it is gone, and the anchor knows it (take a new anchor after an erasure)",
                     is_forged=True,
                 )
-            _verify_journal(folder, codec, file, expected)
+            _verify_journal(reader, codec, file, expected)
 
 
-def of_another(folder: "JournalFolder") -> Exception:
+def of_another(reader: FolderReader) -> Exception:
     """Return the error for a folder that is not the one the anchor was taken from."""
     what = (
-        f"{folder.files.path('')!r} is not the store that the anchor was taken from: give an anchor "
+        f"{reader.files.path('')!r} is not the store that the anchor was taken from: give an anchor "
         f"of this store, or put back the one that it is of"
     )
-    return CorruptJournalError(what) if folder.keys is None else TamperedError(what)
+    return (TamperedError if reader.manifest.is_sealed else CorruptJournalError)(what)
 
 
-def _verify_journal(folder: "JournalFolder", codec: Codec, file: str, expected: _End) -> None:
+def _verify_journal(reader: FolderReader, codec: Codec, file: str, expected: _End) -> None:
     digest, following, last, tag = expected
-    place = _end(folder, codec, file)
+    place = _end(reader, codec, file)
     if place.last < last:
         raise Damage(f"it ends at record {place.last} and had come to {last}", is_forged=True)
     if place.following < following:
         raise Damage("it is a copy from before it was rewritten", is_forged=True)
     if _digest(place) != digest or last < place.following:
         return  # rewritten since: numbers are all that stays
-    lines = (folder.journal(file)).split(b"\n")[1:]
+    lines = (reader.journal(file)).split(b"\n")[1:]
     if not any(_is_record(place, line, last, tag) for line in lines):
         raise Damage(f"record {last} is not the one that it was", is_forged=True)
 
@@ -99,9 +102,9 @@ def _is_record(place: Place, line: bytes, number: int, tag: str) -> bool:
     return found == number and found_tag.hex() == tag
 
 
-def _end(folder: "JournalFolder", codec: Codec, file: str) -> Place:
-    with folder.errors_of(file):
-        place = folder.end_of(codec, file)
+def _end(reader: FolderReader, codec: Codec, file: str) -> Place:
+    with reader.errors.of(file):
+        place = reader.end_of(codec, file)
         if damage := place.damage():
             raise damage
         return place

@@ -6,15 +6,11 @@ torn or in doubt take the ordinary way afterwards.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from factmem.storage._files import Files
 from factmem.storage._journal import Place
 from factmem.storage.base import Appended, JournalName
-
-if TYPE_CHECKING:
-    from factmem.storage._writer import FolderWriter
-
 
 _MOST_OPEN = 64
 """How many files are open at one time: few beside the 1,024 that a process often may have."""
@@ -35,8 +31,28 @@ class Begun(NamedTuple):
     """How many records `data` holds."""
 
 
+class Appender(Protocol):
+    """Appends to journals in two steps, or in one."""
+
+    def begin(self, name: JournalName, records: Sequence[bytes]) -> Begun | None:
+        """Write to the end of a journal; return None where that takes the ordinary way."""
+        ...
+
+    def finish(self, begun: Begun, error: OSError | None) -> Appended:
+        """Acknowledge what was written and synced; raise the error of the sync."""
+        ...
+
+    def distrust(self, begun: Begun) -> None:
+        """Note that what was written is in doubt."""
+        ...
+
+    def append(self, name: JournalName, records: Sequence[bytes]) -> Appended:
+        """Append in the ordinary way."""
+        ...
+
+
 def append_all(
-    writer: "FolderWriter", files: Files, appends: Sequence[_Append]
+    writer: Appender, files: Files, appends: Sequence[_Append]
 ) -> list[Appended | Exception]:
     """Append to journals, each its own; return what `append` would, or the error that it raises."""
     outcomes: list[Appended | Exception] = []
@@ -46,7 +62,7 @@ def append_all(
 
 
 def _append_some(
-    writer: "FolderWriter", files: Files, appends: Sequence[_Append]
+    writer: Appender, files: Files, appends: Sequence[_Append]
 ) -> list[Appended | Exception]:
     outcomes: dict[int, Appended | Exception] = {}
     begun: dict[int, Begun] = {}

@@ -31,6 +31,11 @@ _new_tuple = tuple.__new__
 """Makes a named tuple of what is a tuple already, in a third of the time."""
 
 
+def journal_path(file: str) -> str:
+    """Return where a journal's file stands, relative to the store."""
+    return f"journals/{file}"
+
+
 class Damage(Exception):  # noqa: N818 - never leaves the storage
     """A journal cannot be trusted; the text says where and what, without the file's name."""
 

@@ -18,6 +18,7 @@ class SealedMode:
     """The mode of an encrypted store."""
 
     name = "aes-256-gcm"
+    is_sealed = True
 
     def __init__(self, encryption: Encryption) -> None:
         self.encryption = encryption
@@ -150,7 +151,7 @@ class StoreKeys:
         return slots
 
     def _write(self, slots: list[KeySlot]) -> None:
-        with self._folder.errors_of(None):
+        with self._folder.errors.of(None):
             self._folder.manifest.write({**self._folder.manifest.fields, "slots": slots})
 
     def _rewrap(self, encryption: Encryption, ring: KeyRing, others: list[KeySlot]) -> None:
@@ -163,12 +164,12 @@ class StoreKeys:
         codec = SealedCodec(self._store(), ring)
         return [
             file
-            for file in self._folder.journal_files(codec)
+            for file in self._folder.reader.journal_files(codec)
             if self._is_outdated(codec, file, ring)
         ]
 
     def _is_outdated(self, codec: SealedCodec, file: str, ring: KeyRing) -> bool:
-        return codec.generation_in(self._folder.first_line(file)) != ring.generation
+        return codec.generation_in(self._folder.reader.first_line(file)) != ring.generation
 
     def _reseal_all(self) -> None:
         """Rewrite what is sealed with older data keys, one journal at a time."""
@@ -180,7 +181,7 @@ class StoreKeys:
                 ring, _ = self._opened()
                 codec = SealedCodec(self._store(), ring)
                 # It may have been erased meanwhile.
-                if self._folder.has_journal(file) and self._is_outdated(codec, file, ring):
+                if self._folder.reader.has_journal(file) and self._is_outdated(codec, file, ring):
                     writer.reseal(file)
 
     def _forget_old_generations(self, encryption: Encryption) -> None:

@@ -13,23 +13,24 @@ import weakref
 from queue import SimpleQueue
 from typing import NamedTuple
 
+from factmem._arguments import expect
 from factmem.errors import StoreBusyError
 from factmem.storage._open import open_ordinary
 
 
 def check_timeout(seconds: float) -> None:
-    """Make sure that one can wait that long for a lock.
+    """Check how many seconds to wait for a lock.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is negative, no number after all, or longer than anybody can wait.
+        TypeError: It is not a number.
+        ValueError: It is negative, NaN, or longer than a thread can wait.
     """
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise TypeError(
-            f"busy_timeout is a number of seconds, not {type(seconds).__name__}: busy_timeout=5"
-        )
+    expect(float(seconds) if type(seconds) is int else seconds, float, *_TIMEOUT)
     if not 0 <= seconds <= threading.TIMEOUT_MAX:
-        raise ValueError("busy_timeout is how many seconds to wait for the lock, from 0 on")
+        raise ValueError(f"busy_timeout must be a number of seconds from 0 on: {_TIMEOUT[1]}")
+
+
+_TIMEOUT = ("busy_timeout", "busy_timeout=5.0")
 
 
 class StoreLock:
@@ -188,6 +189,9 @@ class _Wait:
 
 
 def _wait(fd: int, timeout: float) -> bool:
+    if timeout <= 0:
+        _close(fd)
+        return False
     wait = _Wait(fd)
     try:
         inbox = _idle.pop()

@@ -37,6 +37,8 @@ class Mode(Protocol):
     """What `factmem.json` says about how a store is written, and what that takes."""
 
     name: str
+    is_sealed: bool
+    """Whether a change that does not verify is called tampering."""
 
     def new_manifest(self, store: str) -> dict[str, Any]:
         """Return what a new store's manifest holds beside format, store id and mode."""
@@ -181,6 +183,11 @@ class ManifestFile:
         self._files.rename(f"{MANIFEST}.tmp", MANIFEST)
         self._files.sync_folder("")
         self._synced = text
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the store is to be encrypted."""
+        return self._mode.is_sealed
 
     def settle(self) -> None:
         """Make the manifest in use durable, once; under the lock, before a file is put in place.

@@ -1,6 +1,218 @@
-"""Paths of journals."""
+"""Reading one folder's journals, and what is remembered of them between calls.
+
+What is remembered of a file counts only while the file's first line is the same.
+"""
+
+import threading
+from collections.abc import Iterator
+
+from factmem.storage._errors import PublicErrors
+from factmem.storage._files import Files
+from factmem.storage._journal import (
+    CHUNK,
+    LONGEST_HEADER,
+    Damage,
+    Place,
+    advanced,
+    at_start,
+    journal_path,
+    name_of,
+    read_header,
+)
+from factmem.storage._manifest import MANIFEST, ManifestFile
+from factmem.storage._plain_codec import Codec, compact
+from factmem.storage.base import JournalName, Position, Reading, Record
+
+_MOST_NAMES = 100_000
+"""Of how many files it is remembered whose journal they are, which never changes; each was opened
+once, and some 300 bytes are kept of it."""
+
+_MOST_PLACES = 4096
+"""How many journals' places are remembered; a forgotten one is read again from its start."""
 
 
-def journal_path(file: str) -> str:
-    """Return where a journal's file stands, relative to the store."""
-    return f"journals/{file}"
+class FolderReader:
+    """Reads the journals of one folder, with or without its lock."""
+
+    def __init__(self, files: Files, manifest: ManifestFile, errors: PublicErrors) -> None:
+        self.files = files
+        self.manifest = manifest
+        self.errors = errors
+        self.forget_all()
+
+    def forget_all(self) -> None:
+        """Forget everything seen so far: for a forked child, and for closing."""
+        self._names: dict[str, JournalName] = {}
+        self._places: dict[str, Place] = {}
+        self._places_mutex = threading.Lock()
+        self.synced: dict[str, bytes] = {}
+        self.suspects: set[str] = set()
+
+    def forget_places(self) -> None:
+        """Forget how far journals were read, as the store's keys may be others."""
+        with self._places_mutex:
+            self._places.clear()
+
+    def codec(self) -> Codec | None:
+        """Return the codec that the manifest asks for now; None where there is no store."""
+        with self.errors.of(None):
+            return self.manifest.codec()
+
+    def read_now(self, name: JournalName, after: Position | None) -> Reading:
+        """Read on from `after`, and say what is wrong as it seems now."""
+        codec = self.codec()
+        if codec is None:
+            return Reading([], None, is_from_start=True, is_end=True)
+        file = codec.file_name(name)
+        with self.errors.of(file):
+            try:
+                fd = self.files.open(journal_path(file))
+            except FileNotFoundError:
+                return Reading([], None, is_from_start=True, is_end=True)
+            try:
+                return self._read(codec, file, fd, after)
+            finally:
+                self.files.close(fd)
+
+    def _read(self, codec: Codec, file: str, fd: int, after: Position | None) -> Reading:
+        known = after if isinstance(after, Place) and after.file == file else None
+        start = self.place(codec, file, fd, known)
+        place, records, is_end = self.chunk(codec, fd, start)
+        if is_end:
+            if damage := place.damage():
+                raise damage
+            with self._places_mutex:
+                if len(self._places) < _MOST_PLACES:  # reading pushes no writer's place out
+                    self._places.setdefault(file, place)
+        return Reading(records, place, is_from_start=start is not known, is_end=is_end)
+
+    def place(self, codec: Codec, file: str, fd: int, known: Place | None) -> Place:
+        """Return `known` if the file still is the one it was read from, else the file's start."""
+        if known is not None and self.files.read(fd, len(known.header), 0) == known.header:
+            if self.files.size(fd) < known.offset:
+                raise Damage(f"line {known.line}: the file was cut there", is_forged=True)
+            return known
+        return at_start(file, *read_header(self.files, codec, file, fd))
+
+    def chunk(self, codec: Codec, fd: int, place: Place) -> tuple[Place, list[Record], bool]:
+        """Read about a megabyte; say whether that is all there is."""
+        count = CHUNK
+        data = self.files.read(fd, count, place.offset)
+        while len(data) == count and b"\n" not in data:
+            count *= 4
+            data = self.files.read(fd, count, place.offset)
+        is_end = len(data) < count
+        place, records = advanced(place, data, codec, is_end=is_end)
+        return place, records, is_end
+
+    def caught_up(self, codec: Codec, file: str, fd: int) -> Place:
+        """Return the place at the end of the file; under the lock."""
+        place, is_end = self.place(codec, file, fd, self._places.get(file)), False
+        while not is_end:
+            place, _, is_end = self.chunk(codec, fd, place)
+        return place
+
+    def end_of(self, codec: Codec, file: str) -> Place:
+        """Return the place at the end of a journal's file; under the lock."""
+        fd = self.files.open(journal_path(file))
+        try:
+            return self.caught_up(codec, file, fd)
+        finally:
+            self.files.close(fd)
+
+    def journal(self, file: str) -> bytes:
+        """Return the whole of a journal's file."""
+        return self.files.content(journal_path(file)) or b""
+
+    def records(self, codec: Codec, file: str, fd: int) -> Iterator[Record]:
+        """Give all records of a file that can be read, damaged or not; under the lock."""
+        place, is_end = self.place(codec, file, fd, None), False
+        while not is_end:
+            place, records, is_end = self.chunk(codec, fd, place)
+            yield from records
+
+    def remember(self, place: Place) -> None:
+        """Start from this place when the file is next appended to; under the lock."""
+        with self._places_mutex:
+            self._places.pop(place.file, None)
+            self._places[place.file] = place
+            if len(self._places) > _MOST_PLACES:
+                self._places.pop(next(iter(self._places)))
+
+    def note_synced(self, file: str, header: bytes) -> None:
+        """Note that the name of a file's incarnation is durable; to forget it costs one flush."""
+        if len(self.synced) > _MOST_PLACES:
+            self.synced.pop(next(iter(self.synced)))
+        self.synced[file] = header
+
+    def distrust(self, file: str) -> None:
+        """Go on in a fresh file at the next append, as an error left this one in doubt."""
+        with self._places_mutex:
+            self._places.pop(file, None)
+        self.synced.pop(file, None)
+        self.suspects.add(file)
+
+    def is_current(self, name: JournalName, position: Position | None) -> bool:
+        """Whether a reading that ended at `position` still is all there is."""
+        if isinstance(position, Place):
+            path = journal_path(position.file)
+            return self.files.is_unchanged(path, position.header, position.size)
+        codec = self.manifest.known_codec
+        try:
+            if codec is None:
+                return not self.files.exists(MANIFEST) and not self.files.exists("journals")
+            return not self.files.exists(journal_path(codec.file_name(name)))
+        except OSError:
+            return False
+
+    def names(self) -> list[JournalName]:
+        """Return the names of all journals, sorted."""
+        codec = self.codec()
+        if codec is None:
+            return []
+        known, found = self._names, dict[str, JournalName]()
+        for file in self.journal_files(codec):
+            name = known.get(file) or self.name_in(codec, file)
+            if name is not None:
+                found[file] = name
+        self._names = found if len(found) <= _MOST_NAMES else {}
+        return sorted(found.values(), key=compact)
+
+    def journal_files(self, codec: Codec) -> list[str]:
+        """Return the files of all journals, without leftovers and copies."""
+        with self.errors.of(None):
+            return [file for file in self.files.names() if file.endswith(codec.suffix)]
+
+    def has_journal(self, file: str) -> bool:
+        """Whether there is a journal's file of that name."""
+        return self.files.exists(journal_path(file))
+
+    def first_line(self, file: str) -> bytes:
+        """Return a journal's first line, verified or not."""
+        with self.errors.of(file):
+            fd = self.files.open(journal_path(file))
+            try:
+                return self.files.read(fd, LONGEST_HEADER, 0).partition(b"\n")[0]
+            finally:
+                self.files.close(fd)
+
+    def name_in(self, codec: Codec, file: str) -> JournalName | None:
+        """Return the name of a file's journal; None if it is gone."""
+        with self.errors.of(file):
+            try:
+                fd = self.files.open(journal_path(file))
+            except FileNotFoundError:  # erased since it was listed
+                return None
+            try:
+                line, header = read_header(self.files, codec, file, fd)
+                if not codec.hides_names:
+                    return codec.name_in(line)
+                first, _, _ = self.files.read(fd, CHUNK, len(line)).partition(b"\n")
+                name = name_of(header.sealer.unseal(first)[-1])
+            except ValueError:
+                raise Damage("line 2: the record of its name cannot be read") from None
+            finally:
+                self.files.close(fd)
+            if codec.file_name(name) != file:
+                raise Damage("line 2: it is the file of another place", is_forged=True)
+            return name

@@ -52,6 +52,7 @@ class PlainMode:
     """The mode of a store in the clear."""
 
     name = "plain"
+    is_sealed = False
 
     def new_manifest(self, store: str) -> dict[str, Any]:
         """See `Mode.new_manifest`."""

@@ -11,6 +11,9 @@ from factmem.storage._journal import Place, _Reader
 from factmem.storage._keys import StoreKeys
 from factmem.storage._manifest import ManifestFile
 from factmem.storage._plain_codec import PlainCodec, _PlainSealer
+from factmem.storage._reader import FolderReader
+from factmem.storage._removal import Removal
+from factmem.storage._replacement import Incarnations
 from factmem.storage._sealed_codec import KeyRing, SealedCodec
 from factmem.storage._writer import FolderWriter
 from tests.storage.interleaver import SharedDisk
@@ -32,7 +35,7 @@ _VIEWS = [
         "power",
         (
             Change(
-                JournalFolder,
+                FolderReader,
                 "caught_up",
                 "self._places.get(file)), False",
                 "self._places.get(file)), file in self._places",
@@ -44,7 +47,7 @@ _VIEWS = [
         "power",
         (
             Change(
-                JournalFolder,
+                FolderReader,
                 "place",
                 "if known is not None and self.files.read(fd, len(known.header), 0)"
                 " == known.header:",
@@ -99,29 +102,29 @@ _DURABILITY = [
     Mutant(
         "a new file is synced before it gets its name",
         "power",
-        (without(FolderWriter, "_replace", "self._files.sync(fd)"),),
+        (without(Incarnations, "replace", "self._files.sync(fd)"),),
     ),
     Mutant(
         "a new file is made beside its place",
         "power",
         (
             Change(
-                FolderWriter,
-                "_replace",
-                'temporary = f"{_path(file)}.tmp"',
-                "temporary = _path(file)",
+                Incarnations,
+                "replace",
+                'temporary = f"{journal_path(file)}.tmp"',
+                "temporary = journal_path(file)",
             ),
         ),
     ),
     Mutant(
         "the folder is synced when a file got its name",
         "power",
-        (without(FolderWriter, "_replace", _SYNC_JOURNALS),),
+        (without(Incarnations, "replace", _SYNC_JOURNALS),),
     ),
     Mutant(
         "the folder is synced before a process first acknowledges",
         "power",
-        (never(FolderWriter, "_after", "self._folder.synced.get(file) != before.header"),),
+        (never(FolderWriter, "_after", "self._reader.synced.get(file) != before.header"),),
         (PLAIN,),
     ),
     Mutant(
@@ -209,7 +212,7 @@ _TEARS = [
     Mutant(
         "the first line counts the records that a file was made with",
         "damage",
-        (Change(FolderWriter, "_replace", "len(keep), last + 1", "0, last + 1"),),
+        (Change(Incarnations, "replace", "len(keep), last + 1", "0, last + 1"),),
     ),
     Mutant(
         "the records that the first line counts are all there",
@@ -238,25 +241,25 @@ _ERRORS = [
     Mutant(
         "after an error a fresh file is begun",
         "alone",
-        (Change(FolderWriter, "_append", "or file in self._folder.suspects", "or False"),),
+        (Change(FolderWriter, "_append", "or file in self._reader.suspects", "or False"),),
         (SEALED,),
     ),
     Mutant(
         "an error is remembered",
         "alone",
-        (without(FolderWriter, "append", "self._folder.distrust(file)"),),
+        (without(FolderWriter, "append", "self._reader.distrust(file)"),),
         (SEALED,),
     ),
     Mutant(
         "what is known of a file changes after the file did, or is forgotten after an error",
         "errors",
         (
-            without(FolderWriter, "append", "self._folder.distrust(file)"),
+            without(FolderWriter, "append", "self._reader.distrust(file)"),
             Change(
-                FolderWriter,
-                "_replace",
+                Incarnations,
+                "replace",
                 "self._files.rename(temporary",
-                'self._folder.synced[file] = line + b"\\n"; self._files.rename(temporary',
+                'self._reader.synced[file] = line + b"\\n"; self._files.rename(temporary',
             ),
         ),
         (PLAIN,),
@@ -349,13 +352,13 @@ _ENDS = [
     Mutant(
         "a file is out of its name before it is destroyed",
         "power",
-        (without(FolderWriter, "_remove", _SYNC_JOURNALS),),
+        (without(Removal, "_remove", _SYNC_JOURNALS),),
         (SEALED,),
     ),
     Mutant(
         "an erasure is durable, whoever began it",
         "power",
-        (Change(FolderWriter, "erase", _SYNC_JOURNALS, f"{_SYNC_JOURNALS} if found else None"),),
+        (Change(Removal, "erase", _SYNC_JOURNALS, f"{_SYNC_JOURNALS} if found else None"),),
         (PLAIN,),  # of a sealed journal nothing but zeros could come back
     ),
     Mutant(

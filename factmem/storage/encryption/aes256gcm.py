@@ -14,7 +14,7 @@ from typing import NoReturn, NotRequired, Protocol
 
 from typing_extensions import TypedDict
 
-from factmem._arguments import kind_of
+from factmem._arguments import expect_methods, kind_of
 from factmem.errors import TamperedError, WrongKeyError
 from factmem.storage.encryption.ciphers import (
     KEY_BYTES,
@@ -135,22 +135,24 @@ def _as_key(key: Key | str) -> Key:
     if isinstance(key, Key):
         return key
     if not isinstance(key, str | bytes):
-        raise TypeError(f"A key is a Key or its base64 text, not {kind_of(key)}")
+        raise TypeError(
+            f"key must be a Key or its base64 string, not {kind_of(key)}: Key.generate()"
+        )
     return Key.from_base64(key)
 
 
 def checked_encryption(encryption: Encryption) -> Encryption:
-    """Return `encryption` if it is one.
+    """Return `encryption` if it has the methods of one.
 
     Raises:
-        TypeError: It is something else, such as the key itself.
+        TypeError: It has not: it is the key itself, or a class.
     """
-    parts = (getattr(encryption, name, None) for name in ("wrap", "unwrap"))
-    if isinstance(encryption, type) or not all(map(callable, parts)):
-        raise TypeError(
-            f"An encrypted store takes an encryption, not {kind_of(encryption)}: "
-            f"Aes256GCMEncryptor(key), as in EncryptedStorage(Aes256GCMEncryptor(key))"
-        )
+    expect_methods(
+        encryption,
+        ("wrap", "unwrap"),
+        "encryption",
+        "EncryptedStorage(Aes256GCMEncryptor(key))",
+    )
     return encryption
 
 

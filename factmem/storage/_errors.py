@@ -1,0 +1,59 @@
+"""The public errors of a folder: damage and refusals of the system, with the path they concern."""
+
+import os
+from typing import Protocol
+
+from factmem.errors import StorageError
+from factmem.storage._files import Files
+from factmem.storage._journal import Damage, journal_path
+
+
+class Teller(Protocol):
+    """Makes the public error of a damaged journal."""
+
+    def told(self, damage: Damage, path: str) -> Exception:
+        """Return the error for a damaged journal."""
+        ...
+
+
+class PublicErrors:
+    """Raises what goes wrong in one folder in the public terms."""
+
+    def __init__(self, files: Files, teller: Teller) -> None:
+        self._files = files
+        self._teller = teller
+
+    def of(self, file: str | None) -> "_ErrorsOf":
+        """Return a context that translates the errors of a journal's file, or of the store."""
+        return _ErrorsOf(self, file)
+
+    def public(self, error: Damage | OSError, file: str | None) -> Exception:
+        """Return the public error."""
+        path = self._files.path("" if file is None else journal_path(file))
+        if isinstance(error, Damage):
+            return self._teller.told(error, path)
+        what = os.strerror(error.errno) if error.errno else type(error).__name__
+        return StorageError(
+            f"The operating system refused at {error.filename or path!r}: {what}. Mend that and "
+            f"call again: whatever was to be saved is not acknowledged, what was saved before "
+            f"is still there"
+        )
+
+
+class _ErrorsOf:
+    """Raises errors in the public terms. No generator: a save enters three, a microsecond each."""
+
+    __slots__ = ("_errors", "_file")
+
+    def __init__(self, errors: PublicErrors, file: str | None) -> None:
+        self._errors = errors
+        self._file = file
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, Damage):
+            raise self._errors.public(error, self._file) from None
+        if isinstance(error, OSError):
+            raise self._errors.public(error, self._file) from error

@@ -14,6 +14,7 @@ from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact, Concept
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.indexed import PlaceChanges
+from tests.wrong_providers import shelves_of
 
 __all__ = ["WRONG_INDEXES"]
 
@@ -56,8 +57,12 @@ class VersionsTheWholeStore(InMemoryProvider):
 
     async def version(self, subject: Any, scope: Any) -> str:
         await super().version(subject, scope)
+        shelves = shelves_of(self)
         return repr(
-            [shelf.ledger.version(self._now(shelf)) for _, shelf in sorted(self._shelves.items())]
+            [
+                shelf.ledger.version(shelves.now(shelf))
+                for _, shelf in sorted(shelves.by_place.items())
+            ]
         )
 
 

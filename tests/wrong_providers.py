@@ -26,8 +26,14 @@ from factmem.models.facts import (
     SingleFact,
 )
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.providers._ledger_store import StoreClock
-from factmem.providers.in_memory import InMemoryProvider, _Shelf
+from factmem.providers._clock import StoreClock
+from factmem.providers.in_memory import InMemoryProvider, _Shelf, _Shelves
+
+
+def shelves_of(store: InMemoryProvider) -> _Shelves:
+    assert isinstance(store._backend, _Shelves)
+    return store._backend
+
 
 _ANYWHERE = MemoryScope.Agent("anywhere")
 
@@ -39,7 +45,7 @@ class ReadsThenWrites(InMemoryProvider):
         lines = [_line(entry) for entry in await self.entries(subject, scope)]
         await anyio.lowlevel.checkpoint()
         await super().save(fact, subject, scope)
-        (shelf,) = self._shelves.values()
+        (shelf,) = shelves_of(self).by_place.values()
         shelf.lines = [*lines, shelf.lines[-1]]
         shelf.ledger = Ledger(map(decoded, shelf.lines))
 
@@ -77,51 +83,51 @@ class MatchesWholeConcepts(InMemoryProvider):
 class IgnoresTheScope(InMemoryProvider):
     """Shows everything to everyone."""
 
-    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
-        return await super()._enter(subject, _ANYWHERE)
+    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
+        return super()._enter(subject, _ANYWHERE)
 
 
 class IgnoresTheKindOfScope(InMemoryProvider):
     """Takes the product of a name for the agent of that name."""
 
-    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
-        return await super()._enter(subject, MemoryScope.Agent(scope.name))
+    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
+        return super()._enter(subject, MemoryScope.Agent(scope.name))
 
 
 class IgnoresTheEntity(InMemoryProvider):
     """Tells Bob what Alice said."""
 
-    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
+    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
         subject.check_bound()
-        return await super()._enter(MemorySubject(subject.name, "", 1), scope)
+        return super()._enter(MemorySubject(subject.name, "", 1), scope)
 
 
 class TakesUnboundForEveryone(InMemoryProvider):
     """Files what has no entity under the subject itself."""
 
-    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
+    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
         if subject.per_entity and subject.entity is None:
             subject = MemorySubject(subject.name, "", 1)
-        return await super()._enter(subject, scope)
+        return super()._enter(subject, scope)
 
 
 class IgnoresCase(InMemoryProvider):
     """Folds names as some file systems do."""
 
-    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
+    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
         scope = MemoryScope(scope.type, scope.name.casefold())
         name = subject.name.casefold()
         if subject.entity is None:
-            return await super()._enter(MemorySubject(name, "", 1), scope)
+            return super()._enter(MemorySubject(name, "", 1), scope)
         bound = MemorySubject(name, "", 1, per_entity=True).of(subject.entity.casefold())
-        return await super()._enter(bound, scope)
+        return super()._enter(bound, scope)
 
 
 class RunsNamesTogether(InMemoryProvider):
     """Makes one path of the parts of a place's name."""
 
-    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
-        kind, *names = await super()._enter(subject, scope)
+    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Any:
+        kind, *names = super()._enter(subject, scope)
         return (kind, "/".join(filter(None, names)), "", None)
 
 
@@ -141,13 +147,13 @@ class ForgetsUntilTheNextSave(InMemoryProvider):
 
     async def forget(self, subject: Any, scope: Any, **conditions: Any) -> int:
         count = await super().forget(subject, scope, **conditions)
-        shelf = self._shelves.get(await self._enter(subject, scope), _Shelf())
+        shelf = shelves_of(self).by_place.get(self._enter(subject, scope), _Shelf())
         shelf.lines = [line for line in shelf.lines if b'"forget"' not in line]
         return count
 
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
         await super().save(fact, subject, scope)
-        shelf = self._shelves[await self._enter(subject, scope)]
+        shelf = shelves_of(self).by_place[self._enter(subject, scope)]
         shelf.ledger = Ledger(map(decoded, shelf.lines))
 
 
@@ -177,7 +183,7 @@ class PurgesWhatReplaced(InMemoryProvider):
     async def forget(self, subject: Any, scope: Any, *, purge: bool = False, **rest: Any) -> int:
         count = await super().forget(subject, scope, **rest)
         if purge and "value" in rest:
-            shelf = self._shelves[await self._enter(subject, scope)]
+            shelf = shelves_of(self).by_place[self._enter(subject, scope)]
             secret = orjson.dumps(rest["value"])
             shelf.lines = [
                 line for line in shelf.lines if secret not in line and b"forget" not in line
@@ -217,8 +223,8 @@ class _Naive(StoreClock):
         self._latest = ""
         return super().now("")
 
-    def told(self, recorded_at: str = "") -> str:
-        return super().told("")
+    def recording(self, recorded_at: str = "") -> str:
+        return super().recording("")
 
 
 class LetsTheClockGoBack(InMemoryProvider):
@@ -226,12 +232,12 @@ class LetsTheClockGoBack(InMemoryProvider):
 
     def __init__(self, *, clock: TimeProvider) -> None:
         super().__init__(clock=clock)
-        self._clock = _Naive(clock)
+        shelves_of(self).clock = _Naive(clock)
 
 
 class _Stubborn(StoreClock):
-    def told(self, recorded_at: str = "") -> str:
-        self._latest = max(super().told(recorded_at), self._latest)
+    def recording(self, recorded_at: str = "") -> str:
+        self._latest = max(super().recording(recorded_at), self._latest)
         return self._latest
 
 
@@ -240,7 +246,7 @@ class RecordsWhatItRead(InMemoryProvider):
 
     def __init__(self, *, clock: TimeProvider) -> None:
         super().__init__(clock=clock)
-        self._clock = _Stubborn(clock)
+        shelves_of(self).clock = _Stubborn(clock)
 
 
 class ExpiresTooLate(InMemoryProvider):
@@ -250,15 +256,24 @@ class ExpiresTooLate(InMemoryProvider):
         super().__init__(clock=lambda: clock() - timedelta(microseconds=1))
 
 
+class _NoPast(_Shelves):
+    async def present(self, identity: Any, present: Any, *, until: str | None = None) -> Any:
+        return await super().present(identity, present)
+
+
 class KnowsNoPast(InMemoryProvider):
     """Answers every question about the past with the present."""
 
-    def _ledger(self, identity: Any, until: str | None) -> tuple[Ledger, str]:
-        return super()._ledger(identity, None)
+    def __init__(self, *, clock: TimeProvider) -> None:
+        super().__init__(clock=clock)
+        self._backend = _NoPast(StoreClock(clock))
 
 
 class TakesAnything(InMemoryProvider):
     """Writes what cannot be read back as it was."""
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        await self.save_many([fact], subject, scope)
 
     async def save_many(self, facts: Iterable[AnyFact], subject: Any, scope: Any) -> None:
         for fact in facts:
@@ -272,20 +287,31 @@ class TakesAnything(InMemoryProvider):
                 await super().save_many([fact], subject, scope)
 
 
+class _Rounding(_Shelves):
+    async def present(self, identity: Any, present: Any, *, until: str | None = None) -> Any:
+        def rounded(ledger: Ledger, now: str) -> Any:
+            for topic in ledger._topics.values():
+                for item in topic.items.values():
+                    if isinstance(item.value, int) and abs(item.value) >= 2**64:
+                        item.value = float(item.value)
+            return present(ledger, now)
+
+        return await super().present(identity, rounded, until=until)
+
+
 class RoundsWideNumbers(InMemoryProvider):
     """Reads JSON with a reader that makes floats of large integers."""
 
-    def _ledger(self, identity: Any, until: str | None) -> tuple[Ledger, str]:
-        ledger, now = super()._ledger(identity, until)
-        for topic in ledger._topics.values():
-            for item in topic.items.values():
-                if isinstance(item.value, int) and abs(item.value) >= 2**64:
-                    item.value = float(item.value)
-        return ledger, now
+    def __init__(self, *, clock: TimeProvider) -> None:
+        super().__init__(clock=clock)
+        self._backend = _Rounding(StoreClock(clock))
 
 
 class TrimsTexts(InMemoryProvider):
     """Tidies up what it was given."""
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        await self.save_many([fact], subject, scope)
 
     async def save_many(self, facts: Iterable[AnyFact], subject: Any, scope: Any) -> None:
         tidy: list[AnyFact] = [
@@ -318,7 +344,7 @@ class RepeatsReplays(InMemoryProvider):
 
     async def replay(self, entries: Sequence[Entry], subject: Any, scope: Any) -> int:
         if entries:
-            shelf = self._shelves.setdefault(await self._enter(subject, scope), _Shelf())
+            shelf = shelves_of(self).by_place.setdefault(self._enter(subject, scope), _Shelf())
             for entry in entries:
                 shelf.append(_line(entry))
         return len(entries)
@@ -329,8 +355,8 @@ class AmendsWhatItRead(InMemoryProvider):
 
     async def amend(self, change: Any, subject: Any, scope: Any) -> int:
         known = await self.entries(subject, scope)
-        shelf = self._shelves.get(await self._enter(subject, scope), _Shelf())
-        new = list(change(known, self._now(shelf)))
+        shelf = shelves_of(self).by_place.get(self._enter(subject, scope), _Shelf())
+        new = list(change(known, shelves_of(self).now(shelf)))
         await anyio.lowlevel.checkpoint()
         return await super().amend(lambda entries, now: new, subject, scope)
 

@@ -1,174 +1,257 @@
-"""What callers hand to a store, checked before anything is read or written."""
+"""The public methods of a `FactStore`, written once over a backend."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from threading import Lock
-from typing import Any
+from typing import Any, Self, TypeVar
 
-from factmem._arguments import listed
-from factmem.ledger.entries import (
-    StoredFact,
-    moment,
-    stamp,
-    stored,
-)
-from factmem.ledger.ledger import Condition, Ledger
-from factmem.models.checked import checked_concept
-from factmem.models.clock import TimeProvider, system_clock, utc
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    MultipleFacts,
-    SingleFact,
-)
-from factmem.models.names import checked_name
-from factmem.models.places import Identity, Place
+from anyio.lowlevel import checkpoint_if_cancelled
+from typing_extensions import override
+
+from factmem.ledger.entries import Amendment, Entry, encoded, moment
+from factmem.ledger.history import HistoryEntry, history, purged
+from factmem.ledger.ledger import Ledger
+from factmem.ledger.replay import amended, unknown_entries
+from factmem.models.boundary import UNBOUNDED
+from factmem.models.checked import checked_concept, checked_concepts
+from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
 from factmem.models.sources import FactSource
-from factmem.models.values import canonical
-from factmem.providers.base import PlaceInfo
-from factmem.providers.indexed import PlaceChanges
+from factmem.providers._arguments import condition_of, stamp_of, stored_fact, stored_facts
+from factmem.providers._backend import Backend, Change
+from factmem.providers._description import described, phrase_of
+from factmem.providers.base import ErasureReceipt, FactStore, PlaceInfo
+from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
+
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+
+_FEW = 1000
+"""Up to how many values a whole place is presented on the event loop, about 4 ms at most."""
 
 
-def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
-    """Return facts as an entry holds them.
+class LedgerStore(FactStore, IndexedStore, FollowedStore):
+    """A `FactStore` over a backend: it checks arguments and says what to do with the ledger.
 
-    Raises:
-        TypeError: One of them is no fact.
-        ValueError: A value would not come back equal from its JSON.
+    The contract of each method is the docstring that it inherits from the protocols.
+
+    Args:
+        backend: Keeps the entries. Closing the store closes it.
     """
-    if isinstance(facts, SingleFact | MultipleFacts):
-        raise TypeError("save_many takes several facts: give a list of them, or call save")
-    given = listed(facts, "save_many takes a list of facts", "[SingleFact(concept, value)]")
-    for fact in given:
-        if not isinstance(fact, SingleFact | MultipleFacts):
-            raise TypeError(
-                f"A store keeps facts, not {type(fact).__name__}: wrap the value, as in "
-                f"SingleFact(concept, value)"
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._is_closed = False
+
+    @override
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        identity = self._enter(subject, scope)
+        await self._backend.append(identity, encoded([stored_fact(fact)]))
+
+    @override
+    async def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None:
+        identity = self._enter(subject, scope)
+        if stored := stored_facts(facts):
+            await self._backend.append(identity, encoded(stored))
+        else:
+            await checkpoint_if_cancelled()
+
+    @override
+    async def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+    ) -> list[L]:
+        if type(concept) is not Concept:
+            checked_concept(concept)
+        until = None if as_of is None else stamp_of(as_of)
+        identity = self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> list[L]:
+            return ledger.load(concept, now)
+
+        await checkpoint_if_cancelled()
+        if until is None:
+            facts = self._backend.warm(identity, present)
+            if facts is not None:
+                return facts
+        return await self._backend.present(identity, present, until=until)
+
+    @override
+    async def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+    ) -> list[AnyFact]:
+        named = checked_concepts(concepts)
+        until = None if as_of is None else stamp_of(as_of)
+        identity = self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> list[AnyFact]:
+            return ledger.load_all(named, now)
+
+        def present_few(ledger: Ledger, now: str) -> list[AnyFact] | None:
+            return present(ledger, now) if len(ledger) <= _FEW else None
+
+        await checkpoint_if_cancelled()
+        if until is None:
+            facts = self._backend.warm(identity, present_few)
+            if facts is not None:
+                return facts
+        return await self._backend.present(identity, present, until=until)
+
+    @override
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        phrase = phrase_of(description)
+        return described(await self.load_all(subject, scope), phrase)
+
+    @override
+    async def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> list[HistoryEntry]:
+        checked_concept(concept)
+        identity = self._enter(subject, scope)
+        return await self._backend.entries(identity, lambda entries: history(entries, concept))
+
+    @override
+    async def forget(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concept: Concept[Any, Any] | None = None,
+        value: object = ...,
+        fact_id: str | None = None,
+        source: FactSource | None = None,
+        older_than: datetime | timedelta | None = None,
+        purge: bool = False,
+    ) -> int:
+        condition_at = condition_of(
+            concept=concept, value=value, fact_id=fact_id, source=source, older_than=older_than
+        )
+        identity = self._enter(subject, scope)
+
+        def decide(ledger: Ledger, now: str) -> Change:
+            condition = condition_at(now)
+            return Change(
+                forget=ledger.matching(condition, now),
+                edit=(lambda entries: purged(entries, condition, now)) if purge else None,
             )
-    return [stored(fact) for fact in given]
 
+        return await self._backend.change(identity, decide)
 
-def check_span(keep_history: timedelta) -> None:
-    """Make sure that history can be kept for so long.
-
-    Raises:
-        TypeError: It is no timedelta.
-        ValueError: It is negative.
-    """
-    if not isinstance(keep_history, timedelta):
-        raise TypeError(
-            f"keep_history is a timedelta, not {type(keep_history).__name__}: "
-            f"keep_history=timedelta(days=90)"
+    @override
+    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
+        erased = await self._backend.erase(self._enter(subject, scope))
+        return ErasureReceipt(
+            scope, subject, moment(erased.at), erased.count, erased.bytes, erased.key_destroyed
         )
-    if keep_history < timedelta(0):
-        raise ValueError("keep_history is how long history is kept: give no negative span")
 
+    @override
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
+        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
+        self._check_open()
+        return in_order(await self._backend.places(wanted))
 
-def stamp_of(as_of: datetime | None) -> str | None:
-    """Return the moment that a read goes back to; None stays None.
+    @override
+    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+        return await self._backend.entries(self._enter(subject, scope), list)
 
-    Raises:
-        ValueError: It is naive.
-    """
-    return None if as_of is None else stamp(utc(as_of, "moment as_of"))
-
-
-def condition_of(
-    now: str,
-    *,
-    concept: Concept[Any, Any] | None,
-    value: object,
-    fact_id: str | None,
-    source: FactSource | None,
-    older_than: datetime | timedelta | None,
-) -> Condition:
-    """Return what the arguments of `forget` ask for; a `value` of `...` is none.
-
-    Raises:
-        TypeError: An argument is of the wrong type.
-        ValueError: No condition is given, `value` comes without `concept` or does not fit it, or
-            `older_than` is naive or lies in the future.
-    """
-    has_value = value is not ...
-    if concept is None and has_value:
-        raise ValueError("A value to forget needs its concept: forget(..., concept=..., value=...)")
-    if concept is None and fact_id is None and source is None and older_than is None:
-        raise ValueError(
-            "Say what to forget: a concept, value, fact_id, source or older_than. To remove the "
-            "whole place with its history, call erase"
+    @override
+    async def replay(
+        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        identity = self._enter(subject, scope)
+        if not entries:
+            await checkpoint_if_cancelled()
+            return 0
+        return await self._backend.extend(
+            identity, lambda known, _: unknown_entries(known, entries)
         )
-    if source is not None and not isinstance(source, FactSource):
-        raise TypeError(f"A source to forget is a FactSource, not {type(source).__name__}")
-    keyword = key = None
-    if concept is not None:
-        keyword = checked_concept(concept).keyword
-        if has_value:
-            key = canonical(concept.codec.dump(concept.codec.check(value, keyword), keyword))
-    return Condition(
-        keyword,
-        key,
-        None if fact_id is None else checked_name(fact_id, "fact_id"),
-        source,
-        None if older_than is None else _limit(older_than, now),
-    )
 
+    @override
+    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
+        identity = self._enter(subject, scope)
+        return await self._backend.extend(identity, lambda known, now: amended(known, now, change))
 
-def _limit(older_than: datetime | timedelta, now: str) -> str:
-    if not isinstance(older_than, timedelta | datetime):
-        raise TypeError(
-            f"older_than is a timedelta or a datetime, not {type(older_than).__name__}: "
-            f"older_than=timedelta(days=90)"
-        )
-    if isinstance(older_than, datetime):
-        return stamp(utc(older_than, "moment older_than"))
-    if older_than < timedelta(0):
-        raise ValueError("older_than is how long ago: give a timedelta that is not negative")
-    try:
-        return stamp(moment(now) - older_than)
-    except OverflowError:
-        raise ValueError("older_than reaches back beyond the year 1: give a shorter span") from None
+    @override
+    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
+        identity = self._enter(subject, scope)
+        await checkpoint_if_cancelled()
+        version = self._backend.warm(identity, Ledger.version)
+        if version is None:
+            version = await self._backend.present(identity, Ledger.version)
+        return version
 
+    @override
+    async def changes(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        since: str,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> PlaceChanges | None:
+        named = checked_concepts(concepts)
+        identity = self._enter(subject, scope)
 
-class StoreClock:
-    """A clock that does not go back, over one that may. Safe for threads.
+        def present(ledger: Ledger, now: str) -> PlaceChanges | None:
+            changes = ledger.changes(since, named, now)
+            return None if changes is None else PlaceChanges(ledger.version(now), changes)
 
-    What has expired once stays expired: a reading is at least the one before it, and at least the
-    time of the last entry of the place that it is for. What is recorded carries the time told at
-    that moment, so that a clock which was wrong while it was only read spoils nothing for good.
-    """
+        def present_few(ledger: Ledger, now: str) -> PlaceChanges | None:
+            return present(ledger, now) if len(ledger) <= _FEW else None
 
-    def __init__(self, clock: TimeProvider = system_clock) -> None:
-        if not callable(clock):
-            raise TypeError(
-                f"A clock is a function that tells the time, not {type(clock).__name__}: "
-                f"clock=lambda: datetime.now(UTC)"
-            )
-        self._clock = clock
-        self._lock = Lock()
-        self._latest = ""
+        await checkpoint_if_cancelled()
+        found = self._backend.warm(identity, present_few)
+        if found is None:
+            found = await self._backend.present(identity, present)
+        return found
 
-    def now(self, recorded_at: str = "") -> str:
-        """Return the time to read a place by, whose last entry was recorded at `recorded_at`.
+    @override
+    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+        return await self._backend.read_index(self._enter(subject, scope))
 
-        Raises:
-            ValueError: The clock gave a naive datetime.
-        """
-        told = self.told()
-        with self._lock:
-            self._latest = max(told, self._latest)
-            return max(self._latest, recorded_at)
+    @override
+    async def write_index(
+        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
+    ) -> bool:
+        return await self._backend.write_index(self._enter(subject, scope), index, version)
 
-    def told(self, recorded_at: str = "") -> str:
-        """Return the time to record something at, no earlier than `recorded_at`.
+    @override
+    async def aclose(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            await self._backend.close()
 
-        Raises:
-            ValueError: The clock gave a naive datetime.
-        """
-        return max(stamp(utc(self._clock(), "time told by the clock")), recorded_at)
+    async def __aenter__(self) -> Self:
+        self._check_open()
+        return self
 
-    def start_in_child(self) -> None:
-        """Take a new lock in a forked child, as the parent's may be held by no thread here."""
-        self._lock = Lock()
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:
+        if self._is_closed:
+            self._check_open()
+        return identity_of(subject, scope)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError(f"This {type(self).__name__} is closed: make a new one")
 
 
 def place_info(identity: Identity, ledger: Ledger, size: int, now: str) -> PlaceInfo:
@@ -183,14 +266,6 @@ def place_info(identity: Identity, ledger: Ledger, size: int, now: str) -> Place
         oldest=moment(min(confirmed)) if confirmed else None,
         newest=moment(max(confirmed)) if confirmed else None,
     )
-
-
-def changes_of(
-    ledger: Ledger, since: str, concepts: Iterable[Concept[Any, Any]], now: str
-) -> PlaceChanges | None:
-    """Return what has changed since a version; None where the ledger cannot tell."""
-    changes = ledger.changes(since, concepts, now)
-    return None if changes is None else PlaceChanges(ledger.version(now), changes)
 
 
 def in_order(found: Iterable[PlaceInfo]) -> list[PlaceInfo]:

@@ -1,374 +1,105 @@
-"""The blocking half of the local store: what its worker threads do with the journals."""
+"""The backend of a folder: worker threads, group commit, and a new start in forked children."""
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+import weakref
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from logging import getLogger
-from typing import NamedTuple, TypeVar
+from typing import TypeAlias, TypeVar
 
-from factmem.errors import (
-    CorruptJournalError,
-    FactmemError,
-    TamperedError,
-)
-from factmem.ledger.entries import (
-    Amendment,
-    Entry,
-    decoded,
-    encoded,
-    encoded_entry,
-    moment,
-    stamp,
-    stamped,
-)
-from factmem.ledger.history import compacted, purged
-from factmem.ledger.ledger import Condition, Ledger
-from factmem.ledger.replay import amended, unknown_entries
+from anyio import CancelScope
+from anyio.lowlevel import checkpoint_if_cancelled
+
+from factmem.concurrency.workers import Workers
+from factmem.ledger.entries import Entry
+from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
-from factmem.models.places import (
-    Identity,
-    MemoryScope,
-    MemorySubject,
-)
-from factmem.providers._followed_place import PlaceView, PlaceViews
-from factmem.providers._group_commit import Pending
-from factmem.providers._ledger_store import StoreClock, in_order, place_info
-from factmem.providers.base import ErasureReceipt, PlaceInfo
-from factmem.storage.base import (
-    Appended,
-    BatchWriter,
-    IndexedJournals,
-    Journals,
-    JournalWriter,
-    Record,
-    SalvagedJournal,
-)
+from factmem.models.places import Identity
+from factmem.providers._backend import Decision, Erased, Extension, Present
+from factmem.providers._clock import StoreClock
+from factmem.providers._group_commit import GroupCommit
+from factmem.providers._local_places import LocalPlaces, Save
+from factmem.providers.base import PlaceInfo
+from factmem.storage.base import Journals
 
 R = TypeVar("R")
 
-_logger = getLogger(__name__)
-
-_CHECK_EVERY = 256
-"""Records between two looks at how much of a journal is history, at the least."""
-
-_MOST_CHECKED = 4096
-"""Of how many places it is known when they were looked at last."""
-
-_MOST_PROBED = 1024
-"""How many places are looked for by their names, rather than among those that there are."""
+_Restart: TypeAlias = "weakref.WeakMethod[Callable[[], None]]"
 
 
-class Save(NamedTuple):
-    """A save that waits for its commit: an encoded entry without its time."""
-
-    identity: Identity
-    body: bytes
-
-
-class LocalPlaces:
-    """The places of one folder. Every method blocks; all are safe for threads.
-
-    The store's lock comes before a view's lock, never after it, and a view's lock is held for pure
-    work only: whoever waits for it waits for moments.
-    """
+class LocalBackend:
+    """Runs the blocking operations of `LocalPlaces` in threads of its own."""
 
     def __init__(
         self, journals: Journals, clock: StoreClock, keep_history: timedelta | None
     ) -> None:
-        self._journals = journals
+        self.journals = journals
         self._clock = clock
-        self._keep_history = keep_history
-        self.start_afresh()
+        self.blocking = LocalPlaces(journals, clock, keep_history)
+        # Bound here: a load that is warm, and each save, is one call less.
+        self.warm = self.blocking.warm
+        self._start_afresh()
+        _restarts[self] = weakref.WeakMethod(self._start_in_child)
 
-    def start_afresh(self) -> None:
-        """Forget everything seen so far; also called in forked children."""
-        self._views = PlaceViews()
-        self._checked: dict[Identity, tuple[int, int]] = {}
+    def _start_afresh(self) -> None:
+        self.workers = Workers()
+        self._commits = GroupCommit(self.blocking.commit, self.workers)
 
-    # Reading
+    def _start_in_child(self) -> None:
+        """Begin anew in a forked child, where no thread of the parent's goes on."""
+        self._clock.start_in_child()
+        self.blocking.start_afresh()
+        self._start_afresh()
 
-    def warm(self, identity: Identity, present: Callable[[Ledger, str], R | None]) -> R | None:
-        """Present a place if that takes no reading: for event loops; None if it does.
-
-        This makes the one file call that an event loop's thread ever makes: the check whether the
-        journal is still what was read, about two microseconds.
-        """
-        view = self._views.known(identity)
-        if view is None or not view.lock.acquire(blocking=False):
-            return None
-        try:
-            if view.is_warm and self._journals.is_current(identity, view.position):
-                return present(view.ledger, self._now(view.ledger))
-        finally:
-            view.lock.release()
-        return None
-
-    def present(self, identity: Identity, present: Callable[[Ledger, str], R]) -> R:
-        """Present a place as it is now."""
-        view = self._followed(identity)
-        with view.lock:
-            return present(view.ledger, self._now(view.ledger))
-
-    def _now(self, ledger: Ledger) -> str:
-        """Return the time for reading a ledger: no reading asks for it where nothing expires."""
-        return self._clock.now(ledger.recorded_at) if ledger.may_expire else ledger.recorded_at
-
-    def _followed(self, identity: Identity) -> PlaceView:
-        view = self._views.of(identity)
-        with view.refreshing:
-            if not (view.is_warm and self._journals.is_current(identity, view.position)):
-                view.follow(identity, self._journals.read)
-        return view
-
-    def entries(self, identity: Identity) -> list[Entry]:
-        """Return a place's whole ledger, with the times that its entries count as recorded at."""
-        entries, at = [decoded(record.data) for record in _records(identity, self._journals)], ""
-        for entry in entries:
-            at = entry["at"] = max(entry["at"], at)
-        return entries
-
-    def index(self, identity: Identity) -> bytes | None:
-        """Return the index that is kept of a place, if there is one that is whole."""
-        if isinstance(self._journals, IndexedJournals):
-            return self._journals.read_index(identity)
-        return None
-
-    def places(self, wanted: Boundary) -> list[PlaceInfo]:
-        """Return all places inside a boundary that hold anything."""
-        named = wanted.identities(_MOST_PROBED)
-        if named is None:
-            named = [_identity(name) for name in self._journals.names()]
-        found = [self._info(identity) for identity in named if wanted.allows(identity)]
-        return in_order(info for info in found if info is not None)
-
-    def _info(self, identity: Identity) -> PlaceInfo | None:
-        view = self._views.known(identity) or PlaceView()
-        with view.refreshing:
-            view.follow(identity, self._journals.read)
-        with view.lock:
-            if view.position is None:  # erased since it was listed
-                return None
-            now = self._clock.now(view.ledger.recorded_at)
-            return place_info(identity, view.ledger, view.position.size, now)
-
-    # Writing
-
-    def commit(self, batch: Sequence[Pending[Save]]) -> None:
-        """Save what a batch holds: one append, and one durable write, per place."""
-        by_place: dict[Identity, list[Pending[Save]]] = {}
-        for pending in batch:
-            by_place.setdefault(pending.work.identity, []).append(pending)
-        appended: list[tuple[Identity, Appended, list[bytes]]] = []
-        with self._journals.exclusive() as writer:
-            now = self._clock.told()
-            appends = [
-                (identity, [stamped(pending.work.body, now) for pending in waiting])
-                for identity, waiting in by_place.items()
-            ]
-            for (identity, records), done in zip(appends, _outcomes(writer, appends), strict=True):
-                if isinstance(done, Exception):
-                    for pending in by_place[identity]:
-                        pending.error = done
-                else:
-                    appended.append((identity, done, records))
-        for identity, done, records in appended:
-            self._took(identity, done, records)
-
-    def _took(self, identity: Identity, appended: Appended, records: list[bytes]) -> None:
-        if (view := self._views.known(identity)) is not None:
-            view.take(appended, records)
-        if self._keep_history is not None:
-            self._compact_if_worthwhile(identity, appended, self._keep_history)
-
-    def replay(self, identity: Identity, entries: Sequence[Entry]) -> int:
-        """Append the entries that the place does not have, with their own times."""
-        return self._add(identity, lambda known: unknown_entries(known, entries)) if entries else 0
-
-    def amend(self, identity: Identity, change: Amendment) -> int:
-        """Append what `change` makes of a place's ledger."""
-
-        def add(known: Sequence[Entry]) -> list[Entry]:
-            recorded_at = max((entry["at"] for entry in known), default="")
-            return amended(known, self._clock.told(recorded_at), change)
-
-        return self._add(identity, add)
-
-    def _add(self, identity: Identity, add: Callable[[Sequence[Entry]], list[Entry]]) -> int:
-        """Append what `add` makes of a place's entries, while nobody else writes."""
-        with self._journals.exclusive() as writer:
-            new = add([decoded(record.data) for record in _records(identity, writer)])
-            if not new:
-                return 0
-            records = [_line(entry) for entry in new]
-            appended = writer.append(identity, records)
-        self._took(identity, appended, records)
-        return len(new)
-
-    def forget(self, identity: Identity, condition: Condition, *, purge: bool) -> int:
-        """Forget the current values that meet a condition, and return how many they are."""
-        if self._journals.read(identity).position is None:
-            return 0
-        view = self._views.of(identity)
-        with self._journals.exclusive() as writer:
-            view.follow(identity, writer.read)
-            with view.lock:
-                now = self._clock.now(view.ledger.recorded_at)
-                forgotten = view.ledger.matching(condition, now)
-            if forgotten:
-                records = [stamped(encoded(forget=forgotten), self._clock.told())]
-                view.take(writer.append(identity, records), records)
-            if purge:
-                self._rewrite(identity, writer, lambda entries: purged(entries, condition, now))
-                writer.drop_copies(identity)
-        return len(forgotten)
-
-    def keep_index(self, identity: Identity, index: bytes, version: str) -> bool:
-        """Keep an index of a place, unless the place is no longer of this version."""
-        if not isinstance(self._journals, IndexedJournals) or not self._journals.exists():
-            return False
-        view = self._views.of(identity)
-
-        def is_wanted(writer: JournalWriter) -> bool:
-            view.follow(identity, writer.read)
-            with view.lock:
-                is_same = view.ledger.version(self._now(view.ledger)) == version
-                return is_same and view.position is not None
-
-        return self._journals.write_index(identity, index, is_wanted)
-
-    def erase(
-        self, identity: Identity, scope: MemoryScope, subject: MemorySubject
-    ) -> ErasureReceipt:
-        """Remove a place physically, also one that is damaged or that was erased in part."""
-        if not self._journals.exists():
-            return ErasureReceipt(scope, subject, moment(self._clock.now()), 0, 0, False)
-        with self._journals.exclusive() as writer:
-            try:
-                ledger = Ledger(decoded(record.data) for record in _records(identity, writer))
-            except (CorruptJournalError, TamperedError):
-                now, count = self._clock.now(), None
-            else:
-                now = self._clock.now(ledger.recorded_at)
-                count = len(ledger.matching(Condition(), now))
-            erased = writer.erase(identity)
-        self._views.drop(identity)
-        return ErasureReceipt(
-            scope, subject, moment(now), count, erased.bytes, erased.key_destroyed
+    async def present(
+        self, identity: Identity, present: Present[R], *, until: str | None = None
+    ) -> R:
+        if until is None:
+            return await self.work(lambda: self.blocking.present(identity, present))
+        return await self.entries(
+            identity, lambda entries: present(Ledger(entries, until=until), until)
         )
 
-    def salvage(self, identity: Identity) -> SalvagedJournal:
-        """Go on with what can be read of a damaged journal."""
-        if not self._journals.exists():
-            raise ValueError("There is no such journal: nothing was saved in that folder yet")
-        with self._journals.exclusive() as writer:
-            salvaged = writer.salvage(identity)
-        self._views.drop(identity)
-        return salvaged
+    async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
+        return await self.work(lambda: use(self.blocking.entries(identity)))
 
-    # Compaction
+    def append(self, identity: Identity, body: bytes) -> Awaitable[None]:
+        return self._commits.submit(Save(identity, body))
 
-    def compact(self, identity: Identity, keep_history: timedelta) -> int:
-        """Take out the history that is older, and return how many bytes that freed."""
-        if self._journals.read(identity).position is None:
-            return 0
-        with self._journals.exclusive() as writer:
-            cutoff = self._cutoff(keep_history)
-            return self._rewrite(identity, writer, lambda entries: compacted(entries, cutoff))
+    async def change(self, identity: Identity, decide: Decision) -> int:
+        return await self.work(lambda: self.blocking.change(identity, decide))
 
-    def _cutoff(self, keep_history: timedelta) -> str:
-        try:
-            return stamp(moment(self._clock.told()) - keep_history)
-        except OverflowError:  # longer than there are years
-            return ""
+    async def extend(self, identity: Identity, extend: Extension) -> int:
+        return await self.work(lambda: self.blocking.extend(identity, extend))
 
-    def _rewrite(
-        self,
-        identity: Identity,
-        writer: JournalWriter,
-        edit: Callable[[Sequence[Entry]], list[Entry | None]],
-    ) -> int:
-        """Rewrite a journal with what `edit` leaves of its entries; return the bytes it freed."""
-        records = _records(identity, writer)
-        before = [decoded(record.data) for record in records]
-        after = edit(before)
-        if all(new is old for new, old in zip(after, before, strict=True)):
-            return 0
-        kept: list[Record] = []
-        for record, old, new in zip(records, before, after, strict=True):
-            if new is old:
-                kept.append(record)
-            elif new is not None:
-                kept.append(Record(record.number, _line(new)))
-        freed = sum(len(record.data) for record in records)
-        freed -= sum(len(record.data) for record in kept)
-        writer.rewrite(identity, kept)
-        return freed
+    async def erase(self, identity: Identity) -> Erased:
+        return await self.work(lambda: self.blocking.erase(identity))
 
-    def _compact_if_worthwhile(
-        self, identity: Identity, appended: Appended, keep_history: timedelta
-    ) -> None:
-        """Compact when more than half is history; looked at whenever a journal has doubled."""
-        last = appended.after.last
-        begun = appended.before.last if appended.before is not None else 0
-        checked, size = self._checked.setdefault(identity, (begun, 0))
-        if last - checked < max(size, _CHECK_EVERY):
-            return
-        try:
-            kept = self._compact_halved(identity, self._cutoff(keep_history))
-        except FactmemError as exc:
-            # The save is durable; tidying up is not what the caller asked for.
-            _logger.warning("A journal was not compacted: %s", type(exc).__name__)
-            kept = size
-        self._checked[identity] = (last, kept)
-        if len(self._checked) > _MOST_CHECKED:
-            self._checked.pop(next(iter(self._checked)))
+    async def places(self, wanted: Boundary) -> list[PlaceInfo]:
+        return await self.work(lambda: self.blocking.places(wanted))
 
-    def _compact_halved(self, identity: Identity, cutoff: str) -> int:
-        """Compact if that halves the journal, and return how many records it then has."""
-        with self._journals.exclusive() as writer:
-            records = _records(identity, writer)
-            before = [decoded(record.data) for record in records]
-            after = compacted(before, cutoff)
-            is_kept = [new is not None for new in after]
-            if 2 * sum(is_kept) >= len(records):
-                return len(records)
-            self._rewrite(identity, writer, lambda _: after)
-            return sum(is_kept)
+    async def read_index(self, identity: Identity) -> bytes | None:
+        return await self.work(lambda: self.blocking.index(identity))
+
+    async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
+        return await self.work(lambda: self.blocking.keep_index(identity, index, version))
+
+    async def close(self) -> None:
+        await self._commits.close()
+        with CancelScope(shield=True):  # cancelled or not, no descriptor stays open
+            await self.workers.run(self.journals.close)
+
+    async def work(self, work: Callable[[], R]) -> R:
+        await checkpoint_if_cancelled()
+        return await self.workers.run(work)
 
 
-def _outcomes(
-    writer: JournalWriter, appends: Sequence[tuple[Identity, list[bytes]]]
-) -> list[Appended | Exception]:
-    """Append to each place, and return the outcome of each."""
-    if len(appends) > 1 and isinstance(writer, BatchWriter):
-        return writer.append_all(appends)
-    outcomes: list[Appended | Exception] = []
-    for identity, records in appends:
-        try:
-            outcomes.append(writer.append(identity, records))
-        except Exception as exc:  # noqa: BLE001 - the saves that wait for it raise it
-            outcomes.append(exc)
-    return outcomes
+_restarts: "weakref.WeakKeyDictionary[LocalBackend, _Restart]" = weakref.WeakKeyDictionary()
 
 
-def _records(identity: Identity, journals: Journals | JournalWriter) -> list[Record]:
-    """Return all records of a journal; none where there is no journal."""
-    records: list[Record] = []
-    position, is_end = None, False
-    while not is_end:
-        reading = journals.read(identity, position)
-        if reading.is_from_start:
-            records.clear()
-        records += reading.records
-        position, is_end = reading.position, reading.is_end
-    return records
+def _start_in_child() -> None:
+    for restart in list(_restarts.values()):
+        if (begin_anew := restart()) is not None:
+            begin_anew()
 
 
-def _line(entry: Entry) -> bytes:
-    return stamped(encoded_entry(entry), entry["at"])
-
-
-def _identity(name: Iterable[str | None]) -> Identity:
-    kind, scope, subject, entity = name
-    if kind is None or scope is None or subject is None:
-        raise FactmemError("A journal has a name that is no place's: another program's folder?")
-    return (kind, scope, subject, entity)
+os.register_at_fork(after_in_child=_start_in_child)

@@ -1,58 +1,25 @@
 """A store in this process's memory, for tests and for agents that are thrown away."""
 
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from collections.abc import Callable
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import TypeVar
 
 from anyio.lowlevel import checkpoint
 
-from factmem.ledger.entries import (
-    Amendment,
-    Entry,
-    decoded,
-    encoded,
-    encoded_entry,
-    moment,
-    stamped,
-)
-from factmem.ledger.history import HistoryEntry, history, purged
-from factmem.ledger.ledger import Condition, Ledger
-from factmem.ledger.replay import amended, unknown_entries
-from factmem.models.boundary import UNBOUNDED
-from factmem.models.checked import checked_concept, checked_concepts
+from factmem.ledger.entries import Entry, decoded, encoded, encoded_entry, stamped
+from factmem.ledger.ledger import Ledger
+from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    MultipleFacts,
-    SingleFact,
-)
-from factmem.models.places import (
-    Identity,
-    MemoryScope,
-    MemorySubject,
-    identity_of,
-)
-from factmem.models.sources import FactSource
-from factmem.providers._description import described, phrase_of
-from factmem.providers._ledger_store import (
-    StoreClock,
-    changes_of,
-    condition_of,
-    in_order,
-    place_info,
-    stamp_of,
-    stored_facts,
-)
-from factmem.providers.base import ErasureReceipt, PlaceInfo
-from factmem.providers.indexed import PlaceChanges
+from factmem.models.places import Identity
+from factmem.providers._backend import Decision, Edit, Erased, Extension, Present
+from factmem.providers._clock import StoreClock
+from factmem.providers._ledger_store import LedgerStore, place_info
+from factmem.providers.base import PlaceInfo
 
 __all__ = ["InMemoryProvider"]
 
 
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+R = TypeVar("R")
 
 
 class _Shelf:
@@ -69,18 +36,13 @@ class _Shelf:
         self.ledger.apply(decoded(line))
         self.lines.append(line)
 
-    def purge(self, condition: Condition, now: str) -> None:
-        """Take out of history what meets a condition; what is current stays as it is."""
+    def edit(self, edit: Edit) -> None:
         entries = self.entries()
-        left = [
-            line if after is before else _line(after)
-            for line, before, after in zip(
-                self.lines, entries, purged(entries, condition, now), strict=True
-            )
-            if after is not None
+        after = zip(self.lines, entries, edit(entries), strict=True)
+        self.lines = [
+            line if new is old else _line(new) for line, old, new in after if new is not None
         ]
-        self.ledger = Ledger(map(decoded, left))
-        self.lines = left
+        self.ledger = Ledger(self.entries())
         self.index = None
 
     def entries(self) -> list[Entry]:
@@ -95,275 +57,123 @@ def _line(entry: Entry) -> bytes:
     return stamped(encoded_entry(entry), entry["at"])
 
 
-class InMemoryProvider:
+class InMemoryProvider(LedgerStore):
     """A `FactStore` in a dictionary: everything is gone with the instance.
 
     Safe for any number of tasks and threads, each with its own event loop. Every call is one
     checkpoint and then one step that nothing interrupts: cancelled at the checkpoint, a save is
     not kept at all. Facts are held as the bytes that a local file would hold, so that nothing
-    is shared with the caller.
+    is shared with the caller. The bytes of a place are those of its entries, `erase` has no key to
+    destroy, and the function that `amend` takes runs on the event loop.
 
     Args:
-        clock: Tells the time, as an aware datetime; this machine's by default.
+        clock: Returns the time, as an aware datetime; this machine's by default.
     """
 
     def __init__(self, *, clock: TimeProvider = system_clock) -> None:
-        self._clock = StoreClock(clock)
+        super().__init__(_Shelves(StoreClock(clock)))
+
+
+class _Shelves:
+    """The places of an `InMemoryProvider`. Its lock is held for pure work only."""
+
+    def __init__(self, clock: StoreClock) -> None:
+        self.clock = clock
+        self.by_place: dict[Identity, _Shelf] = {}
         self._lock = Lock()
-        self._shelves: dict[Identity, _Shelf] = {}
-        self._is_closed = False
+        self._nothing = _Shelf()
+        """What a place holds that does not exist. Nothing is ever appended to it."""
 
-    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """See `AgentMemoryProvider.save`."""
-        await self.save_many([fact], subject, scope)
+    def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
+        return None  # each call is a checkpoint: a loop of loads must let other tasks run
 
-    async def save_many(
-        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
-    ) -> None:
-        """See `FactStore.save_many`."""
-        stored = stored_facts(facts)
-        identity = await self._enter(subject, scope)
-        with self._open():
-            if stored:
-                shelf = self._shelves.setdefault(identity, _Shelf())
-                shelf.append(stamped(encoded(stored), self._told(shelf)))
+    async def present(
+        self, identity: Identity, present: Present[R], *, until: str | None = None
+    ) -> R:
+        await checkpoint()
+        with self._lock:
+            shelf = self.by_place.get(identity, self._nothing)
+            if until is not None:
+                return present(Ledger(shelf.entries(), until=until), until)
+            return present(shelf.ledger, self.now(shelf))
 
-    async def load(
-        self,
-        concept: Concept[Any, L],
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        as_of: datetime | None = None,
-    ) -> list[L]:
-        """See `FactStore.load`."""
-        checked_concept(concept)
-        until = stamp_of(as_of)
-        identity = await self._enter(subject, scope)
-        with self._open():
-            ledger, now = self._ledger(identity, until)
-            return ledger.load(concept, now)
+    async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
+        await checkpoint()
+        with self._lock:
+            lines = list(self.by_place.get(identity, self._nothing).lines)
+        return use([decoded(line) for line in lines])
 
-    async def load_all(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        concepts: Iterable[Concept[Any, Any]] = (),
-        as_of: datetime | None = None,
-    ) -> list[AnyFact]:
-        """See `FactStore.load_all`."""
-        named = checked_concepts(concepts)
-        until = stamp_of(as_of)
-        identity = await self._enter(subject, scope)
-        with self._open():
-            ledger, now = self._ledger(identity, until)
-            return ledger.load_all(named, now)
+    async def append(self, identity: Identity, body: bytes) -> None:
+        await checkpoint()
+        with self._lock:
+            shelf = self.by_place.setdefault(identity, _Shelf())
+            shelf.append(stamped(body, self.clock.recording(shelf.ledger.recorded_at)))
 
-    async def load_by_description(
-        self, description: str, subject: MemorySubject, scope: MemoryScope
-    ) -> list[AnyFact]:
-        """See `AgentMemoryProvider.load_by_description`."""
-        phrase = phrase_of(description)
-        return described(await self.load_all(subject, scope), phrase)
-
-    async def forget(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        concept: Concept[Any, Any] | None = None,
-        value: object = ...,
-        fact_id: str | None = None,
-        source: FactSource | None = None,
-        older_than: datetime | timedelta | None = None,
-        purge: bool = False,
-    ) -> int:
-        """See `FactStore.forget`."""
-        condition = condition_of(
-            self._clock.now(),
-            concept=concept,
-            value=value,
-            fact_id=fact_id,
-            source=source,
-            older_than=older_than,
-        )
-        identity = await self._enter(subject, scope)
-        with self._open():
-            shelf = self._shelves.get(identity)
+    async def change(self, identity: Identity, decide: Decision) -> int:
+        await checkpoint()
+        with self._lock:
+            shelf = self.by_place.get(identity)
             if shelf is None:
                 return 0
-            now = self._now(shelf)
-            if forgotten := shelf.ledger.matching(condition, now):
-                shelf.append(stamped(encoded(forget=forgotten), self._told(shelf)))
-            if purge:
-                shelf.purge(condition, now)
+            change = decide(shelf.ledger, self.now(shelf))
+            if change.facts or change.forget:
+                body = encoded(change.facts, change.forget)
+                shelf.append(stamped(body, self.clock.recording(shelf.ledger.recorded_at)))
+            if change.edit is not None:
+                shelf.edit(change.edit)
                 if not shelf.lines:
-                    del self._shelves[identity]
-            return len(forgotten)
+                    del self.by_place[identity]
+            return len(change.forget)
 
-    async def history(
-        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
-    ) -> list[HistoryEntry]:
-        """See `FactStore.history`."""
-        checked_concept(concept)
-        return history(await self.entries(subject, scope), concept)
+    async def extend(self, identity: Identity, extend: Extension) -> int:
+        await checkpoint()
+        with self._lock:
+            shelf = self.by_place.get(identity, _Shelf())
+            new = extend(shelf.entries(), self.clock.recording(shelf.ledger.recorded_at))
+            for entry in new:
+                shelf.append(_line(entry))
+            if new:
+                self.by_place[identity] = shelf
+            return len(new)
 
-    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
-        """See `FactStore.erase`. There is no key to destroy."""
-        identity = await self._enter(subject, scope)
-        with self._open():
-            shelf = self._shelves.pop(identity, None) or _Shelf()
-            now = self._now(shelf)
-            return ErasureReceipt(
-                scope=scope,
-                subject=subject,
-                erased_at=moment(now),
-                count=len(shelf.ledger.confirmations(now)),
-                bytes=shelf.size,
-                key_destroyed=False,
+    async def erase(self, identity: Identity) -> Erased:
+        await checkpoint()
+        with self._lock:
+            shelf = self.by_place.pop(identity, self._nothing)
+            now = self.now(shelf)
+            return Erased(
+                now, len(shelf.ledger.confirmations(now)), shelf.size, key_destroyed=False
             )
 
-    async def places(
-        self,
-        *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[MemoryScope] | None = None,
-    ) -> list[PlaceInfo]:
-        """See `FactStore.places`. The bytes are those of the entries."""
-        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
-        self._check_open()
+    async def places(self, wanted: Boundary) -> list[PlaceInfo]:
         await checkpoint()
-        with self._open():
-            named = wanted.identities(most=len(self._shelves))
+        with self._lock:
+            named = wanted.identities(most=len(self.by_place))
             if named is None:
-                named = [identity for identity in self._shelves if wanted.allows(identity)]
-            found = [
-                place_info(identity, shelf.ledger, shelf.size, self._now(shelf))
+                named = [identity for identity in self.by_place if wanted.allows(identity)]
+            return [
+                place_info(identity, shelf.ledger, shelf.size, self.now(shelf))
                 for identity in named
-                if (shelf := self._shelves.get(identity)) is not None
+                if (shelf := self.by_place.get(identity)) is not None
             ]
-        return in_order(found)
 
-    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
-        """See `FactStore.entries`."""
-        identity = await self._enter(subject, scope)
-        with self._open():
-            shelf = self._shelves.get(identity)
-            lines = [] if shelf is None else list(shelf.lines)
-        return [decoded(line) for line in lines]
+    async def read_index(self, identity: Identity) -> bytes | None:
+        await checkpoint()
+        return self.by_place.get(identity, self._nothing).index
 
-    async def replay(
-        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
-    ) -> int:
-        """See `FactStore.replay`."""
-        identity = await self._enter(subject, scope)
-        with self._open():
-            shelf = self._shelves.get(identity, _Shelf())
-            new = unknown_entries(shelf.entries(), entries)
-            for entry in new:
-                shelf.append(_line(entry))
-            if new:
-                self._shelves[identity] = shelf
-            return len(new)
-
-    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
-        """See `FactStore.amend`. `change` runs on the event loop."""
-        identity = await self._enter(subject, scope)
-        with self._open():
-            shelf = self._shelves.get(identity, _Shelf())
-            new = amended(list(shelf.entries()), self._told(shelf), change)
-            for entry in new:
-                shelf.append(_line(entry))
-            if new:
-                self._shelves[identity] = shelf
-            return len(new)
-
-    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        """See `IndexedStore.version`."""
-        identity = await self._enter(subject, scope)
-        with self._open():
-            shelf = self._shelves.get(identity)
-            return "" if shelf is None else shelf.ledger.version(self._now(shelf))
-
-    async def changes(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        since: str,
-        concepts: Iterable[Concept[Any, Any]] = (),
-    ) -> PlaceChanges | None:
-        """See `FollowedStore.changes`."""
-        named = checked_concepts(concepts)
-        identity = await self._enter(subject, scope)
-        with self._open():
-            shelf = self._shelves.get(identity)
-            if shelf is None:
-                return None
-            return changes_of(shelf.ledger, since, named, self._now(shelf))
-
-    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
-        """See `IndexedStore.read_index`."""
-        identity = await self._enter(subject, scope)
-        with self._open():
-            shelf = self._shelves.get(identity)
-            return None if shelf is None else shelf.index
-
-    async def write_index(
-        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
-    ) -> bool:
-        """See `IndexedStore.write_index`."""
-        identity = await self._enter(subject, scope)
-        with self._open():
-            shelf = self._shelves.get(identity)
-            is_same = shelf is not None and shelf.ledger.version(self._now(shelf)) == version
-            if shelf is not None and is_same:
-                shelf.index = bytes(index)
-            return is_same
-
-    async def aclose(self) -> None:
-        """Let go of everything that is held; closing twice is no error."""
+    async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
         await checkpoint()
         with self._lock:
-            self._is_closed = True
-            self._shelves.clear()
+            shelf = self.by_place.get(identity)
+            if shelf is None or shelf.ledger.version(self.now(shelf)) != version:
+                return False
+            shelf.index = bytes(index)
+            return True
 
-    async def __aenter__(self) -> Self:
-        self._check_open()
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.aclose()
-
-    async def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:
-        identity = identity_of(subject, scope)
-        self._check_open()
+    async def close(self) -> None:
         await checkpoint()
-        return identity
-
-    @contextmanager
-    def _open(self) -> Generator[None]:
-        """Hold the lock of the open store, for pure work only."""
         with self._lock:
-            self._check_open()
-            yield
+            self.by_place.clear()
 
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise ValueError("This InMemoryProvider is closed: make a new one")
-
-    def _now(self, shelf: _Shelf) -> str:
-        return self._clock.now(shelf.ledger.recorded_at)
-
-    def _told(self, shelf: _Shelf) -> str:
-        return self._clock.told(shelf.ledger.recorded_at)
-
-    def _ledger(self, identity: Identity, until: str | None) -> tuple[Ledger, str]:
-        """Return a place's ledger as it is, or was at `until`, and the time to judge expiry by."""
-        shelf = self._shelves.get(identity)
-        if shelf is None:
-            return Ledger(), until or self._clock.now()
-        if until is None:
-            return shelf.ledger, self._now(shelf)
-        return Ledger(shelf.entries(), until=until), until
+    def now(self, shelf: _Shelf) -> str:
+        return self.clock.now(shelf.ledger.recorded_at)

@@ -1,64 +1,23 @@
 """A store in local files: one journal per place, durable when a save returns."""
 
 import os
-import weakref
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self, TypeAlias, TypeVar
 
-from anyio import CancelScope
-from anyio.lowlevel import checkpoint_if_cancelled
-
+from factmem._arguments import expect_methods, kind_of
 from factmem.concurrency.workers import Workers
-from factmem.ledger.entries import Amendment, Entry, encoded
-from factmem.ledger.history import HistoryEntry, history
-from factmem.ledger.ledger import Ledger
-from factmem.models.boundary import UNBOUNDED
-from factmem.models.checked import checked_concept, checked_concepts
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    MultipleFacts,
-    SingleFact,
-)
-from factmem.models.places import (
-    Identity,
-    MemoryScope,
-    MemorySubject,
-    identity_of,
-)
-from factmem.models.sources import FactSource
-from factmem.providers._description import described, phrase_of
-from factmem.providers._group_commit import GroupCommit
-from factmem.providers._ledger_store import (
-    StoreClock,
-    changes_of,
-    check_span,
-    condition_of,
-    stamp_of,
-    stored_facts,
-)
-from factmem.providers._local_backend import LocalPlaces, Save
-from factmem.providers.base import ErasureReceipt, PlaceInfo
-from factmem.providers.indexed import PlaceChanges
-from factmem.storage.base import Journals, KeySlots, SalvagedJournal, Storage
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.providers._arguments import check_span
+from factmem.providers._clock import StoreClock
+from factmem.providers._ledger_store import LedgerStore
+from factmem.providers._local_backend import LocalBackend
+from factmem.storage.base import KeySlots, SalvagedJournal, Storage
 from factmem.storage.encryption.aes256gcm import Encryption, encryption_of
 from factmem.storage.encryption.key import Key
 from factmem.storage.simple import SimpleStorage
 
-__all__ = ["KeepsFolder", "LocalFileMemoryProvider", "ProviderKeys", "folder_of", "storage_of"]
-
-
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
-
-_Restart: TypeAlias = "weakref.WeakMethod[Callable[[], None]]"
-
-_FEW = 1000
-"""Up to how many values a whole place is presented on the event loop, about 4 ms at most."""
-
-R = TypeVar("R")
+__all__ = ["LocalFileMemoryProvider", "ProviderKeys"]
 
 
 class ProviderKeys:
@@ -69,7 +28,7 @@ class ProviderKeys:
         self._workers = workers
 
     async def ids(self) -> list[str]:
-        """Return the ids of the key slots; an id tells nothing about its key."""
+        """Return the ids of the key slots; an id reveals nothing about its key."""
         return await self._workers.run(self._slots.ids)
 
     async def add(self, key: Key | str | Encryption) -> None:
@@ -96,94 +55,13 @@ class ProviderKeys:
         All other keys stop at once; this provider goes on with the new one, others need it too.
         Keep the new key safe before you call, and the old one until the call returns; after a
         crash or an error call it again. With `rewrite=False` only the wrapping of the data keys
-        changes, at once: right for a changed passphrase, not for a key that got out.
+        changes, at once: right for a changed passphrase, not for a key that leaked.
         """
         encryption = encryption_of(key)
         await self._workers.run(lambda: self._slots.rotate(encryption, rewrite=rewrite))
 
 
-class KeepsFolder:
-    """The part of a provider that does what facts do not need and a folder does."""
-
-    _journals: Journals
-    _places: LocalPlaces
-    _workers: Workers
-    _is_closed: bool
-
-    async def compact(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        keep_history: timedelta = timedelta(0),
-    ) -> int:
-        """Write a place's journal anew without older history, and return how many bytes it freed.
-
-        What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
-        """
-        check_span(keep_history)
-        identity = self._enter(subject, scope)
-        return await self._work(lambda: self._places.compact(identity, keep_history))
-
-    async def salvage(self, subject: MemorySubject, scope: MemoryScope) -> SalvagedJournal:
-        """Go on with what can be read of a damaged place, and keep a copy of its file.
-
-        Raises:
-            ValueError: There is no file of that place.
-        """
-        identity = self._enter(subject, scope)
-        return await self._work(lambda: self._places.salvage(identity))
-
-    async def anchor(self) -> str:
-        """Return how far every place has come, as a text to be kept elsewhere.
-
-        A folder cannot tell by itself that the whole of it was put back to an older copy;
-        `verify` tells it by an anchor. Reads every file; an anchor stays good for ever.
-        """
-        self._check_open()
-        return await self._work(self._journals.anchor)
-
-    async def verify(self, anchor: str) -> None:
-        """Raise unless every place has come at least as far as the anchor says. Reads every file.
-
-        Raises:
-            TamperedError: The store, or a place, is gone or was put back to an older copy.
-            CorruptJournalError: The same, in a store that is not encrypted.
-            ValueError: The text is no anchor.
-        """
-        self._check_open()
-        await self._work(lambda: self._journals.verify(anchor))
-
-    @property
-    def keys(self) -> ProviderKeys:
-        """The keys of an encrypted store.
-
-        Raises:
-            ValueError: The store is not encrypted.
-        """
-        self._check_open()
-        if self._journals.keys is None:
-            raise ValueError(
-                "A store in the clear has no keys: make one with "
-                "storage=EncryptedStorage(Aes256GCMEncryptor(key))"
-            )
-        return ProviderKeys(self._journals.keys, self._workers)
-
-    async def _work(self, work: Callable[[], R]) -> R:
-        await checkpoint_if_cancelled()
-        return await self._workers.run(work)
-
-    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:
-        if self._is_closed:
-            self._check_open()
-        return identity_of(subject, scope)
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise ValueError("This LocalFileMemoryProvider is closed: make a new one")
-
-
-class LocalFileMemoryProvider(KeepsFolder):
+class LocalFileMemoryProvider(LedgerStore):
     """A `FactStore` in a folder of local files.
 
     When a save returns, its facts survive kill -9 and a power cut. Saves that are under way at the
@@ -203,10 +81,16 @@ class LocalFileMemoryProvider(KeepsFolder):
     before its write has begun it is not kept; cancelled later, it is, and it is waited for. Only a
     task that asyncio itself cancels (`Task.cancel`, `wait_for`) does not wait: either may be.
 
+    A purging `forget` rewrites the journal's file and removes the copies that `salvage` kept.
+    `erase` in an encrypted store first overwrites the random bytes that the file's key is derived
+    from, so that a copy of its blocks on the disk cannot be read with the key. `places` opens only
+    the files of the places that are asked for, where these are few. The function that `amend` takes
+    runs in a worker thread, with the store's lock held.
+
     Args:
         root: The folder. It is made, for its owner only, when the first fact is saved.
         storage: How files are kept: `SimpleStorage()`, the default, or `EncryptedStorage(...)`.
-        clock: Tells the time, as an aware datetime; this machine's by default.
+        clock: Returns the time, as an aware datetime; this machine's by default.
         keep_history: How long what was replaced or forgotten stays readable by `history` and
             `as_of`. None, the default, keeps it for ever; otherwise a journal is compacted now and
             then, when more than half of it is older history.
@@ -229,298 +113,105 @@ class LocalFileMemoryProvider(KeepsFolder):
     ) -> None:
         if keep_history is not None:
             check_span(keep_history)
-        self._root = folder_of(root)
-        self._journals = storage_of(storage).open(self._root)
-        self._clock = StoreClock(clock)
-        self._places = LocalPlaces(self._journals, self._clock, keep_history)
-        self._is_closed = False
-        self._start_afresh()
-        _restarts[self] = weakref.WeakMethod(self._start_in_child)
-
-    def _start_afresh(self) -> None:
-        self._workers = Workers()
-        self._commits = GroupCommit(self._places.commit, self._workers)
+        self._root = _folder_of(root)
+        journals = _storage_of(storage).open(self._root)
+        self._folder = LocalBackend(journals, StoreClock(clock), keep_history)
+        super().__init__(self._folder)
 
     def __repr__(self) -> str:
         return f"LocalFileMemoryProvider({str(self._root)!r})"
 
-    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """See `AgentMemoryProvider.save`."""
-        identity = self._enter(subject, scope)
-        await self._commits.submit(Save(identity, encoded(stored_facts([fact]))))
-
-    async def save_many(
-        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
-    ) -> None:
-        """See `FactStore.save_many`."""
-        identity = self._enter(subject, scope)
-        if stored := stored_facts(facts):
-            await self._commits.submit(Save(identity, encoded(stored)))
-        else:
-            await checkpoint_if_cancelled()
-
-    async def load(
-        self,
-        concept: Concept[Any, L],
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        as_of: datetime | None = None,
-    ) -> list[L]:
-        """See `FactStore.load`."""
-        checked_concept(concept)
-        until = stamp_of(as_of)
-        identity = self._enter(subject, scope)
-
-        def present(ledger: Ledger, now: str) -> list[L]:
-            return ledger.load(concept, now)
-
-        await checkpoint_if_cancelled()
-        if until is not None:
-            return await self._workers.run(lambda: present(self._ledger(identity, until), until))
-        facts = self._places.warm(identity, present)
-        if facts is None:
-            facts = await self._workers.run(lambda: self._places.present(identity, present))
-        return facts
-
-    async def load_all(
+    async def compact(
         self,
         subject: MemorySubject,
         scope: MemoryScope,
         *,
-        concepts: Iterable[Concept[Any, Any]] = (),
-        as_of: datetime | None = None,
-    ) -> list[AnyFact]:
-        """See `FactStore.load_all`."""
-        named = checked_concepts(concepts)
-        until = stamp_of(as_of)
-        identity = self._enter(subject, scope)
-
-        def present(ledger: Ledger, now: str) -> list[AnyFact]:
-            return ledger.load_all(named, now)
-
-        def present_few(ledger: Ledger, now: str) -> list[AnyFact] | None:
-            return present(ledger, now) if len(ledger) <= _FEW else None
-
-        await checkpoint_if_cancelled()
-        if until is not None:
-            return await self._workers.run(lambda: present(self._ledger(identity, until), until))
-        facts = self._places.warm(identity, present_few)
-        if facts is None:
-            facts = await self._workers.run(lambda: self._places.present(identity, present))
-        return facts
-
-    def _ledger(self, identity: Identity, until: str) -> Ledger:
-        return Ledger(self._places.entries(identity), until=until)
-
-    async def load_by_description(
-        self, description: str, subject: MemorySubject, scope: MemoryScope
-    ) -> list[AnyFact]:
-        """See `AgentMemoryProvider.load_by_description`."""
-        phrase = phrase_of(description)
-        return described(await self.load_all(subject, scope), phrase)
-
-    async def history(
-        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
-    ) -> list[HistoryEntry]:
-        """See `FactStore.history`."""
-        checked_concept(concept)
-        identity = self._enter(subject, scope)
-        return await self._workers.run(lambda: history(self._places.entries(identity), concept))
-
-    async def forget(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        concept: Concept[Any, Any] | None = None,
-        value: object = ...,
-        fact_id: str | None = None,
-        source: FactSource | None = None,
-        older_than: datetime | timedelta | None = None,
-        purge: bool = False,
+        keep_history: timedelta = timedelta(0),
     ) -> int:
-        """See `FactStore.forget`.
+        """Rewrite a place's journal without older history, and return how many bytes it freed.
 
-        With `purge` the journal's file is written anew, and copies that `salvage` kept are removed.
+        What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
         """
-        condition = condition_of(
-            self._clock.now(),
-            concept=concept,
-            value=value,
-            fact_id=fact_id,
-            source=source,
-            older_than=older_than,
-        )
+        check_span(keep_history)
         identity = self._enter(subject, scope)
-        return await self._work(lambda: self._places.forget(identity, condition, purge=purge))
+        places = self._folder.blocking
+        return await self._folder.work(lambda: places.compact(identity, keep_history))
 
-    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
-        """See `FactStore.erase`.
+    async def salvage(self, subject: MemorySubject, scope: MemoryScope) -> SalvagedJournal:
+        """Go on with what can be read of a damaged place, and keep a copy of its file.
 
-        In an encrypted store the random bytes that the file's key is derived from are overwritten
-        first, so that a copy of its blocks that the disk may keep cannot be read with the key.
+        Raises:
+            ValueError: There is no file of that place.
         """
         identity = self._enter(subject, scope)
-        return await self._work(lambda: self._places.erase(identity, scope, subject))
+        return await self._folder.work(lambda: self._folder.blocking.salvage(identity))
 
-    async def places(
-        self,
-        *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[MemoryScope] | None = None,
-    ) -> list[PlaceInfo]:
-        """See `FactStore.places`.
+    async def anchor(self) -> str:
+        """Return how far every place has come, as a string to be kept elsewhere.
 
-        Where both are given and their combinations are few, only the files of these are opened;
-        else the folder is listed, and each file that is new to this instance asked for its name.
+        A folder cannot reveal that all of it was put back to an older copy; `verify` detects it by
+        an anchor. Reads every file; an anchor stays good for ever.
         """
-        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
         self._check_open()
-        return await self._work(lambda: self._places.places(wanted))
+        return await self._folder.work(self._folder.journals.anchor)
 
-    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
-        """See `FactStore.entries`."""
-        identity = self._enter(subject, scope)
-        return await self._work(lambda: self._places.entries(identity))
+    async def verify(self, anchor: str) -> None:
+        """Raise unless every place has come at least as far as the anchor says. Reads every file.
 
-    async def replay(
-        self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
-    ) -> int:
-        """See `FactStore.replay`."""
-        identity = self._enter(subject, scope)
-        return await self._work(lambda: self._places.replay(identity, entries))
+        Raises:
+            TamperedError: The store, or a place, is gone or was put back to an older copy.
+            CorruptJournalError: The same, in a store that is not encrypted.
+            ValueError: The string is no anchor.
+        """
+        self._check_open()
+        await self._folder.work(lambda: self._folder.journals.verify(anchor))
 
-    async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
-        """See `FactStore.amend`. `change` runs in a worker thread, with the store's lock held."""
-        identity = self._enter(subject, scope)
-        return await self._work(lambda: self._places.amend(identity, change))
+    @property
+    def keys(self) -> ProviderKeys:
+        """The keys of an encrypted store.
 
-    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        """See `IndexedStore.version`. Warm, it takes no thread."""
-        identity = self._enter(subject, scope)
-        await checkpoint_if_cancelled()
-        version = self._places.warm(identity, Ledger.version)
-        if version is None:
-            version = await self._workers.run(
-                lambda: self._places.present(identity, Ledger.version)
+        Raises:
+            ValueError: The store is not encrypted.
+        """
+        self._check_open()
+        slots = self._folder.journals.keys
+        if slots is None:
+            raise ValueError(
+                "A store in the clear has no keys: create it with "
+                "storage=EncryptedStorage(Aes256GCMEncryptor(key))"
             )
-        return version
-
-    async def changes(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        since: str,
-        concepts: Iterable[Concept[Any, Any]] = (),
-    ) -> PlaceChanges | None:
-        """See `FollowedStore.changes`.
-
-        None also after a compaction or a purge, and when more than 1,024 facts were touched.
-        """
-        named = checked_concepts(concepts)
-        identity = self._enter(subject, scope)
-
-        def present(ledger: Ledger, now: str) -> PlaceChanges | None:
-            return changes_of(ledger, since, named, now)
-
-        def present_few(ledger: Ledger, now: str) -> PlaceChanges | None:
-            return present(ledger, now) if len(ledger) <= _FEW else None
-
-        await checkpoint_if_cancelled()
-        found = self._places.warm(identity, present_few)
-        if found is None:
-            found = await self._workers.run(lambda: self._places.present(identity, present))
-        return found
-
-    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
-        """See `IndexedStore.read_index`."""
-        identity = self._enter(subject, scope)
-        return await self._work(lambda: self._places.index(identity))
-
-    async def write_index(
-        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
-    ) -> bool:
-        """See `IndexedStore.write_index`. The file lies in `indexes`, beside `journals`."""
-        identity = self._enter(subject, scope)
-        return await self._work(lambda: self._places.keep_index(identity, index, version))
-
-    async def aclose(self) -> None:
-        """Finish the saves that were accepted and let go of everything; twice is no error."""
-        if not self._is_closed:
-            self._is_closed = True
-            await self._commits.close()
-            with CancelScope(shield=True):  # cancelled or not, no descriptor stays open
-                await self._workers.run(self._journals.close)
-
-    async def __aenter__(self) -> Self:
-        self._check_open()
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.aclose()
-
-    def _start_in_child(self) -> None:
-        """Begin anew in a forked child, where no thread of the parent's goes on."""
-        self._clock.start_in_child()
-        self._places.start_afresh()
-        self._start_afresh()
+        return ProviderKeys(slots, self._folder.workers)
 
 
-_restarts: "weakref.WeakKeyDictionary[LocalFileMemoryProvider, _Restart]" = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def _start_in_child() -> None:
-    for restart in list(_restarts.values()):
-        if (begin_anew := restart()) is not None:
-            begin_anew()
-
-
-os.register_at_fork(after_in_child=_start_in_child)
-
-
-def folder_of(root: str | os.PathLike[str]) -> Path:
-    """Return the folder that `root` names; the disk is not looked at.
-
-    Raises:
-        TypeError: It is no path.
-        ValueError: It is empty, or no file can have it as its path.
-    """
+def _folder_of(root: str | os.PathLike[str]) -> Path:
+    """Return the folder that `root` names, without looking at the disk."""
     try:
         path = os.fspath(root)
     except TypeError:
         path = None
     if not isinstance(path, str):
         raise TypeError(
-            f"root is the path of a folder, a text or a Path, not {type(root).__name__}: "
-            f"LocalFileMemoryProvider('memory')"
+            f"root must be a path, not {kind_of(root)}: LocalFileMemoryProvider('memory')"
         )
     if not path:
-        raise ValueError("root is empty: name a folder, or '.' for the current one")
+        raise ValueError("root must not be empty: name a folder, or '.' for the current one")
     try:
         is_possible = b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         is_possible = False
     if not is_possible:
-        raise ValueError("root holds a character that no path can have, such as NUL: leave it out")
+        raise ValueError("root has a character that no path can have, such as NUL: leave it out")
     return Path(path)
 
 
-def storage_of(storage: Storage | None) -> Storage:
-    """Return `storage` if it is one, and the one in the clear for None and nothing else.
-
-    Raises:
-        TypeError: It is something else: a key, an encryption, a name, a class.
-    """
+def _storage_of(storage: Storage | None) -> Storage:
+    """Return `storage`, or files in the clear for None and nothing else: a key is no storage."""
     if storage is None:
         return SimpleStorage()
-    if isinstance(storage, type) or not callable(getattr(storage, "open", None)):
-        given = storage.__name__ if isinstance(storage, type) else type(storage).__name__
-        raise TypeError(
-            f"storage is a Storage, not {given}: SimpleStorage() keeps files in the clear, "
-            f"EncryptedStorage(Aes256GCMEncryptor(key)) encrypts them"
-        )
-    return storage
+    return expect_methods(
+        storage,
+        ["open"],
+        "storage",
+        "SimpleStorage() keeps files in the clear, EncryptedStorage(Aes256GCMEncryptor(key)) "
+        "encrypts them",
+    )

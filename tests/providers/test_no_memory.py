@@ -92,7 +92,7 @@ async def test_what_no_store_takes_is_refused(store: NoMemory) -> None:
         await store.load_by_description(" ", USER, AGENT)
     with pytest.raises(ValueError, match="erase"):
         await store.forget(USER, AGENT)
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="not be negative"):
         await store.forget(USER, AGENT, older_than=-timedelta(1))
     with pytest.raises(ValueError, match="Entry 0 cannot be recorded"):
         await store.replay(nonsense, USER, AGENT)
@@ -121,7 +121,7 @@ async def test_names_are_logged_at_debug_level_and_no_values(
 
     assert caplog.messages == [
         "NoMemory: save agent/painter user ide-theme",
-        "NoMemory: purge agent/painter person(alice) languages",
-        "NoMemory: load_by_description agent/painter user",
+        "NoMemory: forget agent/painter person(alice)",
+        "NoMemory: load agent/painter user",
     ]
     assert {record.levelno for record in caplog.records} == {logging.DEBUG}

@@ -34,7 +34,7 @@ STORES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a number": ({"storage": 0}, TypeError, ENCRYPTED),
     "a class": ({"storage": EncryptedStorage}, TypeError, ENCRYPTED),
     "days": ({"keep_history": 90}, TypeError, DAYS),
-    "a negative span": ({"keep_history": timedelta(days=-1)}, ValueError, "no negative span"),
+    "a negative span": ({"keep_history": timedelta(days=-1)}, ValueError, "must not be negative"),
     "a moment": ({"clock": datetime.now(UTC)}, TypeError, r"lambda: datetime.now\(UTC\)"),
     "no root": ({"root": ""}, ValueError, "'.' for the current one"),
     "None": ({"root": None}, TypeError, r"LocalFileMemoryProvider\('memory'\)"),
@@ -146,7 +146,7 @@ CALLS: dict[str, tuple[Callable[[Any], Awaitable[object]], type[Exception], str]
     "one fact": (
         lambda store: store.save_many(theme("dark"), USER, AGENT),
         TypeError,
-        "give a list of them, or call save",
+        "must be a list, not one fact",
     ),
     "a keyword": (
         lambda store: store.load("ide-theme", USER, AGENT),

@@ -1,0 +1,134 @@
+"""Arguments of a store's methods, checked and converted before anything is read or written."""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+from factmem._arguments import expect, listed
+from factmem.ledger.entries import StoredFact, moment, stamp, stored
+from factmem.ledger.ledger import Condition
+from factmem.models.checked import checked_concept
+from factmem.models.clock import utc
+from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.names import checked_name
+from factmem.models.sources import FactSource
+from factmem.models.values import canonical
+
+ConditionAt: TypeAlias = Callable[[str], Condition]
+"""The condition of a forgetting at a given time, as a stamp: a span counts back from there."""
+
+_OLDER = "older_than=timedelta(days=90)"
+
+
+def stored_fact(fact: object) -> StoredFact:
+    """Return a fact as an entry holds it.
+
+    Raises:
+        TypeError: It is not a fact.
+        ValueError: A value would not come back equal from its JSON.
+    """
+    if not isinstance(fact, SingleFact | MultipleFacts):
+        raise TypeError(
+            f"fact must be a SingleFact or a MultipleFacts, not {type(fact).__name__}: "
+            f"SingleFact(concept, value)"
+        )
+    return stored(fact)
+
+
+def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
+    """Return facts as an entry holds them.
+
+    Raises:
+        TypeError: It is not a list of facts.
+        ValueError: A value would not come back equal from its JSON.
+    """
+    if isinstance(facts, SingleFact | MultipleFacts):
+        raise TypeError("facts must be a list, not one fact: save_many([fact], ...) or save(fact)")
+    given = listed(facts, "facts must be a list of facts", "[SingleFact(concept, value)]")
+    return [stored_fact(fact) for fact in given]
+
+
+def check_span(keep_history: timedelta) -> None:
+    """Raise unless history can be kept for this long.
+
+    Raises:
+        TypeError: It is no timedelta.
+        ValueError: It is negative.
+    """
+    expect(keep_history, timedelta, "keep_history", "keep_history=timedelta(days=90)")
+    if keep_history < timedelta(0):
+        raise ValueError("keep_history must not be negative: keep_history=timedelta(days=90)")
+
+
+def stamp_of(as_of: datetime) -> str:
+    """Return the moment that a read goes back to.
+
+    Raises:
+        TypeError: It is no datetime.
+        ValueError: It is naive.
+    """
+    return stamp(utc(as_of, "moment as_of"))
+
+
+def condition_of(
+    *,
+    concept: Concept[Any, Any] | None,
+    value: object,
+    fact_id: str | None,
+    source: FactSource | None,
+    older_than: datetime | timedelta | None,
+) -> ConditionAt:
+    """Return the condition that the arguments of `forget` make; a `value` of `...` is not given.
+
+    Raises:
+        TypeError: An argument is of the wrong type.
+        ValueError: No condition is given, `value` comes without `concept` or does not fit it, or
+            `older_than` is naive, negative or reaches back beyond the year 1.
+    """
+    has_value = value is not ...
+    if concept is None and has_value:
+        raise ValueError("value needs its concept: forget(..., concept=CONCEPT, value=value)")
+    if concept is None and fact_id is None and source is None and older_than is None:
+        raise ValueError(
+            "forget needs a condition: a concept, value, fact_id, source or older_than. To remove "
+            "the whole place with its history, call erase"
+        )
+    if source is not None:
+        expect(source, FactSource, "source", "source=FactSource(SourceKind.USER)")
+    keyword = key = None
+    if concept is not None:
+        keyword = checked_concept(concept).keyword
+        if has_value:
+            key = canonical(concept.codec.dump(concept.codec.check(value, keyword), keyword))
+    name = None if fact_id is None else checked_name(fact_id, "fact_id")
+    limit = None if older_than is None else _limit(older_than)
+    return lambda now: Condition(keyword, key, name, source, None if limit is None else limit(now))
+
+
+def _limit(older_than: datetime | timedelta) -> Callable[[str], str]:
+    """Return the moment before which a value is old, for a time that is not known yet."""
+    if not isinstance(older_than, timedelta | datetime):
+        raise TypeError(
+            f"older_than must be a timedelta or a datetime, not {type(older_than).__name__}: "
+            f"{_OLDER}"
+        )
+    if isinstance(older_than, datetime):
+        limit = stamp(utc(older_than, "moment older_than"))
+        return lambda _: limit
+    if older_than < timedelta(0):
+        raise ValueError(f"older_than must not be negative: {_OLDER}")
+    try:
+        datetime.now(UTC) - older_than
+    except OverflowError:
+        raise ValueError(
+            f"older_than reaches back beyond the year 1: pass a shorter span, {_OLDER}"
+        ) from None
+    return lambda now: before(now, older_than)
+
+
+def before(now: str, span: timedelta) -> str:
+    """Return the stamp of a moment that lies a span before another; empty before the year 1."""
+    try:
+        return stamp(moment(now) - span)
+    except OverflowError:
+        return ""

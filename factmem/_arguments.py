@@ -205,7 +205,7 @@ def expect_all(values: object, kind: type[T], name: str, example: str) -> tuple[
     Raises:
         TypeError: It is no list, or a member is of another kind.
     """
-    wanted = f"{name} must be a list of {kind.__name__}"
+    wanted = f"{name} must be a list" + ("" if kind is object else f" of {kind.__name__}")
     is_one = isinstance(values, str | bytes | bytearray | Mapping | type)
     if is_one or not isinstance(values, Iterable):
         raise TypeError(f"{wanted}, not {kind_of(values)}: {example}")

@@ -116,11 +116,21 @@ WRONG: list[tuple[str, Call, object, str]] = [
         USER,
         "subjects are a list",
     ),
-    ("a node", lambda it: node_load_all_facts_from_memory(scopes=it), AGENT, "scopes are a list"),
+    (
+        "a node",
+        lambda it: node_load_all_facts_from_memory(scopes=it),
+        AGENT,
+        "scopes must be a list",
+    ),
     ("a node", lambda it: node_save_to_memory(it, USER, AGENT), THEME, r"concepts=\[concept\]"),
     ("a node", lambda it: node_save_to_memory([THEME], it, AGENT), None, "subjects are a list"),
     ("a node", lambda it: node_save_to_memory([THEME], USER, it), None, "A scope is a MemoryScope"),
-    ("a node", node_llm_compress_history, THEME, r"not Concept: node_llm_compress_history\("),
+    (
+        "a node",
+        node_llm_compress_history,
+        THEME,
+        r"Concept has no compress: node_llm_compress_history\(",
+    ),
     ("a node", lambda it: MemoryNode(it, None), SECRET, r"not str: MemoryNode\(work, None\)"),
     ("a history", RetrieveFactsFromHistory, [THEME], "a Concept, not list"),
     (
@@ -243,7 +253,7 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ("entries", lambda it: InMemoryProvider().replay(it, ALICE, AGENT), 5, "list of entries, not"),
     ("a change", lambda it: InMemoryProvider().amend(it, ALICE, AGENT), [], "a function of the"),
     ("facts", lambda it: InMemoryProvider().save_many(it, ALICE, AGENT), None, "a list of facts"),
-    ("a run", lambda it: Agent(ScriptedChatModel()).run(it), 5, "a text, not int"),
+    ("a run", lambda it: Agent(ScriptedChatModel()).run(it), 5, "text must be a str, not int"),
     ("a run", lambda it: Agent(ScriptedChatModel()).run("x", messages=it), 5, "not int: .*role"),
     (
         "a run",
@@ -275,7 +285,7 @@ OUT_OF_RANGE: list[tuple[Call, object, str]] = [
     (lambda it: MultipleFacts(it, ["x"]), THEME, "holds one value: use SingleFact"),
     (lambda it: RecallSettings(auto_tokens=it), -5, "a number from 0 on"),
     (lambda it: RecallSettings(auto_tokens=it), float("nan"), "a number from 0 on"),
-    (node_recall_from_memory, 0, "a whole number from 1 on"),
+    (node_recall_from_memory, 0, "an int of at least 1"),
     (lambda it: Transcript(CHAT, trust=[it]), SECRET, r"one of SourceKind\.USER"),
 ]
 

@@ -1,4 +1,4 @@
-"""The smallest agent with features: a model, tools, and what is installed in it."""
+"""Agent: a model, tools, a strategy and installed features."""
 
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
@@ -6,7 +6,7 @@ from typing import Any, ParamSpec, Self, overload
 
 from typing_extensions import TypeVar, Unpack
 
-from factmem._arguments import kind_of, methods_lacking
+from factmem._arguments import expect, expect_function, expect_methods, kind_of
 from factmem.agent.context import (
     MAX_STEPS,
     AgentContext,
@@ -29,14 +29,7 @@ from factmem.models.checked import checked_subjects
 from factmem.models.names import checked_text
 from factmem.models.places import MemorySubject
 
-__all__ = [
-    "Agent",
-    "check_callback",
-    "check_feature_class",
-    "checked_agent_model",
-    "checked_max_steps",
-    "checked_strategy",
-]
+__all__ = ["Agent"]
 
 
 M = TypeVar("M", bound=AgentMemory)
@@ -45,31 +38,29 @@ P = ParamSpec("P")
 
 
 class Agent:
-    """Answers with a model, runs the tools that it calls, and has features.
+    """Answers with a model, runs the tools that it calls, and runs installed features.
 
         agent = Agent(OpenAIChatModel("gpt-4o-mini"), tools=[look_up])
         memory = agent.install(AgentMemory, provider=store, product_name="my-app")
         result = await agent.run("Which theme do I like?", subjects=[USER.of("alice")])
 
-    It keeps nothing of a run: one agent serves any number of users and tasks at once. Open it with
-    `async with` where work is to go on after a run, or where a feature is to be closed; otherwise
-    there is no need to. An open agent belongs to its event loop.
+    An agent keeps no state of a run: any number of users and tasks can share it. Open it with
+    `async with` if work continues after a run, or a feature must be closed. An open agent belongs
+    to its event loop.
 
     Args:
-        chat_model: Who answers.
-        system_prompt: Stands before a conversation that does not begin with instructions of its
-            own.
-        tools: Python functions, or anything that is an `AgentTool`.
-        strategy: What a run does; without one, the model is asked once the features are ready.
-        max_steps: How many times the model may be asked for one answer: once, and after each round
-            of tool calls.
-        on_background_failure: Called with everything that fails in the background, mostly a
-            `FeatureError`, on the event loop and as soon as it happens. Without it failures are
-            raised by `drain` and at the end of `async with`.
+        chat_model: Answers.
+        system_prompt: The first message of a conversation that has no instructions of its own.
+        tools: Python functions, or objects with the methods of `AgentTool`.
+        strategy: The steps of a run; by default one request to the model.
+        max_steps: The most calls to the model for one answer: the first one, and one for each
+            round of tool calls.
+        on_background_failure: Called on the event loop with each failure in the background, mostly
+            a `FeatureError`. Without it, `drain` and the end of `async with` raise failures.
 
     Raises:
-        TypeError: A tool has parameters that a model cannot be told of, or an argument is of the
-            wrong kind, such as a model's name in the place of a model.
+        TypeError: A tool has parameters without a JSON schema, or an argument is of the wrong type,
+            such as a model's name in place of a model.
         ValueError: Two tools have one name, or `max_steps` is less than 1.
     """
 
@@ -83,13 +74,18 @@ class Agent:
         max_steps: int = MAX_STEPS,
         on_background_failure: Callable[[Exception], None] | None = None,
     ) -> None:
-        self._chat_model = checked_agent_model(chat_model)
+        example = "Agent(OpenAIChatModel(name)), or OpenAIChatModel(name, client=client)"
+        self._chat_model = expect_methods(chat_model, ["respond"], "chat_model", example)
         self._system_prompt = checked_text(system_prompt, "system_prompt")
         self._tools = tools_by_name(tools)
         self._has_strategy = strategy is not None
-        self._strategy = checked_strategy(strategy) or Strategy("answer", [node_llm_request()])
-        self._max_steps = checked_max_steps(max_steps)
-        check_callback(on_background_failure)
+        self._strategy = strategy or Strategy("answer", [node_llm_request()])
+        self._max_steps = expect(max_steps, int, "max_steps", "max_steps=20")
+        if max_steps < 1:
+            raise ValueError("max_steps must be at least 1: the model is asked once")
+        if on_background_failure is not None:
+            example = "on_background_failure=failures.append"
+            expect_function(on_background_failure, "on_background_failure", example)
         self._background = BackgroundWork(on_background_failure)
         self._features: list[AgentFeature] = []
 
@@ -98,35 +94,38 @@ class Agent:
     @overload
     def install(self, feature: Callable[P, F], *args: P.args, **options: P.kwargs) -> F: ...
     def install(self, feature: Callable[..., Any], *args: Any, **options: Any) -> object:
-        """Add a feature, and return it: `memory = agent.install(AgentMemory, provider=store)`.
+        """Make a feature, add it and return it: `agent.install(AgentMemory, provider=store)`.
 
-        Features are prepared, and do their work after an answer, in the order of installation. Runs
-        that are under way do not get it.
+        Features work in the order of installation, before the model and after the answer. Runs in
+        progress do not get a new feature.
 
         Args:
             feature: `AgentMemory`, or the class of an `AgentFeature`.
-            *args: What the class takes.
-            **options: What the class takes; for `AgentMemory` see `MemoryOptions`.
+            *args: Arguments of the class.
+            **options: Arguments of the class; for `AgentMemory` see `MemoryOptions`.
 
         Raises:
-            TypeError: There is no such option, what was made is no feature, or `feature` is one
-                that was made already: the class is installed, as in
+            TypeError: An option is unknown, or `feature` is an instance: pass the class, as in
                 `agent.install(AgentMemory, provider=store, agent_name="my-agent")`.
-            ValueError: There is a memory already, or an option makes no sense.
+            ValueError: The agent has a memory already, or options contradict each other.
         """
         if isinstance(feature, type) and issubclass(feature, AgentMemory):
             if any(isinstance(each, MemoryFeature) for each in self._features):
-                raise ValueError("The agent has a memory already: one is all that it can have")
+                raise ValueError("The agent has a memory already: it can have one")
             installed = MemoryFeature(
                 feature, self._chat_model, *args, has_strategy=self._has_strategy, **options
             )
             self._features.append(installed)
             return installed.memory
-        check_feature_class(feature)
+        example = "agent.install(AgentMemory, provider=store, agent_name='my-agent')"
+        if not callable(feature):
+            raise TypeError(
+                f"feature must be AgentMemory or the class of an AgentFeature, not an instance of "
+                f"{kind_of(feature)}: {example}"
+            )
         made: Any = feature(*args, **options)
-        if lacking := methods_lacking(made, "before_model", "after_answer", "aclose"):
-            raise TypeError(f"{kind_of(made)} is no AgentFeature: it lacks {', '.join(lacking)}")
-        self._features.append(made)
+        hooks = ("before_model", "after_answer", "aclose")
+        self._features.append(expect_methods(made, hooks, "An AgentFeature", example))
         return made
 
     async def run(
@@ -137,33 +136,31 @@ class Agent:
         messages: Iterable[Message] | None = None,
         conversation: str | None = None,
     ) -> AgentResult:
-        """Answer what a user says.
+        """Answer a message of the user.
 
-        One call to the model, one more for each round of tool calls, and what the features and the
-        strategy announce: with `auto_detect` of a memory, one more.
+        One call to the model, one more for each round of tool calls, and the calls of features and
+        strategy: one for `auto_detect` of a memory.
 
-        On an error and on a cancellation nothing of the run is left but what its tools have done
-        and what the strategy had saved; `messages` is as it was.
+        After an error or a cancellation, only what tools and strategy did remains; `messages` is
+        unchanged.
 
         Args:
-            text: What the user says.
-            subjects: Whom the run concerns, in place of the subjects of the installation: a memory
-                loads facts about these, and saves facts about no others. This is how one agent
-                serves many users: `subjects=[USER.of("alice")]`.
-            messages: The conversation so far, such as the `messages` of an earlier result. Not
+            text: The user's message.
+            subjects: The subjects of the run, in place of those of the installation: the memory
+                loads and saves facts about these only. This is how one agent serves many users:
+                `subjects=[USER.of("alice")]`.
+            messages: The conversation so far, such as the `messages` of an earlier result; not
                 changed.
-            conversation: The application's name for the conversation, for the source of the facts
-                that are found in it.
+            conversation: The application's name for the conversation, for the source of facts.
 
         Raises:
-            UnboundSubjectError: A subject is per entity and names none. No model was asked.
+            UnboundSubjectError: A per-entity subject has no entity. No model was asked.
             ChatModelError: The model's endpoint failed.
-            StepLimitError: The model did not stop calling tools.
-            FeatureError: The model has answered, and then a feature failed; the answer is in
-                `result`.
+            StepLimitError: The model called tools `max_steps` times.
+            FeatureError: A feature failed after the answer, which is in `result`.
             RuntimeError: A feature works in the background, and the agent is not open.
-            TypeError: An argument is of the wrong kind. No model was asked.
-            Exception: What a tool or a node raised.
+            TypeError: An argument is of the wrong type. No model was asked.
+            Exception: A tool or a node raised it.
         """
         context = self._context(text, subjects, messages, conversation)
         features = tuple(self._features)
@@ -177,17 +174,21 @@ class Agent:
                 raise context.failure(type(feature).__name__) from exc
         return context.result()
 
+    def __repr__(self) -> str:
+        features = [getattr(each, "memory", each) for each in self._features]
+        tools = f"{len(self._tools)} tool{'' if len(self._tools) == 1 else 's'}"
+        return f"<Agent {type(self._chat_model).__name__}, {tools}, features {features}>"
+
     async def drain(self) -> None:
-        """Wait for all work in the background that was started before.
+        """Wait for all background work that was started before.
 
         Raises:
-            ExceptionGroup: What failed there since the last time, and was not reported to
-                `on_background_failure`.
+            ExceptionGroup: Failures since the last time that `on_background_failure` did not get.
         """
         await self._background.drain()
 
     async def __aenter__(self) -> Self:
-        """Open the agent, so that work can go on after a run.
+        """Open the agent, so that work can continue after a run.
 
         Raises:
             RuntimeError: It is open already.
@@ -201,14 +202,13 @@ class Agent:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Wait for the work in the background, then close the features, the last one first.
+        """Wait for the background work, then close the features, the last one first.
 
-        When an exception ends the block, the work is finished nevertheless; a cancellation cancels
-        it, and what was not saved then is not saved.
+        After an exception the work is finished as well; a cancellation cancels it, and facts that
+        were not saved by then are lost.
 
         Raises:
-            ExceptionGroup: What failed in the background and was not reported to
-                `on_background_failure`.
+            ExceptionGroup: Failures that `on_background_failure` did not get.
         """
         try:
             await self._background.__aexit__(exc_type, exc, traceback)
@@ -222,11 +222,10 @@ class Agent:
         messages: Iterable[Message] | None,
         conversation: str | None,
     ) -> AgentContext:
-        if not isinstance(text, str):
-            raise TypeError(f"What the user says is a text, not {type(text).__name__}")
+        expect(text, str, "text", "agent.run('Which theme do I like?')")
         concerned = () if subjects is None else checked_subjects(subjects)
         if subjects is not None and not concerned:
-            raise ValueError("subjects is empty: name at least one, or leave it out")
+            raise ValueError("subjects is empty: name at least one, or omit the argument")
         for subject in concerned:
             subject.check_bound()
         history = [] if messages is None else list(checked_messages(messages))
@@ -234,7 +233,7 @@ class Agent:
             checked_text(conversation, "conversation")
         has_instructions = any(map(_is_own_instruction, history[:1]))
         for message in history:
-            is_instruction(message)  # raises for what is no message
+            is_instruction(message)  # raises for values that are not messages
         if self._system_prompt and not has_instructions:
             history.insert(0, {"role": "system", "content": self._system_prompt})
         return AgentContext(
@@ -250,94 +249,15 @@ class Agent:
 
 
 def _is_own_instruction(message: Message) -> bool:
-    """Whether it is the application's own, and not what factmem put there."""
+    """Whether the application wrote it, not factmem."""
     return is_instruction(message) and message.get("name") not in OWN_MESSAGES
 
 
 async def _close(features: Sequence[AgentFeature]) -> None:
-    """Close all, the last one first, whatever one of them raises."""
+    """Close every feature, the last one first, even if one raises."""
     if features:
         *before, last = features
         try:
             await last.aclose()
         finally:
             await _close(before)
-
-
-def checked_agent_model(chat_model: ChatModel) -> ChatModel:
-    """Return `chat_model` if it can answer.
-
-    Raises:
-        TypeError: It is something else: a model's name, a class, a client.
-    """
-    if methods_lacking(chat_model, "respond"):
-        raise TypeError(
-            f"An agent answers with a ChatModel, not {kind_of(chat_model)}: "
-            f"Agent(OpenAIChatModel(name)), or OpenAIChatModel(name, client=client), asks any "
-            f"endpoint for chat completions; another one needs the methods respond and extract"
-        )
-    return chat_model
-
-
-def checked_strategy(strategy: Strategy | None) -> Strategy | None:
-    """Return `strategy` if it can be run, or None.
-
-    Raises:
-        TypeError: It is something else, such as the nodes of one.
-    """
-    if strategy is not None and methods_lacking(strategy, "run"):
-        raise TypeError(
-            f"strategy is a Strategy, not {kind_of(strategy)}: "
-            f"strategy=Strategy('answer', [node_llm_request()])"
-        )
-    return strategy
-
-
-def checked_max_steps(max_steps: int) -> int:
-    """Return how many times a model may be asked.
-
-    Raises:
-        TypeError: It is no whole number.
-        ValueError: It is less than 1.
-    """
-    if isinstance(max_steps, bool) or not isinstance(max_steps, int):
-        raise TypeError(f"max_steps is a whole number, not {kind_of(max_steps)}: max_steps=20")
-    if max_steps < 1:
-        raise ValueError("max_steps is less than 1: the model must be asked at least once")
-    return max_steps
-
-
-def check_callback(on_background_failure: Callable[[Exception], None] | None) -> None:
-    """Make sure that there is a function to tell failures to, or none.
-
-    Raises:
-        TypeError: It cannot be called.
-    """
-    if on_background_failure is not None and not callable(on_background_failure):
-        raise TypeError(
-            f"on_background_failure is a function of an exception, not "
-            f"{kind_of(on_background_failure)}: on_background_failure=failures.append"
-        )
-
-
-def check_feature_class(feature: object) -> None:
-    """Make sure that something makes a feature.
-
-    Raises:
-        TypeError: It is a feature, or a memory, that was made already, or makes nothing.
-    """
-    if callable(feature):
-        return
-    if isinstance(feature, AgentMemory):
-        raise TypeError(
-            f"install takes the class, and makes the memory: "
-            f"memory = agent.install({kind_of(feature)}, provider=store, agent_name='my-agent')"
-        )
-    if not methods_lacking(feature, "before_model", "after_answer", "aclose"):
-        raise TypeError(
-            f"install takes the class, and makes the feature: agent.install({kind_of(feature)}, ...)"
-        )
-    raise TypeError(
-        f"install takes AgentMemory or the class of an AgentFeature, not {kind_of(feature)}: "
-        f"agent.install(AgentMemory, provider=store, agent_name='my-agent')"
-    )

@@ -1,17 +1,12 @@
-"""Strategies: what an agent does in a run, node by node."""
+"""Strategies and their nodes: the steps of a run."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from factmem._arguments import (
-    checked_function,
-    kind_of,
-    listed,
-    methods_lacking,
-)
+from factmem._arguments import expect_all, expect_function, expect_methods
 from factmem.agent.context import AgentContext
-from factmem.agent.tool_loop import answered
+from factmem.agent.tool_loop import run_tool_loop
 from factmem.detection.compression import RetrieveFactsFromHistory
 from factmem.errors import MemoryAccessError
 from factmem.models.checked import checked_concepts, checked_subjects
@@ -36,7 +31,7 @@ __all__ = [
 
 
 Node: TypeAlias = Callable[[AgentContext, str], Awaitable[str]]
-"""A step of a run: takes the text of the step before it, and gives one to the step after it."""
+"""A step of a run: a function of the run and the text of the previous step, returning a text."""
 
 
 _NODES = 'Strategy("answer", [node_llm_request()])'
@@ -44,22 +39,22 @@ _NODES = 'Strategy("answer", [node_llm_request()])'
 
 @runtime_checkable
 class CheckedNode(Protocol):
-    """A node that can tell, before any node of a run has begun, that it will fail."""
+    """A node that can check, before the first node starts, whether the run suits it."""
 
     def check(self, context: AgentContext) -> None:
-        """Raise what the node would raise for want of something that the run does not have."""
+        """Raise if the run lacks something that the node needs."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """Nodes, one after the other: the first gets what the user said, the last gives the answer.
+    """A sequence of nodes: the first gets the user's message, the last returns the answer.
 
-    It holds no state of any run, and serves any number of them at once.
+    A strategy holds no state of a run; any number of runs can share it.
 
     Raises:
-        TypeError: The nodes are no list of functions.
-        ValueError: There are no nodes.
+        TypeError: `nodes` is not a list of functions.
+        ValueError: `nodes` is empty.
     """
 
     name: str
@@ -67,9 +62,7 @@ class Strategy:
 
     def __init__(self, name: str, nodes: Iterable[Node]) -> None:
         object.__setattr__(self, "name", checked_text(name, "strategy's name"))
-        object.__setattr__(
-            self, "nodes", listed(nodes, "The nodes of a strategy are a list", _NODES)
-        )
+        object.__setattr__(self, "nodes", expect_all(nodes, object, "nodes", _NODES))
         for node in self.nodes:
             _check_node(node)
         if not self.nodes:
@@ -78,12 +71,12 @@ class Strategy:
             )
 
     async def run(self, context: AgentContext, text: str) -> str:
-        """Let the nodes work, and return what the last one gives.
+        """Run the nodes in order, and return the text of the last one.
 
-        Nodes that can are checked first, so that a run that must fail asks no model before.
+        Every `CheckedNode` is checked first, so that a run that must fail calls no model.
 
         Raises:
-            TypeError: A node gave something else than a text.
+            TypeError: A node returned something other than a string.
         """
         for node in self.nodes:
             _check(node, context)
@@ -91,12 +84,12 @@ class Strategy:
             text = self._checked(await node(context, text), node)
         return text
 
-    def _checked(self, given: object, node: Node) -> str:
-        if isinstance(given, str):
-            return given
+    def _checked(self, returned: object, node: Node) -> str:
+        if isinstance(returned, str):
+            return returned
         name = getattr(node, "__name__", type(node).__name__)
         raise TypeError(
-            f"The node {name!r} of the strategy {self.name!r} gave no text: end it with "
+            f"The node {name!r} of the strategy {self.name!r} must return a str: end it with "
             f"`return text`"
         )
 
@@ -104,19 +97,19 @@ class Strategy:
 def _check_node(node: Node) -> None:
     if node in _MAKERS:
         name = getattr(node, "__name__", "")
-        raise TypeError(f"{name} makes a node and is none: {name}(...) in the list")
-    checked_function(node, "A node is a function of the run and a text", _NODES)
+        raise TypeError(f"{name} returns a node: write {name}(...) in the list")
+    expect_function(node, "Each of nodes", _NODES)
 
 
 class MemoryNode:
-    """A node that does something with the memory, and passes its text through.
+    """A node that works with the memory and returns its text unchanged.
 
     Args:
-        work: What it does.
-        subjects: Whom it is about; None for whom the run concerns.
+        work: An async function of the run.
+        subjects: The subjects of the work; None for those of the run.
 
     Raises:
-        TypeError: `work` is no function, or `subjects` are no list of subjects.
+        TypeError: `work` is not a function, or `subjects` not a list of subjects.
     """
 
     def __init__(
@@ -124,9 +117,7 @@ class MemoryNode:
         work: Callable[[AgentContext], Awaitable[None]],
         subjects: Iterable[MemorySubject] | None,
     ) -> None:
-        self._work = checked_function(
-            work, "A node's work is an async function of the run", "MemoryNode(work, None)"
-        )
+        self._work = expect_function(work, "work", "MemoryNode(work, None)")
         self._subjects = None if subjects is None else checked_subjects(subjects)
 
     async def __call__(self, context: AgentContext, text: str) -> str:
@@ -139,16 +130,16 @@ class MemoryNode:
 
         Raises:
             RuntimeError: The agent has no memory.
-            UnboundSubjectError: A subject is per entity, and neither it nor the run names one.
-            MemoryAccessError: The run does not concern a subject.
+            UnboundSubjectError: A per-entity subject is bound neither here nor by the run.
+            MemoryAccessError: A subject is not among those of the run.
         """
         _ = context.memory
         concerned = {(subject.name, subject.entity) for subject in context.subjects}
         for subject in _bound(self._subjects, context) or ():
             if (subject.name, subject.entity) not in concerned:
                 raise MemoryAccessError(
-                    f"A node is about {subject.name!r}, which the run does not concern: name it in "
-                    f"agent.run(..., subjects=[...]), or where the memory is installed"
+                    f"A node uses the subject {subject.name!r}, which is not a subject of the run: "
+                    f"add it to agent.run(..., subjects=[...]) or to the installation"
                 )
 
 
@@ -158,17 +149,16 @@ def node_load_from_memory(
     subjects: Iterable[MemorySubject] | None = None,
     scopes: Iterable[ScopeChoice] | None = None,
 ) -> MemoryNode:
-    """Put what holds about concepts into the prompt. No call to a model.
+    """Return a node that puts the facts of concepts into the prompt. No call to a model.
 
     Args:
-        concepts: What to look up.
-        subjects: Whom to look for, of those that the run concerns; all of them by default. One
-            that is per entity and names none stands for the run's.
-        scopes: Where to look; all of the memory's by default.
+        concepts: The concepts to load.
+        subjects: Some of the run's subjects; all of them by default. A per-entity subject without
+            an entity stands for the run's.
+        scopes: The scopes to load from; all of the memory's by default.
 
     Raises:
-        TypeError: An argument is of the wrong kind, such as one concept for a list; so do all that
-            make nodes.
+        TypeError: An argument is of the wrong type, such as one concept for a list.
     """
     wanted, concerned, where = checked_concepts(concepts), _subjects(subjects), _scopes(scopes)
 
@@ -188,11 +178,9 @@ def node_load_all_facts_from_memory(
     subjects: Iterable[MemorySubject] | None = None,
     scopes: Iterable[ScopeChoice] | None = None,
 ) -> MemoryNode:
-    """Put what holds about every concept into the prompt. No call to a model.
+    """Return a node that puts the facts of every concept into the prompt. No call to a model.
 
-    Args:
-        subjects: See `node_load_from_memory`, as for the rest.
-        scopes: Where to look; all of the memory's by default.
+    `subjects` and `scopes` are those of `node_load_from_memory`.
     """
     concerned, where = _subjects(subjects), _scopes(scopes)
 
@@ -211,20 +199,21 @@ def node_recall_from_memory(
     subjects: Iterable[MemorySubject] | None = None,
     scopes: Iterable[ScopeChoice] | None = None,
 ) -> MemoryNode:
-    """Put the facts into the prompt that what the user said is about. No call to a chat model.
+    """Return a node that puts the facts into the prompt that the user's message is about.
 
-    See `AgentMemory.recall_facts_to_agent`: with an embedder what the user said is embedded.
+    No call to a chat model; with an embedder the message is embedded. See
+    `AgentMemory.recall_facts_to_agent`.
 
     Args:
-        limit: How many facts at most.
-        subjects: See `node_load_from_memory`, as for the rest.
-        scopes: Where to look; all of the memory's by default.
+        limit: The most facts to put there.
+        subjects: See `node_load_from_memory`.
+        scopes: See `node_load_from_memory`.
 
     Raises:
-        ValueError: `limit` is no whole number from 1 on.
+        ValueError: `limit` is not an int of at least 1.
     """
     if type(limit) is not int or limit < 1:
-        raise ValueError("limit is how many facts to recall: a whole number from 1 on")
+        raise ValueError("limit must be an int of at least 1: node_recall_from_memory(20)")
     concerned, where = _subjects(subjects), _scopes(scopes)
 
     async def load(context: AgentContext) -> None:
@@ -243,17 +232,18 @@ def node_recall_from_memory(
 def node_save_to_memory(
     concepts: Iterable[Concept[Any, Any]], subject: MemorySubject, scope: ScopeChoice
 ) -> MemoryNode:
-    """Save what was said in this run about concepts. One call to a model for each concept.
+    """Return a node that saves what this run states about concepts.
 
-    Before the model was asked, that is the whole conversation so far.
+    One call to the model for each concept. Before the model was asked, the whole conversation
+    belongs to the run.
 
     Args:
-        concepts: What to look for.
-        subject: Whom it concerns; one that is per entity and names none stands for the run's.
-        scope: Where to save it.
+        concepts: The concepts to look for.
+        subject: Their subject; a per-entity one without an entity stands for the run's.
+        scope: The scope to save in.
 
     Raises:
-        TypeError: An argument is of the wrong kind, such as one concept for a list.
+        TypeError: An argument is of the wrong type, such as one concept for a list.
     """
     wanted = checked_concepts(concepts)
     checked_subjects([subject])
@@ -280,13 +270,10 @@ def node_save_to_memory_auto_detect_facts(
     subjects: Iterable[MemorySubject] | None = None,
     scopes: Iterable[ScopeChoice] | None = None,
 ) -> MemoryNode:
-    """Find the facts that were stated in this run, and save them. One call to a model.
+    """Return a node that finds and saves the facts of this run. One call to the model.
 
-    Before the model was asked, that is the whole conversation so far.
-
-    Args:
-        subjects: Whom facts may concern; see `node_load_from_memory`, as for the rest.
-        scopes: Where they may be saved; all of the memory's by default.
+    Before the model was asked, the whole conversation belongs to the run. `subjects` and `scopes`
+    are those of `node_load_from_memory`.
     """
     concerned, where = _subjects(subjects), _scopes(scopes)
 
@@ -305,39 +292,35 @@ def node_save_to_memory_auto_detect_facts(
 
 
 def node_llm_request(*, allow_tool_calls: bool = True) -> Node:
-    """Say the text to the model as the user, run the tools that it calls, and give its answer.
+    """Return a node that sends the text to the model, runs its tool calls, and returns its answer.
 
     One call to the model, and one more for each round of tool calls. See
-    `factmem.agent.tool_loop.answered`.
+    `factmem.agent.tool_loop.run_tool_loop`.
 
     Args:
         allow_tool_calls: Whether the agent's tools are offered.
     """
 
     async def llm_request(context: AgentContext, text: str) -> str:
-        return await answered(context, text, allow_tool_calls=allow_tool_calls)
+        return await run_tool_loop(context, text, allow_tool_calls=allow_tool_calls)
 
     return llm_request
 
 
 def node_llm_compress_history(compression: RetrieveFactsFromHistory) -> Node:
-    """Make the conversation short by what it states about some concepts. One call to a model.
+    """Return a node that replaces old messages by the facts that they state.
 
-    See `RetrieveFactsFromHistory.compress`, which says when it costs none. Put it where the
-    conversation is to be short: after the node that saves facts, so that they are found in what
-    was really said.
+    One call to a model; `RetrieveFactsFromHistory.compress` describes when there is none. Put it
+    after a node that saves facts, so that these come from the original messages.
 
     Args:
-        compression: What to keep of it.
+        compression: Compresses the conversation.
 
     Raises:
-        TypeError: It is something else, such as a concept.
+        TypeError: `compression` has no method `compress`.
     """
-    if methods_lacking(compression, "compress"):
-        raise TypeError(
-            f"A history is compressed by a RetrieveFactsFromHistory, not {kind_of(compression)}: "
-            f"node_llm_compress_history(RetrieveFactsFromHistory(CONCEPT))"
-        )
+    example = "node_llm_compress_history(RetrieveFactsFromHistory(CONCEPT))"
+    expect_methods(compression, ["compress"], "compression", example)
 
     async def compress_history(context: AgentContext, text: str) -> str:
         report = await compression.compress(context.messages, context.chat_model)
@@ -360,10 +343,9 @@ def _subjects(given: Iterable[MemorySubject] | None) -> tuple[MemorySubject, ...
 def _scopes(given: Iterable[ScopeChoice] | None) -> tuple[ScopeChoice, ...] | None:
     if given is None:
         return None
-    chosen = listed(given, "scopes are a list", "scopes=[MemoryScope.Product('my-app')]")
-    for each in chosen:
-        checked_choice(each)
-    return chosen
+    example = "scopes=[MemoryScope.Product('my-app')]"
+    chosen: tuple[Any, ...] = expect_all(given, object, "scopes", example)
+    return tuple(checked_choice(each) for each in chosen)
 
 
 def _bound(
@@ -381,4 +363,4 @@ _MAKERS: tuple[object, ...] = (
     node_save_to_memory,
     node_save_to_memory_auto_detect_facts,
 )
-"""What makes nodes, and is taken for one where its call was forgotten."""
+"""Functions that return nodes; passed uncalled, they would be taken for nodes."""

@@ -1,4 +1,4 @@
-"""Asking a model, and running what it asks for, until it answers."""
+"""The tool loop: requests to the model and the tool calls between them."""
 
 from collections.abc import Mapping
 
@@ -8,17 +8,17 @@ from factmem.agent.context import AgentContext, AgentTool
 from factmem.errors import FactmemError
 from factmem.llm.base import ChatResponse, ToolCall
 
-__all__ = ["StepLimitError", "answered"]
+__all__ = ["StepLimitError", "run_tool_loop"]
 
 
 _UNFINISHED = "Error: this call did not finish."
 
 
 class StepLimitError(FactmemError):
-    """The model went on calling tools for as many steps as it is allowed.
+    """The model called tools for the maximum number of steps.
 
-    `messages` is the conversation up to then, every tool call with its result: run the agent with
-    it to let the model go on.
+    `messages` is the conversation so far, every tool call with its result. Pass it to `run` to let
+    the model continue.
     """
 
     def __init__(self, message: str, *, messages: list[dict[str, object]]) -> None:
@@ -26,23 +26,23 @@ class StepLimitError(FactmemError):
         self.messages = messages
 
 
-async def answered(context: AgentContext, text: str, *, allow_tool_calls: bool = True) -> str:
-    """Append a user's text to the conversation, and return the model's answer to it.
+async def run_tool_loop(context: AgentContext, text: str, *, allow_tool_calls: bool = True) -> str:
+    """Append the user's message to the conversation, and return the model's answer.
 
-    One call to the model, and one more for each round of tool calls; `context.max_steps` at most.
-    The calls of one round run at once. They join the conversation together with their results when
-    all have ended, so that no call ever stands there without its result; after an error or a
-    cancellation the results of those that did not end say so.
+    One call to the model, and one more for each round of tool calls; at most `context.max_steps`.
+    The calls of one round run concurrently. They are appended together with their results when all
+    have ended, so that no call is ever without a result; after an error or a cancellation the
+    unfinished ones have a result that says so.
 
     Args:
-        context: The run; its `messages` go on.
-        text: What the user says.
+        context: The run; its `messages` are extended.
+        text: The user's message.
         allow_tool_calls: Whether tools are offered.
 
     Raises:
         ChatModelError: The model's endpoint failed.
         StepLimitError: There was no answer after `max_steps` calls to the model.
-        Exception: What a tool raised; see `factmem.agent.tools.Tool` for what is told to the model.
+        Exception: A tool raised it; `Tool` describes which exceptions the model sees instead.
     """
     context.add_question(text)
     tools = context.tools if allow_tool_calls else {}
@@ -58,7 +58,7 @@ async def answered(context: AgentContext, text: str, *, allow_tool_calls: bool =
         await _run_calls(context, response, tools)
     raise StepLimitError(
         f"The model called tools {context.max_steps} times and did not answer: allow more, as in "
-        f"Agent(..., max_steps={context.max_steps * 2}), or look into what the tools tell it",
+        f"Agent(..., max_steps={context.max_steps * 2}), or check what the tools return",
         messages=context.messages,
     )
 

@@ -1,111 +1,120 @@
-"""The memory of an agent: facts into its prompt, facts out of its chats."""
+"""AgentMemory: facts into prompts, facts out of chats and texts, recall, views."""
 
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from factmem._arguments import (
-    check_max_tokens,
-    checked_clock,
-    checked_function,
-    checked_token_counter,
-    has_name,
-    kind_of,
-    methods_lacking,
-)
+from factmem._arguments import expect, expect_function
 from factmem.detection.detector import FactDetector
+from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.request import DetectionRequest
 from factmem.embedding.base import Embedder
-from factmem.events import EventListener, MemoryEvents
+from factmem.events import EventListener, MemoryEvents, MemoryOperation
 from factmem.llm.base import ChatModel
-from factmem.memory._consolidating import ConsolidatesFacts
-from factmem.memory._core import by_keyword, store_of
-from factmem.memory._loading import PresentsFacts
-from factmem.memory._recalling import RecallsFacts
-from factmem.memory._remembering import RemembersText
-from factmem.memory._saving import FactSaver
-from factmem.memory.contents import MemoryContents
-from factmem.memory.pending_texts import PendingTexts
-from factmem.memory.selection import Reach
-from factmem.memory.tools import MemoryTool, memory_tools
-from factmem.models.clock import TimeProvider
-from factmem.models.facts import (
-    Concept,
-    MultipleFacts,
-    SingleFact,
+from factmem.llm.messages import History, checked_history, last_said
+from factmem.memory._checks import (
+    check_chat_model,
+    check_embedder,
+    check_listeners,
+    check_provider,
+    concepts_by_keyword,
+    fact_store,
 )
+from factmem.memory._saving import FactSaver
+from factmem.memory.chat_detection import ChatDetection, check_question_fits
+from factmem.memory.consolidation import ConsolidationReport
+from factmem.memory.consolidator import Consolidator
+from factmem.memory.contents import MemoryContents
+from factmem.memory.fact_recall import FactRecall
+from factmem.memory.loader import FactLoader
+from factmem.memory.origin import FactOrigin
+from factmem.memory.pending_texts import PendingTexts
+from factmem.memory.selection import PlaceSelection
+from factmem.memory.text_intake import TextIntake
+from factmem.memory.tools import MemoryTool, memory_tools
+from factmem.models.boundary import UNBOUNDED, Boundary
+from factmem.models.checked import checked_concept
+from factmem.models.clock import TimeProvider, system_clock
+from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
-from factmem.prompt.memory_message import MemoryMessage
+from factmem.models.sources import FactSource, SourceKind
+from factmem.prompt.memory_message import LoadReport, MemoryMessage
 from factmem.prompt.tokens import TokenCounter, estimate_tokens
-from factmem.providers.base import AgentMemoryProvider
+from factmem.prompt.transcript import Transcript
+from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.guarded import viewed
 from factmem.providers.observed import observed
 from factmem.providers.reader import FactReader
 from factmem.recall.index_cache import WarmIndexes
-from factmem.recall.query import RecallSettings
+from factmem.recall.match import RecallReport, RecallResult
+from factmem.recall.query import (
+    Depth,
+    RecallQuery,
+    RecallSettings,
+    RecallWeights,
+    check_depth,
+    checked_question,
+)
 from factmem.recall.search import FactSearch
 
-__all__ = [
-    "AgentMemory",
-    "checked_chat_model",
-    "checked_embedder",
-    "checked_listeners",
-    "checked_profile",
-    "checked_provider",
-    "checked_settings",
-]
+__all__ = ["AgentMemory"]
 
 
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
-_NO_NAMES = MemoryScopesProfile()
-
-_USUAL = RecallSettings()
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+_NO_SCOPES = MemoryScopesProfile()
+_SETTINGS = RecallSettings()
 
 
-class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts):
-    """Puts what is known into chats, and saves what chats state.
+class AgentMemory:
+    """Puts known facts into chats, and saves the facts that chats and texts state.
 
         memory = AgentMemory(store, scopes=MemoryScopesProfile(agent="desk"), subjects=[USER])
         alice = memory.view(subjects=[USER.of("alice")])
         await alice.load_all_facts_to_agent(messages)
         matches = await alice.recall("Which theme does she like?")
 
-    A chat is a `list` of OpenAI chat-completions message dicts. It is changed in place, and only
-    by one message, which factmem recognises by its name: `factmem_memory`.
+    A chat is a `list` of OpenAI chat-completions message dicts. Loading changes it in place, and
+    only by one message named `factmem_memory`. On an error or a cancellation it is unchanged.
 
-    An instance holds no state of any chat, user or event loop: one serves any number of tasks
-    at once. Which facts a call may touch is up to its `subjects` and `scopes`.
+    **Subjects and scopes.** Every call takes `subjects` and `scopes`, which select places: each
+    subject in each scope. `subjects` defaults to those of the memory; a per-entity subject must be
+    bound, `subjects=[USER.of("alice")]`, else `UnboundSubjectError` is raised. `scopes` defaults to
+    all scopes of the profile; members are scopes, or types of scope that the profile names, and a
+    type without a name is skipped. A call with no scope at all raises `ValueError`. Reading outside
+    a view finds nothing; writing there raises `MemoryAccessError`.
+
+    **Errors of every call**, raised before a model is asked or anything is written: `TypeError` for
+    an argument of the wrong type, `UnboundSubjectError`, `MemoryAccessError`, and `ValueError` for
+    a value out of range or a missing chat model. `StorageError`: a place could not be read or
+    written; places that were written before stay written. `ChatModelError`: the endpoint failed.
+    `ExtractionError`: the model's answer was unusable.
+
+    An instance holds no state of a chat, a user or an event loop: any number of tasks can share it.
+    `async with memory` opens it for texts that are processed in the background; an open memory
+    belongs to its event loop.
 
     Args:
-        provider: Where facts are. The four methods of `AgentMemoryProvider` are enough; without
-            `forget` nothing can be retracted, and without `history` `why` tells no history.
-        chat_model: Who finds facts in chats and texts, tells which values mean the same, and takes
-            the question of a deep recall apart. Loading never asks it.
-        embedder: Makes vectors for `recall`, which compares words alone without one. Nothing else
-            asks it. It stays its maker's to close.
-        scopes: The scope that each type of scope means. One has a name, or every call names scopes
-            of its own: a call that has nowhere to look or to save raises `ValueError`.
-        subjects: Whom facts concern, where a call does not say. A per-entity subject among them
-            must be bound in each call: `subjects=[USER.of("alice")]`.
-        concepts: The concepts whose value types the application knows.
-        clock: Tells the time that detected facts carry, and that recency is reckoned from.
-        recall_settings: How `recall` weighs matches, where a call does not say.
-        max_tokens: The most that the memory message may take; None sets no limit.
-        token_counter: Counts the tokens of a text; an estimate by default, which needs no package
-            and rather counts too many.
-        listeners: Who is told of every operation, those on `provider` included; see
-            `factmem.events`.
-        include_values: Whether events hold facts and queries.
+        provider: The store. The four methods of `AgentMemoryProvider` are enough; without `forget`
+            nothing can be retracted, and without `history` `why` returns no history.
+        chat_model: Finds facts in chats and texts, groups equal values, and splits the question of
+            a deep recall. Loading never calls it.
+        embedder: Makes vectors for `recall`, which compares words alone without one. The caller
+            closes it.
+        scopes: The scope that each type of scope stands for.
+        subjects: The default subjects.
+        concepts: The concepts whose value types the application declares.
+        clock: Returns the time for detected facts and for recency.
+        recall_settings: The defaults of `recall`.
+        max_tokens: The largest size of the memory message; None sets no limit.
+        token_counter: Counts the tokens of a string. The default estimates, rather too high.
+        listeners: Functions that receive an event for every operation; see `factmem.events`.
+        include_values: Whether events contain facts and queries.
 
     Raises:
-        TypeError: An argument is of the wrong kind, such as a path in the place of a provider.
+        TypeError: An argument is of the wrong type, such as a path in place of a provider.
         ValueError: Two of `concepts` have one keyword, or `max_tokens` has no room for a fact.
     """
 
@@ -115,54 +124,101 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
         *,
         chat_model: ChatModel | None = None,
         embedder: Embedder | None = None,
-        scopes: MemoryScopesProfile = _NO_NAMES,
+        scopes: MemoryScopesProfile = _NO_SCOPES,
         subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
         concepts: Iterable[Concept[Any, Any]] = (),
-        clock: TimeProvider = _now,
-        recall_settings: RecallSettings = _USUAL,
+        clock: TimeProvider = system_clock,
+        recall_settings: RecallSettings = _SETTINGS,
         max_tokens: int | None = None,
         token_counter: TokenCounter = estimate_tokens,
         listeners: Iterable[EventListener] = (),
         include_values: bool = False,
     ) -> None:
-        check_max_tokens(max_tokens)
-        self._chat_model = checked_chat_model(chat_model)
-        self._embedder = checked_embedder(embedder)
-        self._recall_settings = checked_settings(recall_settings)
+        if max_tokens is not None:
+            expect(max_tokens, int, "max_tokens", "max_tokens=500, or None for no limit")
+        expect_function(token_counter, "token_counter", "token_counter=tiktoken_counter()")
+        expect(
+            scopes, MemoryScopesProfile, "scopes", "scopes=MemoryScopesProfile(agent='my-agent')"
+        )
+        example = "recall_settings=RecallSettings(min_score=0.3)"
+        expect(recall_settings, RecallSettings, "recall_settings", example)
+        self._chat_model = check_chat_model(chat_model)
+        self._embedder = check_embedder(embedder)
+        self._recall_settings = recall_settings
         self._warm = WarmIndexes()
-        self._concepts = by_keyword(concepts)
-        self._clock = checked_clock(clock)
-        self._events = MemoryEvents(checked_listeners(listeners), include_values=include_values)
+        self._concepts = concepts_by_keyword(concepts)
+        self._clock = expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
+        self._events = MemoryEvents(check_listeners(listeners), include_values=include_values)
         self._pending = PendingTexts()
-        self._reach = Reach(subjects, checked_profile(scopes))
-        counter = checked_token_counter(token_counter)
-        self._message = MemoryMessage(self._reach.subjects, max_tokens, counter)
-        self._connect(checked_provider(provider))
+        selection = PlaceSelection(subjects, scopes)
+        self._message = MemoryMessage(selection.subjects, max_tokens, token_counter)
+        self._connect(check_provider(provider), selection)
 
-    def _connect(self, provider: AgentMemoryProvider) -> None:
-        """Make everything that reads or writes facts: nothing else here may hold a provider.
+    def _connect(self, provider: AgentMemoryProvider, selection: PlaceSelection) -> None:
+        """Build every collaborator that reads or writes facts; nothing else holds a provider.
 
-        A view is a copy that is connected to a provider of which less is there.
+        A view is a copy that is connected to a restricted provider.
         """
-        self._unobserved = provider
-        self._provider = provider = observed(provider, self._events)
-        self._reader = FactReader(provider, self._concepts.values())
-        self._detector = FactDetector(provider, self._reader, self._clock)
+        self._unobserved, self._selection = provider, selection
+        self._provider = observed(provider, self._events)
+        events, pending = self._events, self._pending
+        self._reader = FactReader(self._provider, self._concepts.values())
+        self._loader = FactLoader(self._provider, self._reader, selection, events, self._message)
+        detector = FactDetector(self._provider, self._reader, self._clock)
+        self._detection = ChatDetection(detector, self._chat_model)
+        self._texts = TextIntake(self._detection, selection, pending, events, self._concepts)
         self._search = FactSearch(
-            self._unobserved,
+            provider,
             self._reader,
             self._warm,
-            self._events,
+            events,
             embedder=self._embedder,
             chat_model=self._chat_model,
             settings=self._recall_settings,
             clock=self._clock,
         )
+        self._recall = FactRecall(self._search, pending, selection.boundary, self._message)
+        self._consolidator = Consolidator(
+            self._provider, selection, pending, events, self._chat_model
+        )
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(str, self._selection.subjects))
+        kind = "read-only view" if self.boundary.is_read_only else "view"
+        part = "" if self.boundary == UNBOUNDED else f", {kind}"
+        return f"<{type(self).__name__} in {type(self._unobserved).__name__}: {names}{part}>"
+
+    @property
+    def boundary(self) -> Boundary:
+        """The places that the memory may access: everything, unless it is a view."""
+        return self._selection.boundary
+
+    @property
+    def subjects(self) -> tuple[MemorySubject, ...]:
+        """The subjects of calls that name none."""
+        return self._selection.subjects
+
+    @property
+    def provider(self) -> AgentMemoryProvider:
+        """The provider, restricted to the view's places; listeners receive what is done with it.
+
+        It has the four methods of every provider. `store` is the same object as a `FactStore`.
+        """
+        return self._provider
+
+    @property
+    def store(self) -> FactStore:
+        """The provider as a `FactStore`: for `forget`, `erase`, histories and `export_facts`.
+
+        Raises:
+            TypeError: The provider is not a `FactStore`.
+        """
+        return fact_store(self._provider)
 
     @property
     def contents(self) -> MemoryContents:
-        """What is in it: a tree of places, concepts, records; forgetting and clearing."""
-        return MemoryContents(self._provider, self._reader, self._reach, self._events)
+        """What the memory holds: a tree of places, concepts, records; forgetting and clearing."""
+        return MemoryContents(self._provider, self._reader, self._selection, self._events)
 
     def view(
         self,
@@ -174,47 +230,531 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
     ) -> Self:
         """Return this memory restricted to some of its places. No call to a model, no I/O.
 
-        A place is in the view when its subject is among `subjects`, its scope among `scopes`, and
-        itself among `places`, as far as they are given; an empty list lets nothing in. Places are
-        the same by their identity, never by a description. What is given is also what calls
-        concern that do not say; a view of a view has what both have.
+        A place is inside when its subject is in `subjects`, its scope in `scopes` and the place in
+        `places`, as far as they are given; an empty list admits nothing. Places are equal by their
+        identity, never by a description. The arguments also become the defaults of the view's
+        calls. A view of a view has what both have.
 
-        Everything that a memory can do goes through the same guarded provider: asking for what is
-        outside gives nothing, as if it had never been written, and writing there, or at all when
-        the view is read-only, raises `MemoryAccessError` before anything is asked or written. A
-        view made of what a request may see is what is handed to the code, and to the tools of a
-        model, that serves this request.
+        Every method goes through the same guarded provider. Reading outside finds nothing, as if
+        nothing had ever been written there. Writing outside, or anywhere when the view is
+        read-only, raises `MemoryAccessError` before a model is asked. Give code and tools that
+        serve a request a view of what this request may see.
 
         Args:
-            subjects: Whom facts may concern.
-            scopes: Where they may be; a type of scope means the one that the memory has for it.
-            places: These very places; several that have nothing in common are one view.
+            subjects: The subjects to admit.
+            scopes: The scopes to admit; a type stands for the memory's scope of that type.
+            places: The places to admit.
             read_only: Whether writing raises.
 
         Raises:
-            TypeError: An argument is no list, or not of what it should be.
-            UnboundSubjectError: A subject is per entity and names none.
+            TypeError: An argument is not a list, or has a member of another type.
+            UnboundSubjectError: A per-entity subject has no entity.
         """
-        made = copy(self)
-        made._reach = self._reach.narrowed(
+        view = copy(self)
+        selection = self._selection.narrowed(
             subjects=subjects, scopes=scopes, places=places, read_only=read_only
         )
-        made._connect(viewed(self._unobserved, made._reach.boundary))
-        return made
+        view._connect(viewed(self._unobserved, selection.boundary), selection)
+        return view
+
+    async def load_facts_to_agent(
+        self,
+        messages: list[History],
+        concept: Concept[Any, L],
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> LoadReport[L]:
+        """Put the current facts of one concept into a chat. No call to a model.
+
+        The memory message's lines about this concept are replaced; those about others stay as long
+        as there is room. A message without facts is removed.
+
+        Args:
+            messages: The chat; changed in place.
+            concept: The concept to load.
+            scopes: See `AgentMemory`.
+            subjects: See `AgentMemory`.
+        """
+        return await self._loader.load_into(messages, concept, subjects, scopes)
+
+    async def load_all_facts_to_agent(
+        self,
+        messages: list[History],
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> LoadReport:
+        """Put the current facts of every concept into a chat. No call to a model.
+
+        The whole memory message is replaced. Otherwise like `load_facts_to_agent`.
+        """
+        return await self._loader.load_all_into(messages, subjects, scopes)
+
+    async def current(
+        self,
+        concept: Concept[Any, L],
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> list[L]:
+        """Return the current facts of a concept. No call to a model.
+
+        At most one `SingleFact` for a concept of one value. For a concept of many values, one
+        `MultipleFacts` per save, those of the most specific place first.
+
+        Raises:
+            StoredFactError: A stored value does not fit the concept's `value_type`.
+        """
+        return await self._loader.current(concept, subjects, scopes)
+
+    async def current_all(
+        self,
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> list[AnyFact]:
+        """Return the current facts of every concept, ordered by keyword. No call to a model.
+
+        Values of the memory's `concepts` have their types; all others are plain JSON.
+
+        Raises:
+            StoredFactError: A stored value does not fit the type of one of the memory's `concepts`.
+        """
+        return await self._loader.current_all(subjects, scopes)
+
+    async def why(
+        self,
+        fact: AnyFact,
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> FactOrigin | None:
+        """Return the sources and quotes of a fact, and the history of its concept.
+
+        No call to a model. None if no place has, or had, a fact with its id.
+        """
+        return await self._loader.origin(fact, subjects, scopes)
+
+    async def save_facts_from_history(
+        self,
+        messages: list[History],
+        concept: Concept[Any, Any],
+        subject: MemorySubject,
+        scope: ScopeChoice,
+        *,
+        preserve_questions: bool = False,
+        trust: Iterable[SourceKind] = (),
+        conversation: str | None = None,
+        since: int = 0,
+        dry_run: bool = False,
+    ) -> DetectionReport:
+        """Find what a chat states about one concept, and save it. One call to the model.
+
+        Otherwise like `auto_detect_facts`, which explains the other arguments.
+
+        Args:
+            messages: The chat; not changed unless `preserve_questions` is set.
+            concept: The concept to look for.
+            subject: The subject of the facts.
+            scope: The scope to save in.
+            preserve_questions: Append the question and the model's answer to `messages`. No fact
+                is ever taken from these two.
+            trust: See `auto_detect_facts`.
+            conversation: See `auto_detect_facts`.
+            since: See `auto_detect_facts`.
+            dry_run: See `auto_detect_facts`.
+
+        Raises:
+            ValueError: As for every call; or the scope has no name, or `preserve_questions` is set
+                while a tool call has no result yet.
+        """
+        async with self._events.operation(MemoryOperation.DETECT) as operation:
+            checked_concept(concept)
+            if preserve_questions:
+                check_question_fits(messages)
+            self._detection.require_model()
+            request = DetectionRequest(
+                transcript=Transcript(messages, trust=trust, since=since),
+                places=[self._selection.place(subject, scope)],
+                declared=[concept],
+                is_closed=True,
+                conversation=conversation,
+                dry_run=dry_run,
+            )
+            if preserve_questions:
+                return await self._detection.run_with_question(request, operation, messages)
+            return await self._detection.run(request, operation)
+
+    async def auto_detect_facts(
+        self,
+        messages: Sequence[History],
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        trust: Iterable[SourceKind] = (),
+        conversation: str | None = None,
+        since: int = 0,
+        dry_run: bool = False,
+    ) -> DetectionReport:
+        """Find the facts that a chat states, about all subjects at once, and save them.
+
+        One call to the model; none if no message may be cited. Each item of its answer is validated
+        alone; the report gives a reason for each item that was rejected. The facts of one place are
+        saved in one durable write, all or none; places are written one after the other. A second
+        run over the same chat saves nothing new.
+
+        Facts come from messages of the user only, unless `trust` says otherwise: what a tool or a
+        web page says never becomes a fact about the user. Messages that factmem added are ignored.
+
+        Args:
+            messages: The chat; not changed.
+            subjects: See `AgentMemory`.
+            scopes: See `AgentMemory`; where facts may be saved.
+            concepts: Concepts with types, besides those of the memory.
+            trust: Other speakers to believe: `SourceKind.ASSISTANT`, `SourceKind.TOOL`.
+            conversation: The name of the chat, for the source of each fact. Without it, messages of
+                two chats cannot be told apart.
+            since: The index of the first message that may be cited; earlier ones are context. Pass
+                the number of messages that an earlier run has seen.
+            dry_run: Save nothing, only report.
+
+        Raises:
+            ValueError: As for every call; or two places would look the same to the model.
+        """
+        async with self._events.operation(MemoryOperation.DETECT) as operation:
+            request = DetectionRequest(
+                transcript=Transcript(messages, trust=trust, since=since),
+                places=self._selection.detection_places(subjects, scopes),
+                declared=list((self._concepts | concepts_by_keyword(concepts)).values()),
+                conversation=conversation,
+                dry_run=dry_run,
+            )
+            return await self._detection.run(request, operation)
+
+    async def remember(
+        self,
+        text: str,
+        *,
+        subject: MemorySubject | None = None,
+        scope: ScopeChoice | None = None,
+        source: FactSource | str | None = None,
+    ) -> DetectionReport:
+        """Find the facts that a text states, and save them. One call to the model.
+
+        No call if the text is empty. The text is believed as a message of the user; the rules are
+        those of `auto_detect_facts`, and each fact quotes the text.
+
+        Args:
+            text: What was said or written.
+            subject: The subject of its facts; any of the memory's subjects by default.
+            scope: The scope to save in; any of the memory's scopes by default.
+            source: The application's name for the text, such as a ticket number, or a `FactSource`,
+                whose kind and conversation are saved.
+        """
+        return await self._texts.run([text], subject, scope, source)
+
+    async def remember_many(
+        self,
+        texts: Iterable[str],
+        *,
+        subject: MemorySubject | None = None,
+        scope: ScopeChoice | None = None,
+        source: FactSource | str | None = None,
+    ) -> DetectionReport:
+        """Find the facts that several texts state, oldest first. One call to the model for all.
+
+        A later text wins over an earlier one that it contradicts. The `message` in a fact's source
+        is the index of its text. Otherwise like `remember`.
+        """
+        return await self._texts.run(texts, subject, scope, source)
+
+    async def remember_later(
+        self,
+        text: str,
+        *,
+        subject: MemorySubject | None = None,
+        scope: ScopeChoice | None = None,
+        source: FactSource | str | None = None,
+    ) -> None:
+        """Queue a text for `remember` in the background of an open memory.
+
+        Wrong arguments raise at once. `flush` waits for queued texts and raises what failed; each
+        failure has a note with the text's number, counted from 1, its source and its places. Texts
+        about the same subjects are processed in their order.
+
+        Raises:
+            RuntimeError: The memory is not open, or was opened in another event loop.
+        """
+        await self._texts.queue([text], subject, scope, source)
+
+    async def remember_many_later(
+        self,
+        texts: Iterable[str],
+        *,
+        subject: MemorySubject | None = None,
+        scope: ScopeChoice | None = None,
+        source: FactSource | str | None = None,
+    ) -> None:
+        """Queue several texts for `remember_many`; otherwise like `remember_later`."""
+        await self._texts.queue(texts, subject, scope, source)
+
+    async def flush(self) -> None:
+        """Wait for all texts that were queued before, in this memory or a view of it.
+
+        A view waits for the texts that concern its own places only.
+
+        Raises:
+            ExceptionGroup: What failed since the last time.
+        """
+        await self._pending.drain(self.boundary)
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        min_score: float | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+        concepts: Iterable[Concept[Any, Any] | str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        depth: Depth = "shallow",
+        weights: RecallWeights | None = None,
+        half_life: timedelta | None = None,
+    ) -> RecallResult:
+        """Return the facts that a question may be about, best first.
+
+        Only current facts are found: nothing retracted, expired or superseded, and for a concept of
+        one value the fact of the most specific place. Several entities of one subject, as in
+        `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately. Queued texts are
+        waited for.
+
+        Without an embedder no model is called and nothing is sent anywhere. With one, the question
+        is embedded, and so is each fact that has no vector yet: one call for the question, and one
+        for every 512 of these in a place. If the embedder fails or exceeds the time in the memory's
+        `recall_settings`, words alone are compared. With `depth="deep"` one call to the chat model
+        splits the question; if that fails, the question is searched as it is. The result's
+        `failures` report both.
+
+        The first recall reads all facts of its places, later ones only those of places that have
+        changed. Searching runs in worker threads.
+
+        Args:
+            query: A question, or a few words.
+            limit: The most matches to return.
+            min_score: The smallest `relevance` of a match, from 0 to 1.
+            subjects: See `AgentMemory`.
+            scopes: See `AgentMemory`.
+            concepts: The concepts to search, or their keywords; all by default.
+            since: Only facts that were said from then on.
+            until: Only facts that were said before.
+            depth: "deep" has the chat model make up to three short questions of a long one, with
+                their subjects and days. "auto" does so for long questions if there is a model.
+            weights: The weights of the parts of a score.
+            half_life: The time since its last confirmation after which a fact's recency is 0.5.
+
+        Raises:
+            ValueError: As for every call; or the query is empty, or a datetime is naive.
+            MissingExtraError: The embedder needs a package that is not installed.
+        """
+        async with self._events.operation(MemoryOperation.RECALL) as operation:
+            check_depth(depth)
+            question = RecallQuery.checked(
+                query,
+                self._recall_settings,
+                limit=limit,
+                min_score=min_score,
+                concepts=concepts,
+                since=since,
+                until=until,
+                weights=weights,
+                half_life=half_life,
+            )
+            operation.places = self._selection.places(subjects, scopes)
+            return await self._recall.find(question, depth, operation)
+
+    async def recall_facts_to_agent(
+        self,
+        messages: list[History],
+        query: str | None = None,
+        *,
+        limit: int = 20,
+        min_score: float | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+        concepts: Iterable[Concept[Any, Any] | str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        depth: Depth = "shallow",
+    ) -> RecallReport:
+        """Put the facts that a question is about into a chat, in place of all known facts.
+
+        For agents that know more than a prompt should hold. The whole memory message is replaced.
+        To add concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within
+        `max_tokens` the best matches are kept, in the order of their concepts, so that the same
+        facts give the same bytes.
+
+        A text of several sentences is searched sentence by sentence, the last eight that contain
+        words, and a fact counts where it matches best. The cost is that of `recall`, which explains
+        the other arguments.
+
+        Args:
+            messages: The chat; changed in place.
+            query: What to look for; the user's last message by default. Without a word, nothing is
+                searched.
+            limit: The most facts to put into the chat.
+            min_score: The smallest `relevance` of a match, from 0 to 1; `prompt_min_score` of the
+                memory's `recall_settings` by default.
+            subjects: See `AgentMemory`.
+            scopes: See `AgentMemory`.
+            concepts: See `recall`.
+            since: See `recall`.
+            until: See `recall`.
+            depth: See `recall`.
+        """
+        async with self._events.operation(MemoryOperation.RECALL) as operation:
+            operation.places = self._selection.places(subjects, scopes)
+            checked_history(messages)
+            text = last_said(messages) if query is None else checked_question(query)
+            question = None
+            if text.strip():
+                lowest = self._recall_settings.prompt_min_score if min_score is None else min_score
+                question = RecallQuery.checked(
+                    text,
+                    self._recall_settings,
+                    limit=limit,
+                    min_score=lowest,
+                    concepts=concepts,
+                    since=since,
+                    until=until,
+                )
+            found = await self._recall.find_for_prompt(question, depth, operation)
+        return self._recall.put(messages, found, operation)
+
+    async def consolidate(
+        self,
+        concept: Concept[Any, Any],
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+        dry_run: bool = True,
+    ) -> ConsolidationReport:
+        """Ask the model which values of a concept mean the same, and merge them if `dry_run` is off.
+
+        One call to the model for each place with two values or more, and for each 200 values there;
+        values of two places are never in one call. The model only selects values: one is kept, the
+        others are forgotten, and nothing is invented.
+
+        By default nothing is written: check `merges` of the report, then pass it to `merge`. Each
+        merge is one entry in the history of its place, written whole or not at all. The kept value
+        gets the sources of the others, their greatest importance and their latest expiry; it counts
+        as confirmed.
+
+        Args:
+            concept: A concept of many values.
+            scopes: See `AgentMemory`.
+            subjects: See `AgentMemory`.
+            dry_run: Write nothing, only report.
+
+        Raises:
+            ValueError: As for every call; or the concept holds one value.
+            TypeError: `dry_run` is off and the provider is not a `FactStore`.
+            StoredFactError: A stored value does not fit the concept's `value_type`.
+        """
+        return await self._consolidator.consolidate(concept, subjects, scopes, dry_run=dry_run)
+
+    async def merge(self, report: ConsolidationReport) -> ConsolidationReport:
+        """Do the merges that a report of a dry run proposes. No call to a model.
+
+        Only current values are merged: a kept value that was forgotten since does not come back,
+        and such merges are in `outdated` of the returned report. A merge that was done before is
+        not written again, so a failed call can be repeated; one that was undone is done again.
+
+        Raises:
+            TypeError: `report` is not a `ConsolidationReport`, or the provider not a `FactStore`.
+        """
+        return await self._consolidator.merge(report)
+
+    async def restore(self, report: ConsolidationReport) -> int:
+        """Undo the merges of a report, and return how many values came back. No call to a model.
+
+        Each dropped value comes back with its date, source, importance and expiry; history shows a
+        new save. Nothing comes back where the kept value is no longer current, or what was purged,
+        erased, expired or is beyond the retained history. The kept values stay as they are.
+
+        Raises:
+            TypeError: `report` is not a `ConsolidationReport`, or the provider not a `FactStore`.
+        """
+        return await self._consolidator.restore(report)
+
+    def tools(
+        self, prefix: str = "memory_", *, writable: bool = True, save: bool = False
+    ) -> list[MemoryTool]:
+        """Return tools for a model to use this memory; for `Agent(tools=...)` and other frameworks.
+
+        `recall` finds what `AgentMemory.recall` finds; `list_concepts`; `remember` (one call to the
+        chat model, and only if there is one) and `forget`. All are bound to the memory's default
+        places: no argument of a model names a place. All wait for queued texts. Answers are JSON
+        with exact counts, at most 8,000 characters long.
+
+        Args:
+            prefix: The beginning of the tools' names.
+            writable: Whether to offer `remember`, `save` and `forget`; a read-only view never does.
+            save: Whether to offer `save`, with which the model itself states a fact, without a call
+                to the chat model. No quote proves such a fact: a page or a tool's result can talk a
+                model into saving it. Its source is `SourceKind.ASSISTANT`.
+
+        Raises:
+            TypeError: The provider is not a `FactStore`.
+            UnboundSubjectError: A per-entity subject has no entity: make a view first.
+            ValueError: `prefix` makes names that endpoints refuse: at most 64 letters, digits, `_`
+                and `-`.
+        """
+        fact_store(self._provider)
+        places = self._selection.places()
+        bound = self.view(places=places)
+        saver = FactSaver(bound.provider, bound.contents, self._concepts, places)
+        return memory_tools(
+            bound.recall,
+            bound.contents,
+            None if self._chat_model is None else bound.remember,
+            lambda: self._pending.wait(bound.boundary),
+            prefix=prefix,
+            writable=writable and not self.boundary.is_read_only,
+            save=saver.save if save and places else None,
+            subjects=[place.subject for place in places],
+        )
 
     async def aclose(self) -> None:
-        """Do what `flush` does, and leave in the store the vectors that are not there yet.
+        """Do what `flush` does, and save vectors that are not in the store yet.
 
-        The store stays its maker's to close, after this; one that is closed already, or refuses,
-        gets no vectors, which is no error. The memory can be used further.
+        The caller closes the store, after this. If it is closed already, or refuses, no vectors are
+        saved, without an error. The memory can still be used.
 
         Raises:
             ExceptionGroup: What failed in the background since the last time.
         """
         try:
-            await super().aclose()
+            await self.flush()
         finally:
             await self._search.keep_vectors(self.boundary.allows)
+
+    async def __aenter__(self) -> Self:
+        """Open the memory for `remember_later`.
+
+        Raises:
+            RuntimeError: It is open already, or it is a view.
+        """
+        if self.boundary != UNBOUNDED:
+            raise RuntimeError(
+                "A view cannot be opened: open the memory that it was made of, which processes the "
+                "texts of its views"
+            )
+        await self._pending.open()
+        return self
 
     async def __aexit__(
         self,
@@ -222,157 +762,16 @@ class AgentMemory(PresentsFacts, RemembersText, RecallsFacts, ConsolidatesFacts)
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """See `RemembersText.__aexit__`; vectors are left in the store as by `aclose`."""
-        try:
-            await super().__aexit__(exc_type, exc, traceback)
-        finally:
-            await self._search.keep_vectors(self.boundary.allows)
+        """Process all queued texts, those of views included, and save vectors as `aclose` does.
 
-    def tools(
-        self, prefix: str = "memory_", *, writable: bool = True, save: bool = False
-    ) -> list[MemoryTool]:
-        """Return tools by which a model uses this memory; for `Agent(tools=...)` and others.
-
-        They are `recall`, which finds what the method of that name finds, by words and with an
-        embedder by meaning, `list_concepts`, `remember` (one call to the chat model; not offered
-        without one) and `forget`, bound to the places that the memory concerns by default: no
-        argument of a model names a place. All wait for texts that `remember` has queued. Answers
-        are JSON with exact counts, and at most 8,000 characters long.
-
-        Args:
-            prefix: What their names begin with.
-            writable: Whether to offer `remember`, `save` and `forget`; a read-only view never does.
-            save: Whether to offer `save`, by which the model itself states a fact, without a call to
-                the chat model. No quote proves such a fact: a page or a tool's result can talk a
-                model into saving it. Its source is `SourceKind.ASSISTANT`.
+        After an exception the texts are processed as well, and failures become a note on it. A
+        cancellation cancels the texts; those that were not saved by then are lost, each with an
+        event.
 
         Raises:
-            TypeError: The provider is no `FactStore`.
-            UnboundSubjectError: A subject is per entity and names none: make a view first.
-            ValueError: `prefix` makes names that endpoints refuse: they have up to 64 letters,
-                digits, `_` and `-`.
+            ExceptionGroup: What failed, and was not raised by `flush`.
         """
-        store_of(self._provider)
-        places = self._reach.places()
-        bound = self.view(places=places)
-        saver = FactSaver(bound.provider, bound.contents, self._concepts, places)
-        return memory_tools(
-            bound.recall,
-            bound.contents,
-            None if self._chat_model is None else bound.remember,
-            bound._caught_up,
-            prefix=prefix,
-            writable=writable and not self.boundary.is_read_only,
-            save=saver.save if save and places else None,
-            subjects=[place.subject for place in places],
-        )
-
-
-def checked_provider(provider: AgentMemoryProvider) -> AgentMemoryProvider:
-    """Return `provider` if it has the four methods of one.
-
-    Raises:
-        TypeError: It is something else: a path, a class, nothing.
-    """
-    lacking = methods_lacking(provider, "save", "load", "load_all", "load_by_description")
-    if not lacking:
-        return provider
-    what = "A provider is what keeps facts"
-    if isinstance(provider, type):
-        raise TypeError(
-            f"{what}, not {kind_of(provider)}: make one of it, {provider.__name__}(...)"
-        )
-    if isinstance(provider, str | os.PathLike):
-        raise TypeError(
-            f"{what}, not {kind_of(provider)}: LocalFileMemoryProvider(path) keeps them in a folder"
-        )
-    raise TypeError(
-        f"{what}, and {kind_of(provider)} cannot, as it lacks {', '.join(lacking)}: "
-        f"LocalFileMemoryProvider(path) keeps them in a folder, InMemoryProvider() in memory"
-    )
-
-
-def checked_chat_model(chat_model: ChatModel | None) -> ChatModel | None:
-    """Return `chat_model` if it can be asked, or None.
-
-    Raises:
-        TypeError: It is something else: a model's name, a class, a client.
-    """
-    if chat_model is None or not methods_lacking(chat_model, "extract"):
-        return chat_model
-    raise TypeError(
-        f"chat_model is a ChatModel, not {kind_of(chat_model)}: OpenAIChatModel(name), or "
-        f"OpenAIChatModel(name, client=client), asks any endpoint for chat completions; another "
-        f"one needs the method extract"
-    )
-
-
-def checked_embedder(embedder: Embedder | None) -> Embedder | None:
-    """Return `embedder` if it makes vectors under the name of a model, or None.
-
-    Raises:
-        TypeError: It is something else: a function, a model's name, a class, a client.
-    """
-    if embedder is None:
-        return None
-    lacking = methods_lacking(embedder, "embed")
-    if not lacking:
-        lacking = [name for name in ("model", "dimensions") if not has_name(embedder, name)]
-    if not lacking:
-        return embedder
-    if callable(embedder) and not isinstance(embedder, type):
-        raise TypeError(
-            f"embedder is an Embedder, not {kind_of(embedder)}, and a function becomes one by "
-            f"CallableEmbedder(function, model='my-model-v1')"
-        )
-    raise TypeError(
-        f"embedder is an Embedder, and {kind_of(embedder)} is none, as it lacks "
-        f"{', '.join(lacking)}: OpenAIEmbedder(name) asks an endpoint, CallableEmbedder(function, "
-        f"model='my-model-v1') any function"
-    )
-
-
-def checked_profile(scopes: MemoryScopesProfile) -> MemoryScopesProfile:
-    """Return `scopes` if they say which scope each type of scope means.
-
-    Raises:
-        TypeError: They are something else: a scope, or a list of some.
-    """
-    if not isinstance(scopes, MemoryScopesProfile):
-        raise TypeError(
-            f"The scopes of a memory are a MemoryScopesProfile, not {kind_of(scopes)}: "
-            f"scopes=MemoryScopesProfile(agent='my-agent'); a view is restricted to some of them, "
-            f"as in memory.view(scopes=[MemoryScope.Agent('my-agent')])"
-        )
-    return scopes
-
-
-def checked_settings(settings: RecallSettings) -> RecallSettings:
-    """Return `settings` if they are those of a recall.
-
-    Raises:
-        TypeError: They are something else, such as a dict of them.
-    """
-    if not isinstance(settings, RecallSettings):
-        raise TypeError(
-            f"recall_settings are RecallSettings, not {kind_of(settings)}: "
-            f"recall_settings=RecallSettings(min_score=0.3)"
-        )
-    return settings
-
-
-def checked_listeners(listeners: Iterable[EventListener]) -> tuple[EventListener, ...]:
-    """Return the functions that are told of events.
-
-    Raises:
-        TypeError: They are no list, or one of them cannot be called or is a class.
-    """
-    listed: object = listeners
-    if callable(listed) or isinstance(listed, str) or not isinstance(listed, Iterable):
-        raise TypeError(
-            f"listeners are a list of functions, not {kind_of(listeners)}: listeners=[listener]"
-        )
-    given = tuple(listeners)
-    for listener in given:
-        checked_function(listener, "A listener is a function of an event", "listeners=[print]")
-    return given
+        try:
+            await self._pending.close(exc_type, exc, traceback)
+        finally:
+            await self._search.keep_vectors(self.boundary.allows)

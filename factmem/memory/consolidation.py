@@ -39,7 +39,7 @@ __all__ = [
     "MergeAnswer",
     "consolidation_messages",
     "merging",
-    "proposed",
+    "propose_merges",
     "restoring",
 ]
 
@@ -124,7 +124,7 @@ class MergeAnswer(BaseModel):
         }
 
 
-def proposed(
+def propose_merges(
     answer: MergeAnswer, values: Sequence[JsonValue], place: Place, keyword: str
 ) -> tuple[list[Merge], list[RejectedItem]]:
     """Return the merges that an answer proposes, and the items of it that cannot be taken.

@@ -8,8 +8,8 @@ from typing import Any
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.resolution import PlacedFact
-from factmem.memory._core import store_of
-from factmem.memory.selection import Reach
+from factmem.memory._checks import fact_store
+from factmem.memory.selection import PlaceSelection
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.checked import checked_subjects
 from factmem.models.facts import (
@@ -95,22 +95,22 @@ class MemoryContents:
     other, so that what another instance or process has written is there. No call to a model.
 
     Args:
-        provider: Where facts are, held to the boundary of `reach` already.
-        reader: Reads the same provider.
-        reach: What the memory may touch.
-        events: Who is told of what is refused; of all else the provider tells.
+        provider: The provider, restricted to the boundary of `selection` and observed.
+        reader: A reader of the same provider.
+        selection: The places that the memory may access.
+        events: Reports refused calls; the provider reports everything else.
     """
 
     def __init__(
         self,
         provider: AgentMemoryProvider,
         reader: FactReader,
-        reach: Reach,
+        selection: PlaceSelection,
         events: MemoryEvents,
     ) -> None:
         self._provider = provider
         self._reader = reader
-        self._reach = reach
+        self._selection = selection
         self._events = events
 
     async def places(self) -> list[PlaceInfo]:
@@ -121,7 +121,7 @@ class MemoryContents:
             StorageError: A place could not be read, as in every method here.
         """
         async with self._events.before(MemoryOperation.LIST):
-            store = store_of(self._provider)
+            store = fact_store(self._provider)
         return await store.places()
 
     async def tree(self) -> MemoryTree:
@@ -141,7 +141,7 @@ class MemoryContents:
             TypeError: `place` is none.
         """
         async with self._events.before(MemoryOperation.LIST):
-            store = store_of(self._provider)
+            store = fact_store(self._provider)
             if not isinstance(place, Place):
                 raise TypeError(
                     f"info takes a place, not {type(place).__name__}: "
@@ -211,12 +211,12 @@ class MemoryContents:
                 naive. Nothing was forgotten.
         """
         # All places before the first one is written: what is refused is not forgotten in part.
-        async with self._events.before(MemoryOperation.FORGET) as seen:
-            store = store_of(self._provider)
+        async with self._events.before(MemoryOperation.FORGET) as operation:
+            store = fact_store(self._provider)
             those = None if subjects is None else checked_subjects(subjects)
-            where = None if scopes is None else self._reach.scopes.scopes(scopes)
-            seen.places = self._reach.meant(those, where)
-            places = self._reach.writable_places(those, where)
+            where = None if scopes is None else self._selection.profile.scopes(scopes)
+            operation.places = self._selection.requested(those, where)
+            places = self._selection.writable_places(those, where)
         forgotten = 0
         for place in places:
             forgotten += await store.forget(
@@ -246,7 +246,7 @@ class MemoryContents:
             MemoryAccessError: The view is read-only, and `confirm` is set. Nothing was read.
         """
         async with self._events.before(MemoryOperation.ERASE):
-            store = store_of(self._provider)
+            store = fact_store(self._provider)
             self._check_erasable(confirm=confirm)
         found = await store.places()
         receipts: list[ErasureReceipt] = []
@@ -256,12 +256,12 @@ class MemoryContents:
         return ResetReport(found, receipts)
 
     def _check_erasable(self, *, confirm: bool) -> None:
-        if self._reach.boundary == UNBOUNDED:
+        if self._selection.boundary == UNBOUNDED:
             raise ValueError(
                 "This would erase the whole store: make a view of what is to go, as in "
                 "memory.view(subjects=[USER.of('alice')]).contents.reset(confirm=True)"
             )
-        if confirm and self._reach.boundary.is_read_only:
+        if confirm and self._selection.boundary.is_read_only:
             raise MemoryAccessError(
                 "This view is read-only, so nothing in it can be erased: use the memory that it "
                 "was made of"

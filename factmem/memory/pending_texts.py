@@ -1,4 +1,4 @@
-"""Texts that are looked at in the background of an open memory."""
+"""PendingTexts: the queue of texts that an open memory processes in the background."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,11 +20,11 @@ __all__ = ["PendingTexts"]
 
 
 _MOST_NAMED = 5
-"""How many places, and how many failures, a note names."""
+"""The most places, and the most failures, that a note names."""
 
 
 class _Text:
-    """A text that is to be looked at, or was and could not be; or several that go together."""
+    """A queued or failed text, or several of one call."""
 
     def __init__(self, places: Sequence[Place], numbers: range, source: str | None) -> None:
         self.places = frozenset(place.identity for place in places)
@@ -41,55 +41,55 @@ class _Text:
     def __str__(self) -> str:
         first, last = self.numbers[0], self.numbers[-1]
         which = f"text {first}" if first == last else f"texts {first} to {last}"
-        told = "" if self._source is None else f", from {self._source!r}"
+        source = "" if self._source is None else f", from {self._source!r}"
         more = len(self._names) - _MOST_NAMED
         where = ", ".join(self._names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-        return f"{which}{told}, for {where}"
+        return f"{which}{source}, for {where}"
 
 
 class PendingTexts:
-    """The texts that a memory, and the views that were made of it, have yet to look at.
+    """The queue that a memory shares with its views.
 
-    Those about the same subjects are looked at one after the other, in the order in which they
-    came. It belongs to the event loop in which it is open. Of what fails the first hundred are kept
-    until somebody takes them, and the first of all places; further ones are counted.
+    Texts about the same subjects are processed one after the other, in their order. An open queue
+    belongs to its event loop. The first hundred failures are kept until `drain` raises them, and
+    the first one of each set of places; further ones are only counted.
     """
 
     def __init__(self) -> None:
         self._work = BackgroundWork()
         self._texts: dict[int, _Text] = {}
-        """Those that are not looked at yet, by their first number."""
+        """Texts in the queue, by their first number."""
         self._failed: list[_Text] = []
         self._uncounted: Counter[frozenset[Identity]] = Counter()
-        """How many failed besides, by their places."""
+        """The number of further failures, by their places."""
         self._count = 0
         self._is_open = False
 
     def add(
         self,
         places: Sequence[Place],
-        look: Callable[[], Awaitable[object]],
+        process: Callable[[], Awaitable[object]],
         *,
         count: int,
         source: str | None,
         waiting: Callable[[], AbstractAsyncContextManager[object]],
     ) -> None:
-        """Have texts looked at soon.
+        """Queue texts.
 
         Args:
-            places: Where their facts may be saved.
-            look: Looks at them, all at once.
-            count: How many there are.
-            source: The application's name for where they come from, to name them by when it fails.
-            waiting: Makes what is held while they wait for others; a cancellation may end that.
+            places: The places where their facts may be saved.
+            process: Processes them, all in one call.
+            count: The number of texts.
+            source: The application's name for the texts, which notes on a failure repeat.
+            waiting: Makes a context that is entered while they wait for their turn.
 
         Raises:
-            RuntimeError: The memory is not open, or in another event loop.
+            RuntimeError: The memory is not open, or was opened in another event loop.
         """
         if not self._is_open:
             raise RuntimeError(
-                "A text that is not waited for needs a place to be looked at in: open the memory "
-                "around it, as in `async with memory: await memory.remember(text, wait=False)`"
+                "A queued text needs an open memory: "
+                "`async with memory: await memory.remember_later(text)`"
             )
         self._work.check_open()
         first = self._count + 1
@@ -99,7 +99,7 @@ class PendingTexts:
 
         async def run() -> None:
             try:
-                await told_if_broken_off(look)
+                await told_if_broken_off(process)
             except Exception as exc:  # noqa: BLE001 - raised by `drain`, or at the end
                 self._keep(text, exc)
             finally:
@@ -110,28 +110,28 @@ class PendingTexts:
         self._work.start(run, line=line, waiting=waiting)
 
     async def wait(self, boundary: Boundary = UNBOUNDED) -> None:
-        """Wait until every text that came before, and lies inside a boundary, was looked at."""
+        """Wait for every text that was queued before this call inside a boundary."""
         await checkpoint()
         for text in [each for each in self._texts.values() if each.is_within(boundary)]:
             await text.done.wait()
 
     async def drain(self, boundary: Boundary = UNBOUNDED) -> None:
-        """Wait, and raise what failed inside a boundary; each failure is raised once.
+        """Wait, and raise the failures inside a boundary, each once.
 
         Raises:
-            ExceptionGroup: What failed.
+            ExceptionGroup: Texts failed.
         """
         await self.wait(boundary)
         self._taken(boundary).raise_any()
 
     async def open(self) -> None:
-        """Begin to take texts.
+        """Open the queue.
 
         Raises:
             RuntimeError: It is open already.
         """
         if self._is_open:
-            raise RuntimeError("The memory is open already: `async with memory` once")
+            raise RuntimeError("The memory is already open: enter `async with memory` once")
         await self._work.__aenter__()
         self._is_open = True
 
@@ -141,16 +141,18 @@ class PendingTexts:
         exc: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Take no more texts, and look at those that came; a cancellation ends that.
+        """Close the queue after processing the texts in it; a cancellation stops that.
 
         Raises:
-            ExceptionGroup: What failed and was not raised yet, where nothing else was raised.
+            ExceptionGroup: Failures that were not raised yet, unless the block raised `exc`.
         """
         self._is_open = False
         try:
             await self._work.__aexit__(exc_type, exc, traceback)
         finally:
-            for text in self._texts.values():  # one that was cancelled in its line has set nothing
+            for (
+                text
+            ) in self._texts.values():  # a text that was cancelled while waiting has not set it
                 text.done.set()
             self._texts.clear()
             failures = self._taken(UNBOUNDED)
@@ -162,14 +164,14 @@ class PendingTexts:
     def _keep(self, text: _Text, failure: Exception) -> None:
         is_first = all(each.places != text.places for each in self._failed)
         if is_first or len(self._failed) < MAX_FAILURES:
-            failure.add_note(f"Not waited for: {text}")
+            failure.add_note(f"In the background: {text}")
             text.failure = failure
             self._failed.append(text)
         else:
             self._uncounted[text.places] += len(text.numbers)
 
     def _taken(self, boundary: Boundary) -> "_Failures":
-        """Return what failed inside a boundary, which is not kept any longer."""
+        """Remove and return the failures inside a boundary."""
         inside = [text for text in self._failed if text.is_within(boundary)]
         self._failed = [text for text in self._failed if not text.is_within(boundary)]
         besides = [places for places in self._uncounted if all(map(boundary.allows, places))]
@@ -177,7 +179,7 @@ class PendingTexts:
 
 
 class _Failures:
-    """Texts that could not be looked at, and how many there were besides them."""
+    """Failed texts, and the number of further ones."""
 
     def __init__(self, texts: Sequence[_Text], besides: int) -> None:
         self._texts = texts
@@ -186,21 +188,17 @@ class _Failures:
 
     def __str__(self) -> str:
         texts = "1 text" if self.count == 1 else f"{self.count} texts"
-        beyond = f", {self._here} of them told here" if self.count > self._here else ""
-        return f"{texts} could not be looked at{beyond}"
+        beyond = f"; the first {self._here} are here" if self.count > self._here else ""
+        return f"{texts} failed in the background{beyond}"
 
     def named(self) -> str:
-        """Name some of them, each with the class of what it failed with."""
+        """Name the first failures, each by its class and text."""
         named = [f"{type(text.failure).__name__} of {text}" for text in self._texts[:_MOST_NAMED]]
         more = self.count - sum(len(text.numbers) for text in self._texts[:_MOST_NAMED])
         return "; ".join([*named, *([f"and {more} more"] if more else [])])
 
     def raise_any(self) -> None:
-        """Raise what they failed with, where there is any.
-
-        Raises:
-            ExceptionGroup: There is.
-        """
+        """Raise the failures, if any, in an `ExceptionGroup`."""
         failures = [text.failure for text in self._texts if text.failure is not None]
         if failures:
             raise ExceptionGroup(str(self), failures)

@@ -1,4 +1,4 @@
-"""Which places a memory may touch: every read and every write asks here first."""
+"""PlaceSelection: the places that a memory may read and write, and those of one call."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
@@ -17,35 +17,35 @@ from factmem.models.places import (
 )
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 
-__all__ = ["Reach", "check_distinct"]
+__all__ = ["PlaceSelection"]
 
 
 H = TypeVar("H", bound=Hashable)
 
 
-class Reach:
-    """Subjects and scopes, the default ones and those that a call names, within a boundary.
+class PlaceSelection:
+    """Default subjects and scopes, within a boundary. Every read and write selects places here.
 
     Args:
-        subjects: Whom facts concern, where a call does not say.
-        scopes: The scope that each type of scope means.
-        default_scopes: Where to look, where a call does not say; all that have a name by default.
-        boundary: What may be touched at all; everything by default.
+        subjects: The subjects of calls that name none.
+        profile: The scope that each type of scope stands for.
+        default_scopes: The scopes of calls that name none; all of the profile by default.
+        boundary: The places that may be accessed at all; everything by default.
 
     Raises:
-        TypeError: The subjects are no list of subjects.
+        TypeError: `subjects` is not a list of subjects.
     """
 
     def __init__(
         self,
         subjects: Iterable[MemorySubject],
-        scopes: MemoryScopesProfile,
+        profile: MemoryScopesProfile,
         *,
         default_scopes: Iterable[MemoryScope] | None = None,
         boundary: Boundary = UNBOUNDED,
     ) -> None:
         self.subjects: tuple[MemorySubject, ...] = checked_subjects(subjects)
-        self.scopes = scopes
+        self.profile = profile
         self.boundary = boundary
         self._default_scopes = None if default_scopes is None else tuple(default_scopes)
 
@@ -54,38 +54,37 @@ class Reach:
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[ScopeChoice] | None = None,
     ) -> list[Place]:
-        """Return the places to read: each subject in each scope, none of them twice.
+        """Return the places to read: each subject in each scope, without duplicates.
 
-        A type of scope that has no name is passed over, and so is a place beyond the boundary.
+        Types of scope without a name and places outside the boundary are skipped.
 
         Raises:
-            UnboundSubjectError: A subject is per entity and names none.
-            ValueError: No scope is named, neither here nor at all: that cannot be meant.
+            UnboundSubjectError: A per-entity subject has no entity.
+            ValueError: There is no scope, neither in the call nor as a default.
         """
-        return [
-            place for place in self.meant(subjects, scopes) if self.boundary.allows(place.identity)
-        ]
+        allows = self.boundary.allows
+        return [place for place in self.requested(subjects, scopes) if allows(place.identity)]
 
-    def meant(
+    def requested(
         self,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[ScopeChoice] | None = None,
     ) -> list[Place]:
-        """Return the places that a call means, whether they lie inside or not, none twice.
+        """Return the places that a call names, inside the boundary or not, without duplicates.
 
         Raises:
-            UnboundSubjectError: A subject is per entity and names none.
-            ValueError: No scope is named, neither here nor at all.
+            UnboundSubjectError: A per-entity subject has no entity.
+            ValueError: There is no scope, neither in the call nor as a default.
         """
         chosen = self.subjects if subjects is None else checked_subjects(subjects)
         for subject in chosen:
             subject.check_bound()
-        found = self.scopes.scopes(self._default_scopes if scopes is None else scopes)
+        found = self.profile.scopes(self._default_scopes if scopes is None else scopes)
         if not found and scopes is None and self._default_scopes is None:
             raise ValueError(
-                "There is no scope to look in or to save to: name one for the memory, as in "
-                "AgentMemory(..., scopes=MemoryScopesProfile(agent='my-agent')), or in the call, "
-                "as in scopes=[MemoryScope.Agent('my-agent')]"
+                "The memory has no scope. Give it one, "
+                "AgentMemory(..., scopes=MemoryScopesProfile(agent='my-agent')), or name one in "
+                "the call, scopes=[MemoryScope.Agent('my-agent')]"
             )
         places = (Place(scope, subject) for subject in chosen for scope in found)
         return list({place.identity: place for place in places}.values())
@@ -95,34 +94,65 @@ class Reach:
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[ScopeChoice] | None = None,
     ) -> list[Place]:
-        """Return the places that a call may write to: of those that it means, the ones inside.
+        """Return the places that a call may write: those that it names, inside the boundary.
 
         Raises:
-            UnboundSubjectError: A subject is per entity and names none.
-            MemoryAccessError: A subject or scope that the call names has no place inside, or
-                nothing may be written at all.
-            ValueError: No scope is named, neither here nor at all.
+            UnboundSubjectError: A per-entity subject has no entity.
+            MemoryAccessError: A subject or scope that the call names has no place inside, or the
+                boundary is read-only.
+            ValueError: There is no scope, neither in the call nor as a default.
         """
-        meant = self.meant(subjects, scopes)
-        inside = [place for place in meant if self.boundary.allows(place.identity)]
+        requested = self.requested(subjects, scopes)
+        inside = [place for place in requested if self.boundary.allows(place.identity)]
         for place in inside[:1]:
             check_writable(place, self.boundary)
         reached = {each for place in inside for each in (place.subject, place.scope)}
-        for place in meant:
+        for place in requested:
             for part, is_named in ((place.subject, subjects), (place.scope, scopes)):
                 if part not in reached and (is_named is not None or not inside):
                     check_writable(place, self.boundary)
         return inside
 
-    def place(self, subject: MemorySubject, scope: ScopeChoice) -> Place:
-        """Return the place to save to.
+    def detection_places(
+        self,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+    ) -> list[Place]:
+        """Return the writable places, if a model can tell them apart.
+
+        A model sees subjects by name and scopes by type, never an entity or a scope's name.
 
         Raises:
-            UnboundSubjectError: The subject is per entity and names none.
-            ValueError: The scope is a type that has no name here.
-            MemoryAccessError: The place lies beyond the boundary, or nothing may be written.
+            ValueError: Two places would look the same, or there is no place.
+            MemoryAccessError: As `writable_places`.
         """
-        place = Place(self.scopes.writable(scope), subject)
+        places = self.writable_places(subjects, scopes)
+        if not places:
+            raise ValueError(
+                "There is no place to save to: give the memory a subject and a scope, "
+                "AgentMemory(..., scopes=MemoryScopesProfile(agent='my-agent'))"
+            )
+        shown: set[tuple[str, str]] = set()
+        for place in places:
+            name = (place.subject.name, place.scope.type.value)
+            if name in shown:
+                raise ValueError(
+                    f"Two places would both be {name[0]!r} in {name[1]!r} to the model, which sees "
+                    f"subject names and scope types: detect facts for one entity and one scope at "
+                    f"a time"
+                )
+            shown.add(name)
+        return places
+
+    def place(self, subject: MemorySubject, scope: ScopeChoice) -> Place:
+        """Return the one place to save to.
+
+        Raises:
+            UnboundSubjectError: The subject is per entity and has no entity.
+            ValueError: The scope is a type without a name.
+            MemoryAccessError: The place lies outside the boundary, or it is read-only.
+        """
+        place = Place(self.profile.writable(scope), subject)
         check_writable(place, self.boundary)
         return place
 
@@ -133,19 +163,19 @@ class Reach:
         scopes: Iterable[ScopeChoice] | None = None,
         places: Iterable[Place] | None = None,
         read_only: bool = False,
-    ) -> "Reach":
-        """Return a reach that has no more than this one.
+    ) -> "PlaceSelection":
+        """Return a selection restricted to a part of this one.
 
-        What it names is also what its calls concern where they do not say: the subjects and scopes
-        given, or those of the places given. A type of scope means the one scope of that type that
-        is left, where this reach's own of that type is not.
+        The subjects and scopes given, or those of the places given, become the defaults of its
+        calls. A type of scope stands for the one scope of that type that is left, unless the scope
+        of this selection's profile is among those left.
 
         Raises:
-            TypeError: An argument is no list, or not of what it should be.
-            UnboundSubjectError: A subject is per entity and names none.
+            TypeError: An argument is not a list, or has a member of another kind.
+            UnboundSubjectError: A per-entity subject has no entity.
         """
         given = None if subjects is None else checked_subjects(subjects)
-        named = None if scopes is None else tuple(self.scopes.scopes(scopes))
+        named = None if scopes is None else tuple(self.profile.scopes(scopes))
         only = None if places is None else checked_places(places)
         boundary = self.boundary.narrowed(
             scopes=named, subjects=given, places=only, read_only=read_only
@@ -154,9 +184,9 @@ class Reach:
             given = _unique(place.subject for place in only) if given is None else given
             named = _unique(place.scope for place in only) if named is None else named
         default_scopes = self._default_scopes if named is None else named
-        return Reach(
+        return PlaceSelection(
             self.subjects if given is None else given,
-            self.scopes if named is None else _profile(self.scopes, named),
+            self.profile if named is None else _profile(self.profile, named),
             default_scopes=default_scopes,
             boundary=boundary,
         )
@@ -167,7 +197,7 @@ def _unique(items: Iterable[H]) -> tuple[H, ...]:
 
 
 def _profile(before: MemoryScopesProfile, scopes: Sequence[MemoryScope]) -> MemoryScopesProfile:
-    """Return the names that types of scope have where only `scopes` are left."""
+    """Return the profile of a selection in which only `scopes` are left."""
     names: dict[str, str] = {}
     for kind in MemoryScopeType:
         left = [scope for scope in scopes if scope.type is kind]
@@ -177,25 +207,3 @@ def _profile(before: MemoryScopesProfile, scopes: Sequence[MemoryScope]) -> Memo
         if len(left) == 1:
             names[kind.value] = left[0].name
     return MemoryScopesProfile(**names)
-
-
-def check_distinct(places: Sequence[Place]) -> None:
-    """Make sure that a model can name each place by its subject's name and its scope's type.
-
-    Raises:
-        ValueError: Two places look the same, or there is none.
-    """
-    if not places:
-        raise ValueError(
-            "There is nowhere to save: name a scope, as in "
-            "AgentMemory(..., scopes=MemoryScopesProfile(agent=...)), and a subject"
-        )
-    seen: set[tuple[str, str]] = set()
-    for place in places:
-        shown = (place.subject.name, place.scope.type.value)
-        if shown in seen:
-            raise ValueError(
-                f"A model is shown subjects by name and scopes by type, and two places would be "
-                f"{shown[0]!r} in {shown[1]!r}: detect facts for one entity and one scope at a time"
-            )
-        seen.add(shown)

@@ -90,8 +90,8 @@ async def test_what_memory_put_first_is_no_instruction_of_the_application() -> N
 @pytest.mark.parametrize(
     ("arguments", "error", "complaint"),
     [
-        ({"text": 3}, TypeError, "What the user says is a text, not int"),
-        ({"text": None}, TypeError, "What the user says is a text, not NoneType"),
+        ({"text": 3}, TypeError, "text must be a str, not int"),
+        ({"text": None}, TypeError, "text must be a str, not NoneType"),
         ({"text": "Hi", "messages": ["Hello"]}, TypeError, "A message is a dict .* not str"),
         ({"text": "Hi", "messages": "Hello"}, TypeError, "messages are a list of dicts, not one"),
         ({"text": "Hi", "subjects": []}, ValueError, "subjects is empty"),
@@ -196,7 +196,7 @@ def test_what_is_no_feature_is_refused() -> None:
     """With the name of what it lacks."""
     shallow: Any = Shallow
 
-    with pytest.raises(TypeError, match="Shallow is no AgentFeature: it lacks after_answer"):
+    with pytest.raises(TypeError, match="Shallow has no after_answer"):
         Agent(ScriptedChatModel()).install(shallow)
 
 

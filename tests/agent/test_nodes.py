@@ -325,7 +325,9 @@ async def test_a_node_that_forgets_its_text_is_told() -> None:
 
     agent = agent_of(ScriptedChatModel(), forgetful)
 
-    with pytest.raises(TypeError, match="The node 'forgetful' of the strategy 'test' gave no text"):
+    with pytest.raises(
+        TypeError, match="The node 'forgetful' of the strategy 'test' must return a str"
+    ):
         await agent.run("Hi", subjects=[ALICE])
 
 
@@ -358,7 +360,7 @@ async def test_a_node_reaches_no_further_than_the_run(node: MemoryNode) -> None:
     model = ScriptedChatModel()
     agent = agent_of(model, node_llm_request(), node, store=await prepared())
 
-    with pytest.raises(MemoryAccessError, match="which the run does not concern"):
+    with pytest.raises(MemoryAccessError, match="which is not a subject of the run"):
         await agent.run("Hi", subjects=[ALICE])
 
     assert model.calls == []

@@ -9,7 +9,7 @@ import pytest
 
 from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext
-from factmem.agent.tool_loop import StepLimitError, answered
+from factmem.agent.tool_loop import StepLimitError, run_tool_loop
 from factmem.agent.tools import ToolError, tools_by_name
 from factmem.errors import ChatModelError
 from factmem.llm.base import (
@@ -165,7 +165,7 @@ async def test_a_broken_tool_ends_the_run_and_leaves_the_conversation_whole() ->
     context = AgentContext("Go", chat_model=model, tools=tools_by_name([quick, broken, slow]))
 
     with anyio.fail_after(10), pytest.raises(BrokenError):
-        await answered(context, "Go")
+        await run_tool_loop(context, "Go")
 
     assert_paired(context.messages)
     assert results(context.messages) == [
@@ -214,7 +214,7 @@ async def test_a_cancelled_call_leaves_the_conversation_whole() -> None:
     context = AgentContext("Go", chat_model=model, tools=tools_by_name([quick, slow]))
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(answered, context, "Go")
+        tasks.start_soon(run_tool_loop, context, "Go")
         await is_waiting.wait()
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
@@ -236,7 +236,7 @@ async def test_a_sync_tool_is_waited_for_and_its_result_kept() -> None:
     context = AgentContext("Go", chat_model=model, tools=tools_by_name([book]))
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(answered, context, "Go")
+        tasks.start_soon(run_tool_loop, context, "Go")
         await anyio.to_thread.run_sync(begun.wait, 5)
         tasks.cancel_scope.cancel()
         may_end.set()
@@ -266,7 +266,7 @@ async def test_a_run_without_end_is_stopped() -> None:
 @pytest.mark.parametrize("max_steps", [0, -1])
 def test_at_least_one_step_is_needed(max_steps: int) -> None:
     """An agent that may not ask its model is a mistake."""
-    with pytest.raises(ValueError, match="max_steps is less than 1"):
+    with pytest.raises(ValueError, match="max_steps must be at least 1"):
         Agent(ScriptedChatModel(), max_steps=max_steps)
 
 
@@ -367,6 +367,6 @@ async def test_tools_can_be_withheld_for_one_request() -> None:
 
     context = AgentContext("Go", chat_model=FunctionModel(respond), tools=tools_by_name([add]))
 
-    assert await answered(context, "Go", allow_tool_calls=False) == "Fine."
+    assert await run_tool_loop(context, "Go", allow_tool_calls=False) == "Fine."
     assert offered == [0, 0]
     assert results(context.messages) == ["Error: there is no tool of that name. Tools: none."]

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from factmem.agent.agent import Agent
-from factmem.agent.nodes import node_llm_request
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
@@ -25,15 +24,13 @@ class Silent:
 
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"chat_model": SECRET}, TypeError, r"not str: Agent\(OpenAIChatModel\(name\)\)"),
-    ({"chat_model": None}, TypeError, r"not NoneType: Agent\("),
-    ({"chat_model": ScriptedChatModel}, TypeError, "not the class ScriptedChatModel"),
-    ({"chat_model": InMemoryProvider()}, TypeError, "not InMemoryProvider: .* respond and extract"),
-    ({"strategy": [node_llm_request()]}, TypeError, r"not list: strategy=Strategy\('answer', \["),
-    ({"strategy": node_llm_request()}, TypeError, r"not function: strategy=Strategy\("),
+    ({"chat_model": SECRET}, TypeError, r"str has no respond: Agent\(OpenAIChatModel\(name\)\)"),
+    ({"chat_model": None}, TypeError, "NoneType has no respond"),
+    ({"chat_model": ScriptedChatModel}, TypeError, "the class ScriptedChatModel has no respond"),
+    ({"chat_model": InMemoryProvider()}, TypeError, "InMemoryProvider has no respond"),
     ({"max_steps": "3"}, TypeError, "not str: max_steps=20"),
     ({"max_steps": True}, TypeError, "not bool: max_steps=20"),
-    ({"max_steps": 0}, ValueError, "at least once"),
+    ({"max_steps": 0}, ValueError, "at least 1"),
     ({"tools": print}, TypeError, r"not builtin_function_or_method: tools=\[look_up\]"),
     ({"tools": None}, TypeError, r"not NoneType: tools=\[look_up\]"),
     ({"tools": [5]}, TypeError, r"'int' is neither: tools=\[look_up\]"),
@@ -60,11 +57,11 @@ def _memory() -> AgentMemory:
 @pytest.mark.parametrize(
     ("feature", "told"),
     [
-        (_memory(), r"memory = agent\.install\(AgentMemory, provider=store, agent_name="),
-        (Silent(), r"agent\.install\(Silent, \.\.\.\)"),
-        (SECRET, r"not str: agent\.install\(AgentMemory, provider=store"),
-        (None, r"not NoneType: agent\.install\("),
-        (InMemoryProvider, "InMemoryProvider is no AgentFeature: it lacks before_model, after_"),
+        (_memory(), r"not an instance of AgentMemory: agent\.install\(AgentMemory, provider="),
+        (Silent(), "not an instance of Silent"),
+        (SECRET, r"instance of str: agent\.install\(AgentMemory, provider=store"),
+        (None, "instance of NoneType"),
+        (InMemoryProvider, "InMemoryProvider has no before_model and after_answer"),
     ],
     ids=["memory", "feature", "text", "nothing", "store"],
 )

@@ -44,7 +44,7 @@ async def test_other_texts_are_looked_at_nevertheless() -> None:
     with anyio.fail_after(10):
         async with memory:
             for source in ("ticket-1", "ticket-2"):
-                await memory.remember("I prefer the dark theme.", source=source, wait=False)
+                await memory.remember_later("I prefer the dark theme.", source=source)
             with pytest.raises(ExceptionGroup) as caught:
                 await memory.flush()
             assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]

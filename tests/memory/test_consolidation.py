@@ -238,10 +238,10 @@ class TestRefusing:
         """The error names what belongs there."""
         memory: Any = memory_of(model=ScriptedChatModel())
 
-        with pytest.raises(TypeError, match="takes a Concept, not str"):
+        with pytest.raises(TypeError, match="Concept, not str"):
             await memory.consolidate("languages")
         for call in (memory.merge, memory.restore):
-            with pytest.raises(TypeError, match="report that consolidate or merge returned, not l"):
+            with pytest.raises(TypeError, match="report must be a ConsolidationReport, not list"):
                 await call([])
 
     async def test_no_chat_model(self) -> None:

@@ -157,7 +157,7 @@ async def test_remembering_is_one_event(
         if is_waited_for:
             await memory.remember(TEXT)
         else:
-            await memory.remember(TEXT, wait=False)
+            await memory.remember_later(TEXT)
 
     remembered = [event for event in told if event.operation is OP.REMEMBER]
     assert [(event.count, event.llm_calls) for event in remembered] == [(1, 1)]

@@ -230,7 +230,7 @@ async def test_a_memory_without_names_says_what_to_write(store: InMemoryProvider
         for call in calls:
             with pytest.raises(ValueError, match=r"scopes=MemoryScopesProfile\(agent='my-agent'\)"):
                 await call(nameless)
-    with pytest.raises(ValueError, match="There is no scope"):
+    with pytest.raises(ValueError, match="The memory has no scope"):
         memory.tools()
     assert messages == chat()
 

@@ -123,7 +123,7 @@ async def test_what_is_remembered_in_the_background_is_there(store: InMemoryProv
     ):
         model = Slow({"facts": [item(**said)]})
         async with memory_of(store, model) as memory:
-            await memory.remember("I have a cat.", wait=False)
+            await memory.remember_later("I have a cat.")
             told = await call(memory, name, **arguments)
         assert told.items() >= wanted.items()
         await store.forget(ALICE, AGENT, concept=Concept("pet", ""))

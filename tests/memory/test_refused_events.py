@@ -130,7 +130,7 @@ CALLS: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
     (lambda m: m.recall_facts_to_agent([], "Which theme?", subjects=[USER]), OP.RECALL),
     (lambda m: m.recall_facts_to_agent([], " ", subjects=[USER]), OP.RECALL),
     (lambda m: m.remember(TEXT, subject=USER), OP.REMEMBER),
-    (lambda m: m.remember(TEXT, subject=USER, wait=False), OP.REMEMBER),
+    (lambda m: m.remember_later(TEXT, subject=USER), OP.REMEMBER),
     (lambda m: m.remember_many([TEXT], subject=USER), OP.REMEMBER),
     (lambda m: m.auto_detect_facts([], subjects=[USER]), OP.DETECT),
     (lambda m: m.save_facts_from_history([], THEME, USER, AGENT), OP.DETECT),
@@ -233,7 +233,7 @@ async def test_what_a_provider_cannot_do_is_one_failed_event(
     operation: MemoryOperation,
 ) -> None:
     """Four methods are a provider, and not enough for these."""
-    with pytest.raises(TypeError, match="no FactStore"):
+    with pytest.raises(TypeError, match="not a FactStore"):
         await attempt(memory_of(BareProvider(), listeners=[told.append]))
 
     assert [(event.operation, event.error_type) for event in told] == [(operation, "TypeError")]

@@ -126,16 +126,16 @@ async def test_what_cannot_work_fails_at_once(wait: bool) -> None:
     """In the background too: nobody learns of it when it is too late."""
     async with memory_of() as memory:
         with pytest.raises(ValueError, match="chat_model"):
-            await (memory.remember(TEXT) if wait else memory.remember(TEXT, wait=False))
+            await (memory.remember(TEXT) if wait else memory.remember_later(TEXT))
     model = ScriptedChatModel()
     async with memory_of(model=model) as memory:
         view = memory.view(subjects=[ALICE], read_only=True)
         with pytest.raises(MemoryAccessError):
-            await (view.remember(TEXT) if wait else view.remember(TEXT, wait=False))
+            await (view.remember(TEXT) if wait else view.remember_later(TEXT))
         wrong: Any = 7
         with pytest.raises(TypeError, match="not int"):
-            await (memory.remember(wrong) if wait else memory.remember(wrong, wait=False))
-        with pytest.raises(TypeError, match="call remember"):
+            await (memory.remember(wrong) if wait else memory.remember_later(wrong))
+        with pytest.raises(TypeError, match=r"memory\.remember\(text\)"):
             await memory.remember_many(TEXT)
     assert model.calls == []
 
@@ -144,20 +144,20 @@ async def test_a_closed_memory_queues_nothing() -> None:
     """What would be lost at the end of the program is refused instead."""
     memory = memory_of(model=ScriptedChatModel())
 
-    with pytest.raises(RuntimeError, match="open the memory"):
-        await memory.remember(TEXT, wait=False)
+    with pytest.raises(RuntimeError, match="needs an open memory"):
+        await memory.remember_later(TEXT)
     async with memory:
         pass
-    with pytest.raises(RuntimeError, match="open the memory"):
-        await memory.remember(TEXT, wait=False)
+    with pytest.raises(RuntimeError, match="needs an open memory"):
+        await memory.remember_later(TEXT)
 
 
 async def test_flush_waits_for_the_text() -> None:
-    """`remember` returns before the model has answered, `flush` after the facts are saved."""
+    """`remember_later` returns before the model has answered, `flush` after the facts are saved."""
     store, model = InMemoryProvider(), SlowModel(DARK)
 
     async with memory_of(store, model) as memory:  # type: ignore[arg-type]
-        await memory.remember(TEXT, wait=False)
+        await memory.remember_later(TEXT)
         await model.asked.wait()
         assert await _themes(store) == []
         model.go.set()
@@ -170,8 +170,8 @@ async def test_texts_about_one_subject_keep_their_order() -> None:
     store, model = InMemoryProvider(), SlowModel(DARK, LIGHT)
 
     async with memory_of(store, model) as memory:  # type: ignore[arg-type]
-        await memory.remember(TEXT, wait=False)
-        await memory.remember("Make that the light theme.", wait=False)
+        await memory.remember_later(TEXT)
+        await memory.remember_later("Make that the light theme.")
         await model.asked.wait()
         model.go.set()
 
@@ -185,8 +185,8 @@ async def test_a_failure_is_raised_once() -> None:
     model = ScriptedChatModel(ChatModelError("down"), DARK)
 
     async with memory_of(store, model) as memory:
-        await memory.remember(TEXT, wait=False)
-        await memory.remember(TEXT, wait=False)
+        await memory.remember_later(TEXT)
+        await memory.remember_later(TEXT)
         with pytest.raises(ExceptionGroup) as caught:
             await memory.flush()
         await memory.aclose()
@@ -197,20 +197,20 @@ async def test_a_failure_is_raised_once() -> None:
 
 async def test_a_failure_at_the_end_is_not_swallowed() -> None:
     """The block raises it; beside another error it is told in a note."""
-    with pytest.raises(ExceptionGroup, match="1 text could not be looked at"):
+    with pytest.raises(ExceptionGroup, match="1 text failed in the background"):
         async with memory_of(model=ScriptedChatModel(ChatModelError("down"))) as memory:
-            await memory.remember(TEXT, wait=False)
+            await memory.remember_later(TEXT)
 
     async def break_off() -> None:
         async with memory_of(model=ScriptedChatModel(ChatModelError("down"))) as memory:
-            await memory.remember(TEXT, source="ticket-7", wait=False)
+            await memory.remember_later(TEXT, source="ticket-7")
             raise KeyError
 
     with pytest.raises(KeyError) as caught:
         await break_off()
     (note,) = caught.value.__notes__
     assert note == (
-        "1 text could not be looked at as well: ChatModelError of text 1, from 'ticket-7', for "
+        "1 text failed in the background as well: ChatModelError of text 1, from 'ticket-7', for "
         "agent/support-bot user(alice), product/my-app user(alice)"
     )
 
@@ -219,18 +219,18 @@ async def test_a_failure_names_its_text() -> None:
     """By number, source and places, so that it can be sent again; its words stay out of it."""
     failures = [ChatModelError("down"), ChatModelError("down"), DARK, ChatModelError("down")]
     async with memory_of(model=ScriptedChatModel(*failures)) as memory:
-        await memory.remember(TEXT, source="ticket-7", wait=False)
-        await memory.remember_many([TEXT, TEXT], scope=AGENT, wait=False)
-        await memory.remember(TEXT, wait=False)
-        await memory.remember(TEXT, scope=AGENT, wait=False)
-        with pytest.raises(ExceptionGroup, match="4 texts could not be looked at") as caught:
+        await memory.remember_later(TEXT, source="ticket-7")
+        await memory.remember_many_later([TEXT, TEXT], scope=AGENT)
+        await memory.remember_later(TEXT)
+        await memory.remember_later(TEXT, scope=AGENT)
+        with pytest.raises(ExceptionGroup, match="4 texts failed in the background") as caught:
             await memory.flush()
 
     both = "agent/support-bot user(alice), product/my-app user(alice)"
     assert [failure.__notes__ for failure in caught.value.exceptions] == [
-        [f"Not waited for: text 1, from 'ticket-7', for {both}"],
-        ["Not waited for: texts 2 to 3, for agent/support-bot user(alice)"],
-        ["Not waited for: text 5, for agent/support-bot user(alice)"],
+        [f"In the background: text 1, from 'ticket-7', for {both}"],
+        ["In the background: texts 2 to 3, for agent/support-bot user(alice)"],
+        ["In the background: text 5, for agent/support-bot user(alice)"],
     ]
     assert TEXT not in "".join(traceback.format_exception(caught.value))
 
@@ -243,13 +243,13 @@ async def test_a_note_stays_short() -> None:
     async def break_off() -> None:
         async with memory_of(model=model, subjects=[ALICE]) as memory:
             for number in range(7):
-                await memory.remember(TEXT, subject=people[number % 4], wait=False)
+                await memory.remember_later(TEXT, subject=people[number % 4])
             raise KeyError
 
     with pytest.raises(KeyError) as caught:
         await break_off()
     (note,) = caught.value.__notes__
-    assert note.startswith("7 texts could not be looked at as well: ")
+    assert note.startswith("7 texts failed in the background as well: ")
     assert note.count("ChatModelError of text") == 5
     assert note.endswith("; and 2 more")
 
@@ -260,14 +260,14 @@ async def test_failures_that_nobody_takes_do_not_pile_up() -> None:
     async with memory_of(model=model) as memory:
         bob = memory.view(subjects=[BOB])
         for _ in range(MAX_FAILURES + 3):
-            await memory.remember(TEXT, wait=False)
+            await memory.remember_later(TEXT)
         await memory.recall("anything")  # which waits for them, and takes no failure
         for _ in range(2):
-            await bob.remember(TEXT, wait=False)
+            await bob.remember_later(TEXT)
 
-        with pytest.raises(ExceptionGroup, match=r"2 texts .*, 1 of them told here") as bobs:
+        with pytest.raises(ExceptionGroup, match=r"2 texts .*; the first 1 are here") as bobs:
             await bob.flush()
-        with pytest.raises(ExceptionGroup, match=r"103 texts .*, 100 of them told") as caught:
+        with pytest.raises(ExceptionGroup, match=r"103 texts .*; the first 100 are here") as caught:
             await memory.flush()
         await memory.flush()
 
@@ -290,12 +290,12 @@ async def test_a_cancelled_text_is_one_failed_event(is_async: bool) -> None:
         async with memory_of(model=model, listeners=[listener]) as memory:  # type: ignore[arg-type]
             for number in range(3):
                 with correlated(f"request-{number}"):
-                    await memory.remember(TEXT, wait=False)
-            await memory.view(subjects=[BOB]).remember(TEXT, wait=False)
+                    await memory.remember_later(TEXT)
+            await memory.view(subjects=[BOB]).remember_later(TEXT)
             await model.asked.wait()
             scope.cancel()
             with correlated("too-late"):
-                await memory.remember(TEXT, wait=False)
+                await memory.remember_later(TEXT)
 
     ends = [event for event in told if event.operation is MemoryOperation.REMEMBER]
     assert scope.cancelled_caught
@@ -315,7 +315,7 @@ async def test_each_text_is_one_event_however_the_block_ends() -> None:
     async def break_off() -> None:
         async with memory_of(model=model, listeners=[told.append]) as memory:
             for text in (TEXT, TEXT, "Make that the light theme."):
-                await memory.remember(text, wait=False)
+                await memory.remember_later(text)
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -330,7 +330,7 @@ async def test_a_cancelled_block_leaves_nothing_running() -> None:
 
     with anyio.CancelScope() as scope:
         async with memory_of(store, model) as memory:  # type: ignore[arg-type]
-            await memory.remember(TEXT, wait=False)
+            await memory.remember_later(TEXT)
             await model.asked.wait()
             scope.cancel()
             await checkpoint()
@@ -348,13 +348,13 @@ async def test_a_view_waits_for_its_own_texts() -> None:
     async def serve() -> None:
         async with memory_of(store, model) as memory:  # type: ignore[arg-type]
             alice, bob = memory.view(subjects=[ALICE]), memory.view(subjects=[BOB])
-            await alice.remember(TEXT, wait=False)
+            await alice.remember_later(TEXT)
             await model.asked.wait()
             await bob.flush()
             model.go.set()
             await bob.flush()
 
-    with pytest.raises(ExceptionGroup, match="1 text could"):
+    with pytest.raises(ExceptionGroup, match="1 text failed"):
         await serve()
 
 
@@ -363,7 +363,7 @@ async def test_the_texts_of_a_view_end_with_the_memory() -> None:
     store, model = InMemoryProvider(), SlowModel(DARK)
 
     async with memory_of(store, model) as memory:  # type: ignore[arg-type]
-        await memory.view(subjects=[ALICE]).remember(TEXT, wait=False)
+        await memory.view(subjects=[ALICE]).remember_later(TEXT)
         await model.asked.wait()
         model.go.set()
 
@@ -373,7 +373,7 @@ async def test_the_texts_of_a_view_end_with_the_memory() -> None:
 async def test_one_block_opens_one_memory() -> None:
     """Neither a view nor an open memory is opened."""
     async with memory_of() as memory:
-        with pytest.raises(RuntimeError, match="open already"):
+        with pytest.raises(RuntimeError, match="already open"):
             await memory.__aenter__()
         with pytest.raises(RuntimeError, match="A view is not opened"):
             async with memory.view(subjects=[ALICE]):

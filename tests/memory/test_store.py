@@ -41,5 +41,5 @@ async def test_four_methods_make_no_store() -> None:
     memory = memory_of(BareProvider())
 
     for ask in (lambda: memory.store, memory.tools):
-        with pytest.raises(TypeError, match="BareProvider is no FactStore"):
+        with pytest.raises(TypeError, match="BareProvider is not a FactStore"):
             ask()

@@ -68,7 +68,7 @@ async def test_pending_saves_lost_at_exit(tmp_path: Path) -> None:
         async with LocalFileMemoryProvider(tmp_path) as store:
             model = ScriptedChatModel({"facts": [item()]})
             async with memory_of(store, model) as memory:
-                await memory.remember(TEXT, wait=False)
+                await memory.remember_later(TEXT)
                 raise KeyError
 
     with pytest.raises(KeyError):

@@ -1,0 +1,79 @@
+"""Checks of the parts that AgentMemory is built from: provider, models, listeners, concepts."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from factmem._arguments import expect_all, expect_function, expect_methods, has_name, kind_of
+from factmem.embedding.base import Embedder
+from factmem.events import EventListener
+from factmem.llm.base import ChatModel
+from factmem.models.checked import checked_concepts
+from factmem.models.facts import Concept
+from factmem.providers.base import AgentMemoryProvider, FactStore
+
+_EMBEDDER = "embedder=OpenAIEmbedder(name), or CallableEmbedder(function, model='my-model-v1')"
+
+
+def check_provider(provider: AgentMemoryProvider) -> AgentMemoryProvider:
+    """Return a provider that has the four methods of one; paths and classes have none."""
+    return expect_methods(
+        provider,
+        ("save", "load", "load_all", "load_by_description"),
+        "provider",
+        "AgentMemory(LocalFileMemoryProvider(path)) or AgentMemory(InMemoryProvider())",
+    )
+
+
+def check_chat_model(chat_model: ChatModel | None) -> ChatModel | None:
+    """Return a chat model that can extract, or None."""
+    if chat_model is None:
+        return None
+    return expect_methods(
+        chat_model,
+        ("respond", "extract"),
+        "chat_model",
+        "chat_model=OpenAIChatModel(name), or OpenAIChatModel(name, client=client)",
+    )
+
+
+def check_embedder(embedder: Embedder | None) -> Embedder | None:
+    """Return an embedder, or None. Its properties are not read: they may load a model."""
+    if embedder is None:
+        return None
+    expect_methods(embedder, ("embed",), "embedder", _EMBEDDER)
+    lacking = [name for name in ("model", "dimensions") if not has_name(embedder, name)]
+    if lacking:
+        raise TypeError(
+            f"embedder must have embed, model and dimensions; {kind_of(embedder)} has no "
+            f"{' and '.join(lacking)}: {_EMBEDDER}"
+        )
+    return embedder
+
+
+def check_listeners(listeners: Iterable[EventListener]) -> tuple[EventListener, ...]:
+    """Return the functions that receive events. Calling a class would silently build an object."""
+    example = "listeners=[print]"
+    functions: tuple[Any, ...] = expect_all(listeners, object, "listeners", example)
+    for listener in functions:
+        expect_function(listener, "Each of listeners", example)
+    return functions
+
+
+def concepts_by_keyword(concepts: Iterable[Concept[Any, Any]]) -> dict[str, Concept[Any, Any]]:
+    """Index concepts by keyword; a keyword must not stand for two different concepts."""
+    found: dict[str, Concept[Any, Any]] = {}
+    for concept in checked_concepts(concepts, "concepts=[AGE]"):
+        if found.setdefault(concept.keyword, concept) != concept:
+            raise ValueError(f"Two concepts have the keyword {concept.keyword!r}: keep one")
+    return found
+
+
+def fact_store(provider: AgentMemoryProvider) -> FactStore:
+    """Return a provider as a `FactStore`, or raise `TypeError` if it lacks the methods."""
+    if isinstance(provider, FactStore):
+        return provider
+    raise TypeError(
+        f"{type(provider).__name__} is not a FactStore: listing, forgetting, erasing, merging, "
+        f"exporting and tools need a provider with the methods of FactStore, such as "
+        f"LocalFileMemoryProvider(path)"
+    )

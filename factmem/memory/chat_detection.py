@@ -1,0 +1,94 @@
+"""ChatDetection: detection requests with the memory's chat model, and their outcome as events."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from factmem.detection.detector import FactDetector
+from factmem.detection.prompts import question_about
+from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.request import DetectionRequest
+from factmem.events import OperationInProgress
+from factmem.llm.base import ChatModel
+from factmem.llm.messages import QUESTION_MESSAGE, History, checked_history, is_instruction
+
+__all__ = ["ChatDetection", "check_question_fits"]
+
+
+class ChatDetection:
+    """Runs detection requests with one chat model.
+
+    Args:
+        detector: Asks the model and writes what was found.
+        chat_model: The model. Without one, every request raises `ValueError`.
+    """
+
+    def __init__(self, detector: FactDetector, chat_model: ChatModel | None) -> None:
+        self._detector = detector
+        self._chat_model = chat_model
+
+    def require_model(self) -> ChatModel:
+        """Return the chat model.
+
+        Raises:
+            ValueError: There is none.
+        """
+        if self._chat_model is None:
+            raise ValueError("Finding facts needs a chat model: AgentMemory(..., chat_model=...)")
+        return self._chat_model
+
+    async def run(
+        self, request: DetectionRequest, operation: OperationInProgress
+    ) -> DetectionReport:
+        """Run a request and record its outcome in an operation."""
+        report, _ = await self._detect(request, operation)
+        return report
+
+    async def run_with_question(
+        self,
+        request: DetectionRequest,
+        operation: OperationInProgress,
+        messages: list[History],
+    ) -> DetectionReport:
+        """Run a request about one concept, and append question and answer to the chat."""
+        report, answer = await self._detect(request, operation)
+        if request.transcript:
+            history: list[Any] = messages
+            question = {"role": "user", "content": question_about(request.declared[0])}
+            history.append({**question, "name": QUESTION_MESSAGE})
+            history.append({"role": "assistant", "content": answer, "name": QUESTION_MESSAGE})
+        return report
+
+    async def _detect(
+        self, request: DetectionRequest, operation: OperationInProgress
+    ) -> tuple[DetectionReport, str]:
+        chat_model = self.require_model()
+        operation.places = request.places
+        report, answer = await self._detector.detect(chat_model, request)
+        _record_outcome(report, operation)
+        return report, answer
+
+
+def check_question_fits(messages: list[History]) -> None:
+    """Check that a question can be appended to a chat.
+
+    Raises:
+        TypeError: The chat cannot be changed in place.
+        ValueError: It ends with a tool call, which the question would separate from its result.
+    """
+    checked_history(messages)
+    if messages and _is_call(messages[-1]):
+        raise ValueError(
+            "preserve_questions would separate a tool call from its result: append the result first"
+        )
+
+
+def _is_call(message: Mapping[str, object]) -> bool:
+    is_instruction(message)  # raises for values that are not messages
+    return bool(message.get("tool_calls"))
+
+
+def _record_outcome(report: DetectionReport, operation: OperationInProgress) -> None:
+    written = [*report.saved, *report.confirmed]
+    operation.found(placed.fact for placed in written)
+    operation.count += len(report.retracted)
+    operation.spent(report.usage)

@@ -1,0 +1,204 @@
+"""Consolidator: merges values of a concept that mean the same, and restores them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
+from typing import Any
+
+from pydantic import JsonValue
+
+from factmem._arguments import expect
+from factmem.detection.candidates import RejectedItem
+from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
+from factmem.llm.base import ChatModel
+from factmem.memory._checks import fact_store
+from factmem.memory.consolidation import (
+    ConsolidationReport,
+    Merge,
+    MergeAnswer,
+    consolidation_messages,
+    merging,
+    propose_merges,
+    restoring,
+)
+from factmem.memory.pending_texts import PendingTexts
+from factmem.memory.selection import PlaceSelection
+from factmem.models.boundary import check_writable
+from factmem.models.checked import checked_concept
+from factmem.models.facts import Concept, FactType
+from factmem.models.places import Identity, MemorySubject, Place
+from factmem.models.scopes import ScopeChoice
+from factmem.models.values import canonical
+from factmem.prompt.transcript import folded
+from factmem.providers.base import AgentMemoryProvider
+from factmem.usage import Usage
+
+__all__ = ["MAX_VALUES", "Consolidator"]
+
+
+MAX_VALUES = 200
+"""The number of values in one prompt."""
+
+_LONGEST_VALUE = 1_000
+
+
+class Consolidator:
+    """Asks a model which values mean the same; merging and restoring need no model.
+
+    Args:
+        provider: The provider, restricted to the boundary of `selection` and observed.
+        selection: The places that a call may read and write.
+        pending: Queued texts, which a consolidation waits for.
+        events: Reports each operation.
+        chat_model: The model. Without one, `consolidate` raises `ValueError`.
+    """
+
+    def __init__(
+        self,
+        provider: AgentMemoryProvider,
+        selection: PlaceSelection,
+        pending: PendingTexts,
+        events: MemoryEvents,
+        chat_model: ChatModel | None,
+    ) -> None:
+        self._provider = provider
+        self._selection = selection
+        self._pending = pending
+        self._events = events
+        self._chat_model = chat_model
+
+    async def consolidate(
+        self,
+        concept: Concept[Any, Any],
+        subjects: Iterable[MemorySubject] | None,
+        scopes: Iterable[ScopeChoice] | None,
+        *,
+        dry_run: bool,
+    ) -> ConsolidationReport:
+        """Propose merges and, unless `dry_run` is set, do them."""
+        async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
+            _check_multiple(concept)
+            if self._chat_model is None:
+                raise ValueError("consolidate needs a chat model: AgentMemory(..., chat_model=...)")
+            if dry_run:
+                operation.places = self._selection.places(subjects, scopes)
+            else:
+                fact_store(self._provider)
+                operation.places = self._selection.writable_places(subjects, scopes)
+            await self._pending.wait(self._selection.boundary)
+            report = await self._proposal(concept, operation, self._chat_model)
+            if not dry_run:
+                report = await self._merged(report)
+            operation.count = report.count
+            return report
+
+    async def merge(self, report: ConsolidationReport) -> ConsolidationReport:
+        """Do the merges that a report proposes, place by place."""
+        async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
+            _check_report(report, "merge")
+            operation.places = self._writable(report.merges)
+            merged = await self._merged(report)
+            operation.count = merged.count
+            return merged
+
+    async def restore(self, report: ConsolidationReport) -> int:
+        """Undo the merges of a report, and return the number of values that came back."""
+        async with self._events.operation(MemoryOperation.RESTORE) as operation:
+            _check_report(report, "restore")
+            operation.places = self._writable(report.merges)
+            store = fact_store(self._provider)
+            for merges in _by_place(report.merges):
+                place = merges[0].place
+                restored: list[JsonValue] = []
+                change = restoring(merges, restored)
+                await store.amend(change, place.subject, place.scope)
+                operation.count += len(restored)
+            return operation.count
+
+    async def _proposal(
+        self, concept: Concept[Any, Any], operation: OperationInProgress, chat_model: ChatModel
+    ) -> ConsolidationReport:
+        merges: list[Merge] = []
+        rejected: list[RejectedItem] = []
+        usage, not_shown = Usage(), 0
+        for place in operation.places:
+            facts = await self._provider.load(concept, place.subject, place.scope)
+            values = _values(concept, facts)
+            shown = [value for value in values if len(str(value)) <= _LONGEST_VALUE]
+            not_shown += len(values) - len(shown)
+            for batch in _batches(shown):
+                asked = consolidation_messages(concept, batch)
+                extraction = await chat_model.extract(asked, MergeAnswer)
+                found, refused = propose_merges(extraction.value, batch, place, concept.keyword)
+                merges += found
+                rejected += refused
+                usage += extraction.usage
+                operation.spent(extraction.usage)
+        return ConsolidationReport(
+            merges, [], rejected, not_shown=not_shown, usage=usage, is_dry_run=True
+        )
+
+    async def _merged(self, report: ConsolidationReport) -> ConsolidationReport:
+        store = fact_store(self._provider)
+        held: set[str] = set()
+        for merges in _by_place(report.merges):
+            place = merges[0].place
+            done: list[Merge] = []
+            await store.amend(merging(merges, done), place.subject, place.scope)
+            held.update(merge.id for merge in done)
+        return ConsolidationReport(
+            [merge for merge in report.merges if merge.id in held],
+            [*report.outdated, *(merge for merge in report.merges if merge.id not in held)],
+            report.rejected,
+            not_shown=report.not_shown,
+            usage=report.usage,
+        )
+
+    def _writable(self, merges: Sequence[Merge]) -> list[Place]:
+        """Return the places of merges, after checking that each may be written."""
+        fact_store(self._provider)
+        places = [found[0].place for found in _by_place(merges)]
+        for place in places:
+            check_writable(place, self._selection.boundary)
+        return places
+
+
+def _check_multiple(concept: Concept[Any, Any]) -> None:
+    checked_concept(concept)
+    if concept.fact_type is not FactType.MULTIPLE:
+        raise ValueError(
+            f"{concept.keyword!r} holds one value, so there is nothing to merge: consolidate needs "
+            f"a concept of FactType.MULTIPLE"
+        )
+
+
+def _check_report(report: ConsolidationReport, method: str) -> None:
+    example = f"memory.{method}(await memory.consolidate(concept))"
+    expect(report, ConsolidationReport, "report", example)
+
+
+def _values(concept: Concept[Any, Any], facts: Iterable[Any]) -> list[JsonValue]:
+    """Return the values of facts as plain JSON, similar spellings side by side."""
+    plain = [concept.codec.dump(value, concept.keyword) for fact in facts for value in fact.values]
+    unique = {canonical(value): value for value in plain}
+    return sorted(unique.values(), key=_spelling)
+
+
+def _batches(values: Sequence[JsonValue]) -> Iterator[Sequence[JsonValue]]:
+    """Yield values in batches of about equal size, at most `MAX_VALUES` each."""
+    if len(values) < 2:
+        return
+    size = ceil(len(values) / ceil(len(values) / MAX_VALUES))
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
+
+
+def _spelling(value: JsonValue) -> str:
+    return folded(str(value))
+
+
+def _by_place(merges: Iterable[Merge]) -> list[list[Merge]]:
+    """Group merges by place, in their order."""
+    places: dict[Identity, list[Merge]] = {}
+    for merge in merges:
+        places.setdefault(merge.place.identity, []).append(merge)
+    return list(places.values())

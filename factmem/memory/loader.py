@@ -1,0 +1,117 @@
+"""FactLoader: current facts into a chat or to the application, and their origins."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from factmem._arguments import kind_of
+from factmem.events import MemoryEvents, MemoryOperation
+from factmem.ledger.resolution import Resolution
+from factmem.llm.messages import History, checked_history
+from factmem.memory.origin import FactOrigin, origin_of
+from factmem.memory.selection import PlaceSelection
+from factmem.models.checked import checked_concept
+from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.places import MemorySubject, Place
+from factmem.models.scopes import ScopeChoice
+from factmem.prompt.memory_message import LoadReport, MemoryMessage
+from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.reader import FactReader
+
+__all__ = ["FactLoader"]
+
+
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+Subjects = Iterable[MemorySubject] | None
+Scopes = Iterable[ScopeChoice] | None
+
+
+class FactLoader:
+    """Loads the current facts of selected places. No call to a model.
+
+    The methods behave as those of `AgentMemory` with the same names.
+
+    Args:
+        provider: The provider, restricted to the boundary of `selection` and observed.
+        reader: A reader of the same provider.
+        selection: The places that a call may read.
+        events: Reports refused calls; the provider reports the loads themselves.
+        message: Writes the memory message.
+    """
+
+    def __init__(
+        self,
+        provider: AgentMemoryProvider,
+        reader: FactReader,
+        selection: PlaceSelection,
+        events: MemoryEvents,
+        message: MemoryMessage,
+    ) -> None:
+        self._provider = provider
+        self._reader = reader
+        self._selection = selection
+        self._events = events
+        self._message = message
+
+    async def load_into(
+        self, messages: list[History], concept: Concept[Any, L], subjects: Subjects, scopes: Scopes
+    ) -> LoadReport[L]:
+        """Put the facts of one concept into a chat; what it says of others stays."""
+        places = await self._places(
+            subjects, scopes, lambda: (checked_history(messages), checked_concept(concept))
+        )
+        resolution = await self._reader.concept(concept, places)
+        return self._message.put(messages, resolution, places, {concept.keyword})
+
+    async def load_all_into(
+        self, messages: list[History], subjects: Subjects, scopes: Scopes
+    ) -> LoadReport:
+        """Put the facts of every concept into a chat, replacing the memory message."""
+        places = await self._places(subjects, scopes, lambda: checked_history(messages))
+        resolution = await self._reader.everything(places)
+        return self._message.put(messages, resolution, places, None)
+
+    async def current(
+        self, concept: Concept[Any, L], subjects: Subjects, scopes: Scopes
+    ) -> list[L]:
+        """Return the current facts of one concept."""
+        places = await self._places(subjects, scopes, lambda: checked_concept(concept))
+        return _readable(await self._reader.concept(concept, places))
+
+    async def current_all(self, subjects: Subjects, scopes: Scopes) -> list[AnyFact]:
+        """Return the current facts of every concept, ordered by keyword."""
+        places = await self._places(subjects, scopes)
+        return _readable(await self._reader.everything(places))
+
+    async def origin(self, fact: AnyFact, subjects: Subjects, scopes: Scopes) -> FactOrigin | None:
+        """Return the sources and history of a fact, or None if no place had it."""
+        async with self._events.before(MemoryOperation.HISTORY):
+            if not isinstance(fact, SingleFact | MultipleFacts):
+                raise TypeError(
+                    f"fact must be a SingleFact or MultipleFacts, not {kind_of(fact)}: "
+                    f"memory.why(facts[0])"
+                )
+            places = self._selection.places(subjects, scopes)
+        return await origin_of(fact, places, self._provider)
+
+    async def _places(
+        self, subjects: Subjects, scopes: Scopes, check: Callable[[], object] | None = None
+    ) -> list[Place]:
+        """Return the places of a load, after `check`.
+
+        The provider reports each load as an event. A call that is refused before it reaches the
+        provider becomes an event here; without listeners that bookkeeping is skipped.
+        """
+        if not self._events:
+            if check is not None:
+                check()
+            return self._selection.places(subjects, scopes)
+        async with self._events.before(MemoryOperation.LOAD):
+            if check is not None:
+                check()
+            return self._selection.places(subjects, scopes)
+
+
+def _readable(resolution: Resolution[L]) -> list[L]:
+    if resolution.unreadable:
+        raise resolution.unreadable[0].error
+    return resolution.facts

@@ -505,7 +505,7 @@ async def test_misuse_is_told_before_any_call() -> None:
         await memory.auto_detect_facts(
             CHAT, subjects=[ALICE], scopes=[AGENT, MemoryScope.Agent("other")]
         )
-    with pytest.raises(ValueError, match="nowhere to save"):
+    with pytest.raises(ValueError, match="no place to save to"):
         await memory.auto_detect_facts(CHAT, subjects=[ALICE], scopes=[MemoryScopeType.FEATURE])
     with pytest.raises(ValueError, match="'feature'"):
         await memory.save_facts_from_history(CHAT, THEME, ALICE, MemoryScopeType.FEATURE)

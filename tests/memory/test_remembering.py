@@ -375,6 +375,6 @@ async def test_one_block_opens_one_memory() -> None:
     async with memory_of() as memory:
         with pytest.raises(RuntimeError, match="already open"):
             await memory.__aenter__()
-        with pytest.raises(RuntimeError, match="A view is not opened"):
+        with pytest.raises(RuntimeError, match="A view cannot be opened"):
             async with memory.view(subjects=[ALICE]):
                 pass

@@ -190,7 +190,7 @@ def test_an_open_memory_works_in_the_background() -> None:
     store = InMemoryProvider()
 
     with _memory(store, chat_model=ScriptedChatModel({"facts": [fact]})) as memory:
-        memory.remember("I use vim.", wait=False)
+        memory.remember_later("I use vim.")
 
     assert _values(memory.current_all()) == ["vim"]
 

@@ -40,7 +40,7 @@ DOORS = {
     "keyring": ["storage.encryption.key"],
     "litellm": ["embedding.litellm"],
     "numpy": ["recall.vector_table"],
-    "openai": ["llm.openai", "embedding.openai"],
+    "openai": ["llm.openai", "llm.openai_client", "embedding.openai"],
     "sentence_transformers": ["embedding.sentence_transformer"],
     "snowballstemmer": ["recall.lexical.stemming"],
     "tiktoken": ["prompt.tokens"],

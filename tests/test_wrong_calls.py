@@ -156,7 +156,7 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ("a time-out", lambda it: OpenAIChatModel("m", timeout=it), "5", "not str: timeout=60"),
     ("fields", lambda it: OpenAIChatModel("m", extra_body=it), SECRET, "not str: extra_body={"),
     ("a client", lambda it: OpenAIChatModel("m", client=it), SECRET, r"not str: .*AsyncOpenAI\("),
-    ("an API key", lambda it: OpenAIChatModel("m", api_key=it), 5, "a text, not int"),
+    ("an API key", lambda it: OpenAIChatModel("m", api_key=it), 5, "a string, not int"),
     ("a model", lambda it: OpenAIChatModel("m").respond(it), SECRET, r"not one text: \[{"),
     ("a model", lambda it: OpenAIChatModel("m").respond([it]), SECRET, "A message is a dict"),
     (
@@ -166,7 +166,12 @@ WRONG: list[tuple[str, Call, object, str]] = [
         f"{HISTORY}a list of dicts",
     ),
     ("tools", lambda it: OpenAIChatModel("m").respond(CHAT, tools=it), look_up, "tool.definition"),
-    ("tools", lambda it: OpenAIChatModel("m").respond(CHAT, tools=it), [look_up], "not function"),
+    (
+        "tools",
+        lambda it: OpenAIChatModel("m").respond(CHAT, tools=it),
+        [look_up],
+        "not of function",
+    ),
     ("a run", lambda it: AgentContext("x", it, chat_model=ScriptedChatModel()), 5, "not int: "),
     (
         "tools of a run",

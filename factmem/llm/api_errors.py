@@ -64,8 +64,21 @@ def concern_of(status: int, body: object) -> Concern:
     return "format" if _FORMAT.search(words) else "other"
 
 
-def complaint(status: int, body: object, concern: Concern) -> str:
-    """Say what an endpoint did with a request and what to do about it, in words of our own."""
+def complaint(
+    status: int,
+    body: object,
+    concern: Concern = "other",
+    *,
+    check: str = "messages, temperature and extra_body",
+) -> str:
+    """Describe what an endpoint did with a request and what to do about it.
+
+    Args:
+        status: The HTTP status.
+        body: The endpoint's answer; nothing but a code is quoted from it.
+        concern: The reason of the refusal.
+        check: What to check after a refusal without a known reason.
+    """
     code = members_in(body).get("code")
     is_plain = isinstance(code, str) and _PLAIN_CODE.fullmatch(code) is not None
     where = f"HTTP {status}, {code}" if is_plain else f"HTTP {status}"
@@ -74,9 +87,7 @@ def complaint(status: int, body: object, concern: Concern) -> str:
     elif status >= 500:
         what, advice = "failed", "try again later"
     else:
-        what, advice = _BY_STATUS.get(
-            status, ("refused the request", "check messages, temperature and extra_body")
-        )
+        what, advice = _BY_STATUS.get(status, ("refused the request", f"check {check}"))
     return f"{what} ({where}): {advice}"
 
 

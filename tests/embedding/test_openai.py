@@ -6,11 +6,11 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import import_module
 from typing import Any, TypeAlias
 
-import httpx2
 import pytest
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from factmem.embedding.base import Embedder, QueryEmbedder
 from factmem.embedding.openai import OpenAIEmbedder
@@ -19,7 +19,12 @@ from factmem.errors import EmbeddingError
 KEY = "sk-never-to-be-seen-in-an-error"
 SECRET = "the safe opens with 4711 and a knock on the door"
 
-Answer: TypeAlias = Callable[[dict[str, Any]], httpx2.Response]
+httpx: Any = import_module(DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
+"""What the installed version of openai is built on: httpx, or httpx2 from 3 on."""
+
+Response: TypeAlias = Any
+
+Answer: TypeAlias = Callable[[dict[str, Any]], Response]
 Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[OpenAIEmbedder]]
 
 
@@ -30,7 +35,7 @@ class Endpoint:
         self.requests: list[dict[str, Any]] = []
         self._answer = answer
 
-    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+    def __call__(self, request: Any) -> Response:
         assert request.url.path == "/v1/embeddings"
         body: dict[str, Any] = json.loads(request.content)
         self.requests.append(body)
@@ -38,12 +43,12 @@ class Endpoint:
 
     @asynccontextmanager
     async def embedder(self, **options: Any) -> AsyncIterator[OpenAIEmbedder]:
-        transport = httpx2.MockTransport(self)
+        transport = httpx.MockTransport(self)
         async with AsyncOpenAI(
             api_key=KEY,
             base_url="http://endpoint/v1",
             max_retries=0,
-            http_client=httpx2.AsyncClient(transport=transport),
+            http_client=httpx.AsyncClient(transport=transport),
         ) as client:
             yield OpenAIEmbedder("test-model", client=client, **options)
 
@@ -52,18 +57,18 @@ def vector(text: str) -> list[float]:
     return [float(len(text)), 0.5, -1.0]
 
 
-def given(vectors: list[Any], **item: Any) -> httpx2.Response:
+def given(vectors: list[Any], **item: Any) -> Response:
     data = [
         {"object": "embedding", "index": at, "embedding": each, **item}
         for at, each in enumerate(vectors)
     ]
     usage = {"prompt_tokens": 1, "total_tokens": 1}
-    return httpx2.Response(
+    return httpx.Response(
         200, json={"object": "list", "model": "test-model", "data": data, "usage": usage}
     )
 
 
-def right(body: dict[str, Any]) -> httpx2.Response:
+def right(body: dict[str, Any]) -> Response:
     return given([vector(text) for text in body["input"]])
 
 
@@ -86,10 +91,10 @@ async def test_vectors_come_in_the_order_of_the_texts() -> None:
 async def test_numbers_of_the_answer_count_and_not_its_order() -> None:
     """An endpoint that works on texts side by side may give the last one first."""
 
-    def reverse(body: dict[str, Any]) -> httpx2.Response:
+    def reverse(body: dict[str, Any]) -> Response:
         answer = json.loads(right(body).content)
         answer["data"].reverse()
-        return httpx2.Response(200, json=answer)
+        return httpx.Response(200, json=answer)
 
     async with Endpoint(reverse).embedder() as embedder:
         vectors = await embedder.embed(["a", "bb", "ccc"])
@@ -100,8 +105,8 @@ async def test_numbers_of_the_answer_count_and_not_its_order() -> None:
 async def test_an_answer_without_numbers_is_taken_in_its_order() -> None:
     """Some servers leave them out."""
 
-    def bare(body: dict[str, Any]) -> httpx2.Response:
-        return httpx2.Response(
+    def bare(body: dict[str, Any]) -> Response:
+        return httpx.Response(
             200, json={"data": [{"embedding": vector(text)} for text in body["input"]]}
         )
 
@@ -166,14 +171,14 @@ async def test_a_model_that_changes_its_dimensions_is_found_out() -> None:
         (given([[1e300]]), "no list of finite numbers"),
         (given([[[1.0]]]), "no list of finite numbers"),
         (given(["AACAPw=="]), "no list of"),
-        (httpx2.Response(200, json={"data": None}), "no embeddings"),
-        (httpx2.Response(200, json={"data": [None]}), "no list"),
-        (httpx2.Response(200, json=[]), "no embeddings"),
-        (httpx2.Response(200, text="<html>"), "no embeddings"),
-        (httpx2.Response(200, content=b'{"data": [{"embedding": [NaN], "index": 0}]}'), "finite"),
+        (httpx.Response(200, json={"data": None}), "no embeddings"),
+        (httpx.Response(200, json={"data": [None]}), "no list"),
+        (httpx.Response(200, json=[]), "no embeddings"),
+        (httpx.Response(200, text="<html>"), "no embeddings"),
+        (httpx.Response(200, content=b'{"data": [{"embedding": [NaN], "index": 0}]}'), "finite"),
     ],
 )
-async def test_what_is_no_vector_is_refused(answer: httpx2.Response, message: str) -> None:
+async def test_what_is_no_vector_is_refused(answer: Response, message: str) -> None:
     """Nothing that cannot be compared gets as far as an index."""
     async with Endpoint(lambda _: answer).embedder() as embedder:
         with pytest.raises(EmbeddingError, match=message):
@@ -194,7 +199,7 @@ async def test_what_is_no_vector_is_refused(answer: httpx2.Response, message: st
 )
 async def test_a_refusal_says_what_to_do(status: int, message: str) -> None:
     """With the status, for those who react to it."""
-    refusal = httpx2.Response(status, json={"error": {"message": "no"}})
+    refusal = httpx.Response(status, json={"error": {"message": "no"}})
     async with Endpoint(lambda _: refusal).embedder() as embedder:
         with pytest.raises(EmbeddingError, match=message) as caught:
             await embedder.embed(["a"])
@@ -207,8 +212,8 @@ async def test_a_refusal_says_what_to_do(status: int, message: str) -> None:
 async def test_no_error_repeats_a_text_or_a_key(status: int) -> None:
     """Whatever an endpoint sends back, a traceback in a log shows nothing of it."""
 
-    def echo(body: dict[str, Any]) -> httpx2.Response:
-        return httpx2.Response(status, text=f"could not embed {body['input']} with {KEY}")
+    def echo(body: dict[str, Any]) -> Response:
+        return httpx.Response(status, text=f"could not embed {body['input']} with {KEY}")
 
     async with Endpoint(echo).embedder() as embedder:
         with pytest.raises(EmbeddingError) as caught:
@@ -241,14 +246,14 @@ async def test_an_endpoint_that_is_silent() -> None:
     """A time-out ends the call, the client's retries included."""
     import anyio
 
-    async def wait(request: httpx2.Request) -> httpx2.Response:
+    async def wait(request: Any) -> Response:
         await anyio.sleep_forever()
         raise AssertionError
 
     async with AsyncOpenAI(
         api_key=KEY,
         base_url="http://endpoint/v1",
-        http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(wait)),
+        http_client=httpx.AsyncClient(transport=httpx.MockTransport(wait)),
     ) as client:
         embedder = OpenAIEmbedder("test-model", client=client, timeout=0.01)
         with pytest.raises(EmbeddingError, match=r"did not answer within 0\.01 seconds"):
@@ -259,7 +264,7 @@ async def test_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what to give."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
-    with pytest.raises(EmbeddingError, match="give api_key, or set OPENAI_API_KEY"):
+    with pytest.raises(EmbeddingError, match="pass api_key, or set OPENAI_API_KEY"):
         await OpenAIEmbedder("test-model").embed(["a"])
 
 
@@ -271,7 +276,7 @@ async def test_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"dimensions": True}, "dimensions must be"),
         ({"batch_size": 0}, "batch_size must be"),
         ({"timeout": 0}, "timeout must be"),
-        ({"client": object(), "api_key": KEY}, "a client was given"),
+        ({"client": AsyncOpenAI(api_key=KEY), "api_key": KEY}, "belong to the client"),
     ],
 )
 def test_a_wrong_option_is_refused(options: dict[str, Any], message: str) -> None:
@@ -290,7 +295,7 @@ def test_importing_loads_nothing(module: str) -> None:
     """What an embedder needs waits for its first call."""
     script = (
         f"import sys, factmem.embedding.{module}\n"
-        "heavy = {'openai', 'litellm', 'sentence_transformers', 'numpy', 'httpx2'}\n"
+        "heavy = {'openai', 'litellm', 'sentence_transformers', 'numpy', 'httpx', 'httpx2'}\n"
         "print(sorted(heavy & sys.modules.keys()))"
     )
 

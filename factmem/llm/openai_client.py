@@ -1,0 +1,206 @@
+"""The client of the `openai` package, shared by the chat model and the embedder.
+
+It opens a client per event loop, limits the time of a call and describes failures without quoting
+the request. The package is imported on the first call: it takes a second. Its versions from 2.30 on
+are supported, those built on httpx and those built on httpx2: nothing here names either.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic
+
+import anyio
+from typing_extensions import TypeVar
+
+from factmem._arguments import has_name, kind_of
+from factmem.concurrency.per_loop import PerLoopResource
+from factmem.errors import MissingExtraError
+from factmem.llm.api_errors import repeats
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+__all__ = ["CallFailure", "ClientOptions", "OpenAIClient"]
+
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class CallFailure:
+    """A call that failed, described without a word of the request."""
+
+    reason: str
+    """What the endpoint did, to follow the model's name; empty if `status` or `unreadable` says it."""
+    status: int | None = None
+    body: object = None
+    """The endpoint's own words; they may repeat the request."""
+    unreadable: Exception | None = None
+    """What could not be read of an answer with status 200."""
+    cause: Exception | None = None
+    """What may be shown as the cause: None if its text repeats the request."""
+    omission: str = ""
+    """A note to end the message with if there is a cause that is not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """The arguments by which a chat model or an embedder reaches its endpoint, validated.
+
+    Raises:
+        TypeError: `client` is no `AsyncOpenAI`, or another argument is of the wrong kind.
+        ValueError: `timeout` is not positive, or there are options of a client beside a client.
+    """
+
+    client: "AsyncOpenAI | None"
+    base_url: str | None
+    api_key: str | None
+    max_retries: int | None
+    timeout: float | None
+
+    def __post_init__(self) -> None:
+        client: object = self.client
+        sync = getattr(sys.modules.get("openai"), "OpenAI", None)
+        is_sync = isinstance(sync, type) and isinstance(client, sync)
+        is_wrong = is_sync or isinstance(client, type) or not has_name(client, "api_key")
+        if client is not None and is_wrong:
+            raise TypeError(
+                f"client must be an AsyncOpenAI, not {kind_of(client)}: client=AsyncOpenAI(...)"
+            )
+        key: object = self.api_key
+        if key is not None and not isinstance(key, str) and not callable(key):
+            raise TypeError(f"api_key must be a string, not {kind_of(key)}: api_key='sk-...'")
+        timeout: object = self.timeout
+        is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+        if timeout is not None and not is_number:
+            raise TypeError(
+                f"timeout must be a number of seconds, not {kind_of(timeout)}: timeout=60.0"
+            )
+        if self.timeout is not None and not self.timeout > 0:
+            raise ValueError("timeout must be more than 0 seconds, or None for the client's own")
+        if self.client is not None and self._for_client():
+            raise ValueError(
+                "base_url, api_key and max_retries belong to the client that is passed: "
+                "client=AsyncOpenAI(base_url=..., api_key=...)"
+            )
+
+    def open(self, error: Callable[[str], Exception], resource: str) -> "AsyncOpenAI":
+        """Open a client and load its `resource`.
+
+        Raises:
+            MissingExtraError: The package is not installed.
+        """
+        try:
+            import openai
+        except ImportError as exc:
+            message = "The openai package is not installed: pip install openai"
+            raise MissingExtraError(message) from exc
+        try:
+            client = openai.AsyncOpenAI(**self._for_client())
+        except openai.OpenAIError as exc:
+            raise error(
+                "The endpoint needs credentials: pass api_key, or set OPENAI_API_KEY; a local "
+                "server takes any string"
+            ) from exc
+        # The package defers more slow imports to the first use of a resource.
+        getattr(client, resource)
+        return client
+
+    def _for_client(self) -> dict[str, Any]:
+        options = {
+            "base_url": self.base_url,
+            "api_key": self.api_key,
+            "max_retries": self.max_retries,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+
+class OpenAIClient(Generic[R]):
+    """Calls one resource of an endpoint: `chat` or `embeddings`.
+
+    A client that was passed in is used as it is and never closed. Otherwise one is opened in each
+    event loop, on first use.
+
+    Args:
+        options: How to reach the endpoint.
+        resource: The attribute of the client that is used.
+        error: Makes the error for missing credentials.
+    """
+
+    def __init__(
+        self, options: ClientOptions, resource: str, error: Callable[[str], Exception]
+    ) -> None:
+        self._options = options
+        self._opened = PerLoopResource(lambda: options.open(error, resource), _close)
+
+    async def aclose(self) -> None:
+        """Close the client that was opened in the running event loop, if there is one."""
+        await self._opened.aclose()
+
+    async def call(
+        self, request: Callable[["AsyncOpenAI"], Awaitable[R]], sent: Iterable[str]
+    ) -> R | CallFailure:
+        """Make one call; the client's retries belong to it.
+
+        Args:
+            request: Makes the call and reads its answer. A `ValueError` says that the answer
+                cannot be read.
+            sent: The strings in the request, which no error may repeat.
+
+        Raises:
+            ValueError: The request holds characters that cannot be sent.
+        """
+        client = self._options.client or await self._opened.get()
+        import openai
+
+        failure: Exception | None = None
+        is_sendable = True
+        with anyio.move_on_after(self._options.timeout):
+            try:
+                return await request(client)
+            except UnicodeEncodeError:
+                is_sendable = False  # and the error, which holds the whole request, is dropped
+            except (openai.OpenAIError, ValueError, RecursionError) as exc:
+                failure = exc
+        if not is_sendable:
+            raise ValueError("The request or the API key holds characters that cannot be sent")
+        if failure is None:
+            return CallFailure(f"did not answer within {self._options.timeout} seconds")
+        return _described(failure, [client.api_key, *sent])
+
+
+async def _close(client: "AsyncOpenAI") -> None:
+    await client.close()
+
+
+def _described(exc: Exception, secrets: Iterable[str]) -> CallFailure:
+    import openai
+
+    if not isinstance(exc, openai.OpenAIError):
+        return CallFailure("", unreadable=exc)
+    is_repeating = repeats(_shown(exc), secrets)
+    cause = None if is_repeating else exc
+    omission = "; its own words repeat the request and are left out" if is_repeating else ""
+    if isinstance(exc, openai.APIStatusError):
+        return CallFailure("", exc.status_code, exc.body, None, cause, omission)
+    reason = "could not be asked"
+    if isinstance(exc, openai.APITimeoutError):
+        reason = "did not answer within the client's time-out"
+    elif isinstance(exc, openai.APIConnectionError):
+        reason = "could not be reached, or broke off its answer: check base_url and network"
+    return CallFailure(reason, cause=cause, omission=omission)
+
+
+def _shown(exc: BaseException) -> str:
+    """Return what a traceback shows of an error and of all that led to it."""
+    texts: list[str] = []
+    seen: set[int] = set()
+    rest: list[BaseException | None] = [exc]
+    while rest:
+        error = rest.pop()
+        if error is not None and id(error) not in seen:
+            seen.add(id(error))
+            texts.append(str(error))
+            rest += [error.__cause__, error.__context__]
+    return "\n".join(texts)

@@ -257,10 +257,26 @@ def _class(twin: Twin, source: Source) -> str:
         for name, functions, module in _members(of):
             if have.get(name) != [_shape(each) for each in functions]:
                 lines += [
-                    _method(each, module, source, is_overloaded=len(functions) > 1)
+                    _method(
+                        each,
+                        module,
+                        source,
+                        is_overloaded=len(functions) > 1,
+                        inherited=_inherited(twin, name),
+                    )
                     for each in functions
                 ]
     return "\n".join(lines)
+
+
+def _inherited(twin: Twin, name: str) -> str:
+    """Return the docstring of a method in the protocols that the twin's base covers."""
+    for of in twin.bases:
+        module, _, owner = of.partition(":")
+        method = getattr(getattr(importlib.import_module(module), owner), name, None)
+        if method is not None:
+            return inspect.getdoc(method) or ""
+    return ""
 
 
 def _shape(function: Function) -> str:
@@ -291,8 +307,11 @@ def _class_node(owner: type) -> ast.ClassDef:
     return node
 
 
-def _method(function: Function, module: str, source: Source, *, is_overloaded: bool) -> str:
+def _method(
+    function: Function, module: str, source: Source, *, is_overloaded: bool, inherited: str
+) -> str:
     decorators = [ast.unparse(each) for each in function.decorator_list]
+    decorators = [each for each in decorators if each in {"property", "overload"}]
     if "overload" in decorators:
         source.imports.add(("typing", "overload"))
     source.need(ast.Module([ast.Expr(each) for each in _defaults(function)], []), module)
@@ -311,8 +330,8 @@ def _method(function: Function, module: str, source: Source, *, is_overloaded: b
         )
     lines = [f"    @{each}" for each in decorators]
     lines.append(f"    def {function.name}({ast.unparse(function.args)}) -> {returns}:")
-    text = ast.get_docstring(function)
-    if text is not None and "overload" not in decorators:
+    text = ast.get_docstring(function) or inherited
+    if text and "overload" not in decorators:
         lines.append(_docstring(_without_await(text), 8))
     return "\n".join([*lines, f"        {body}", ""])
 

@@ -199,6 +199,11 @@ class AgentMemory:
         return self._selection.subjects
 
     @property
+    def chat_model(self) -> ChatModel | None:
+        """The model that finds facts, or None."""
+        return self._chat_model
+
+    @property
     def provider(self) -> AgentMemoryProvider:
         """The provider, restricted to the view's places; listeners receive what is done with it.
 

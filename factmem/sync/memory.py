@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 
 from factmem._arguments import expect
 from factmem.detection.reconciliation import DetectionReport
+from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.consolidation import ConsolidationReport
@@ -59,6 +60,11 @@ class MemorySync(WrapsContext[AgentMemory]):
     def subjects(self) -> tuple[MemorySubject, ...]:
         """The subjects of calls that name none."""
         return self._wrapped.subjects
+
+    @property
+    def chat_model(self) -> ChatModel | None:
+        """The model that finds facts, or None."""
+        return self._wrapped.chat_model
 
     @property
     def provider(self) -> ProviderSync:

@@ -35,7 +35,7 @@ class KeysSync(Wraps[ProviderKeys]):
     """The keys of an encrypted store for code that does not use `await`."""
 
     def ids(self) -> list[str]:
-        """Return the ids of the key slots; an id tells nothing about its key."""
+        """Return the ids of the key slots; an id reveals nothing about its key."""
         return self._portal.call(self._wrapped.ids)
 
     def add(self, key: Key | str | Encryption) -> None:
@@ -60,7 +60,7 @@ class KeysSync(Wraps[ProviderKeys]):
         All other keys stop at once; this provider goes on with the new one, others need it too.
         Keep the new key safe before you call, and the old one until the call returns; after a
         crash or an error call it again. With `rewrite=False` only the wrapping of the data keys
-        changes, at once: right for a changed passphrase, not for a key that got out.
+        changes, at once: right for a changed passphrase, not for a key that leaked.
         """
         return self._portal.call(self._wrapped.rotate, key, rewrite=rewrite)
 
@@ -418,14 +418,10 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
         store.save(fact, subject, scope)
     """
 
-    def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        """See `IndexedStore.version`. Warm, it takes no thread."""
-        return self._portal.call(self._wrapped.version, subject, scope)
-
     def compact(
         self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
     ) -> int:
-        """Write a place's journal anew without older history, and return how many bytes it freed.
+        """Rewrite a place's journal without older history, and return how many bytes it freed.
 
         What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
         """
@@ -440,10 +436,10 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
         return self._portal.call(self._wrapped.salvage, subject, scope)
 
     def anchor(self) -> str:
-        """Return how far every place has come, as a text to be kept elsewhere.
+        """Return how far every place has come, as a string to be kept elsewhere.
 
-        A folder cannot tell by itself that the whole of it was put back to an older copy;
-        `verify` tells it by an anchor. Reads every file; an anchor stays good for ever.
+        A folder cannot reveal that all of it was put back to an older copy; `verify` detects it by
+        an anchor. Reads every file; an anchor stays good for ever.
         """
         return self._portal.call(self._wrapped.anchor)
 
@@ -453,7 +449,7 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
         Raises:
             TamperedError: The store, or a place, is gone or was put back to an older copy.
             CorruptJournalError: The same, in a store that is not encrypted.
-            ValueError: The text is no anchor.
+            ValueError: The string is no anchor.
         """
         return self._portal.call(self._wrapped.verify, anchor)
 
@@ -465,3 +461,11 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
             ValueError: The store is not encrypted.
         """
         return KeysSync(self._wrapped.keys, self._portal)
+
+    def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
+        """Return a text that differs whenever `load_all` may give something else than before.
+
+        In microseconds where nothing was changed. It means something to this instance only. None
+        says that the store cannot tell.
+        """
+        return self._portal.call(self._wrapped.version, subject, scope)

@@ -1,0 +1,82 @@
+"""The program `factmem-mcp`: one user's facts, in a folder of this machine, as an MCP server.
+
+    $ factmem-mcp ~/.memory --product my-notes --user alice
+    $ factmem-mcp ~/.memory --product my-notes --user alice --port 8000
+
+The first speaks stdio, as desktop assistants and editors start their servers. The second speaks
+streamable HTTP to clients on this machine, at `http://127.0.0.1:8000/mcp`.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import anyio
+
+from factmem.errors import FactmemError, MissingExtraError
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.places import MemorySubject
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage.base import Storage
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
+
+__all__ = ["main"]
+
+_USER = MemorySubject("user", "The person who talks to the assistant", 1, per_entity=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line and serve until the client disconnects."""
+    options = _parser().parse_args(arguments)
+    try:
+        anyio.run(_serve, options)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (FactmemError, ValueError) as exc:
+        sys.exit(f"factmem-mcp: {exc}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="factmem-mcp", description=f"{(__doc__ or '').partition('.')[0]}."
+    )
+    parser.add_argument("folder", help="the folder of the facts; made at the first save")
+    parser.add_argument("--product", default="mcp", help="the scope of the facts: %(default)s")
+    parser.add_argument("--user", default="me", help="the user whose facts they are: %(default)s")
+    parser.add_argument("--port", type=int, help="serve HTTP on this port of this machine")
+    parser.add_argument(
+        "--key-env", metavar="VARIABLE", help="encrypt with the key in this environment variable"
+    )
+    parser.add_argument("--read-only", action="store_true", help="offer no tools that write")
+    return parser
+
+
+async def _serve(options: argparse.Namespace) -> None:
+    try:
+        from factmem.integrations.mcp import memory_server
+    except ImportError as exc:
+        raise MissingExtraError('Install the MCP SDK: pip install "factmem[mcp]"') from exc
+    storage: Storage | None = None
+    if options.key_env is not None:
+        storage = EncryptedStorage(Aes256GCMEncryptor(Key.from_env(options.key_env)))
+    async with LocalFileMemoryProvider(options.folder, storage=storage) as store:
+        memory = AgentMemory(
+            store,
+            scopes=MemoryScopesProfile(product=options.product),
+            subjects=[_USER.of(options.user)],
+        )
+        server = memory_server(memory.view(read_only=options.read_only))
+        if options.port is None:
+            from mcp.server.stdio import stdio_server
+
+            async with stdio_server() as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+        else:
+            import uvicorn
+
+            app = server.streamable_http_app()
+            config = uvicorn.Config(app, "127.0.0.1", options.port, log_level="warning")
+            await uvicorn.Server(config).serve()

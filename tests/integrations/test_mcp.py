@@ -1,0 +1,221 @@
+"""The MCP server, used by the SDK's own client: in process, over stdio and over HTTP."""
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
+
+from factmem.errors import UnboundSubjectError
+from factmem.integrations.mcp import FACTS_URI, memory_server
+from factmem.integrations.mcp_program import main
+from factmem.memory.runs import UNREACHABLE
+from tests.integrations.world import ALICE, BOB, BreakableProvider, known, memory_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # the SDK's transports are
+
+
+async def text_of(client: Client, tool: str, **arguments: Any) -> str:
+    result: Any = await client.call_tool(tool, arguments)
+    text: str = result.content[0].text
+    assert result.is_error == text.startswith("Error:")
+    return text
+
+
+async def facts_of(client: Client) -> str:
+    result: Any = await client.read_resource(FACTS_URI)
+    text: str = result.contents[0].text
+    return text
+
+
+async def test_what_a_tool_saves_is_there_in_the_next_turn() -> None:
+    memory = await memory_of()
+    async with Client(memory_server(memory, user="alice")) as client:
+        assert '"vim"' in await facts_of(client)
+        await text_of(client, "memory_save", concept="shell", value="fish")
+        assert '"fish"' in await facts_of(client)
+        assert "fish" in await text_of(client, "memory_recall", query="shell")
+    assert await known(memory) == {"editor": "vim", "shell": "fish"}
+
+
+async def test_the_user_comes_from_the_connection() -> None:
+    """Each client has a user of its own; no argument reaches another's facts."""
+    who: ContextVar[str] = ContextVar("who")
+    memory = await memory_of()
+    server = memory_server(memory, user=lambda _: who.get())
+    who.set("bob")
+    async with Client(server) as client:
+        assert "vim" not in await facts_of(client)
+        assert "vim" not in await text_of(client, "memory_recall", query="editor", user="alice")
+        await text_of(client, "memory_save", concept="editor", value="nano", user="alice")
+    assert (await known(memory), await known(memory, BOB)) == (
+        {"editor": "vim"},
+        {"editor": "nano"},
+    )
+
+
+async def test_tools_say_what_they_do() -> None:
+    async with Client(memory_server(await memory_of(), user="alice")) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        (resource,) = (await client.list_resources()).resources
+
+    assert list(tools) == ["memory_recall", "memory_list_concepts", "memory_save", "memory_forget"]
+    hints = {name: tool.annotations for name, tool in tools.items()}
+    assert [name for name, hint in hints.items() if hint and hint.read_only_hint] == [
+        "memory_recall",
+        "memory_list_concepts",
+    ]
+    forgets = hints["memory_forget"]
+    assert forgets is not None
+    assert forgets.destructive_hint
+    assert str(resource.uri) == FACTS_URI
+
+
+async def test_a_chat_model_brings_remember() -> None:
+    memory = await memory_of({"facts": []})
+    async with Client(memory_server(memory, user="alice", save=False, prefix="m_")) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+
+    assert names == ["m_recall", "m_list_concepts", "m_remember", "m_forget"]
+
+
+async def test_an_unbound_memory_makes_no_server() -> None:
+    with pytest.raises(UnboundSubjectError):
+        memory_server(await memory_of())
+
+
+async def test_a_connection_without_a_user_is_an_error() -> None:
+    async with Client(memory_server(await memory_of(), user=lambda _: None)) as client:
+        with pytest.raises(MCPError):
+            await client.call_tool("memory_recall", {"query": "editor"})
+        with pytest.raises(MCPError):
+            await client.read_resource(FACTS_URI)
+
+
+async def test_a_broken_store_is_told_and_the_session_goes_on() -> None:
+    provider = BreakableProvider()
+    failures: list[Exception] = []
+    memory = await memory_of(provider=provider)
+    server = memory_server(memory, user="alice", on_failure=failures.append)
+    async with Client(server) as client:
+        provider.is_broken = True
+        assert (await text_of(client, "memory_recall", query="editor")).startswith(
+            "Error: the memory"
+        )
+        assert await facts_of(client) == UNREACHABLE
+        provider.is_broken = False
+        assert "vim" in await text_of(client, "memory_recall", query="editor")
+    assert len(failures) == 2
+
+
+async def test_wrong_names_and_arguments_are_answered() -> None:
+    async with Client(memory_server(await memory_of(), user="alice")) as client:
+        assert "there is no such tool" in await text_of(client, "memory_erase")
+        assert (await text_of(client, "memory_forget", value="vim")).startswith("Error: nothing")
+        with pytest.raises(MCPError):
+            await client.read_resource("memory://secrets")
+
+
+def program(folder: Path, *options: str) -> list[str]:
+    run = "import sys; from factmem.integrations.mcp_program import main; main(sys.argv[1:])"
+    return ["-c", run, str(folder), "--user", "alice", *options]
+
+
+async def test_the_program_speaks_stdio(tmp_path: Path) -> None:
+    """What one process saves, the next one knows; nothing but the protocol is on stdout."""
+    server = StdioServerParameters(command=sys.executable, args=program(tmp_path))
+    with anyio.fail_after(60):
+        async with Client(server) as client:
+            await text_of(client, "memory_save", concept="editor", value="vim")
+        async with Client(server) as client:
+            assert '"vim"' in await facts_of(client)
+
+
+async def test_the_program_encrypts_and_can_be_read_only(tmp_path: Path) -> None:
+    key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+    options = ("--key-env", "NOTES_KEY")
+    with anyio.fail_after(60):
+        writes = StdioServerParameters(
+            command=sys.executable, args=program(tmp_path, *options), env={"NOTES_KEY": key}
+        )
+        async with Client(writes) as client:
+            await text_of(client, "memory_save", concept="editor", value="vim")
+        reads = writes.model_copy(update={"args": program(tmp_path, *options, "--read-only")})
+        async with Client(reads) as client:
+            assert '"vim"' in await facts_of(client)
+            names = [tool.name for tool in (await client.list_tools()).tools]
+    assert names == ["memory_recall", "memory_list_concepts"]
+    assert not holds(tmp_path, b"vim")
+
+
+def holds(folder: Path, words: bytes) -> bool:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    assert files
+    return any(words in file.read_bytes() for file in files)
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, *program(folder, "--port", str(port))])
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def test_the_program_speaks_http(tmp_path: Path) -> None:
+    with served(tmp_path) as url, anyio.fail_after(60):
+        async with Client(url) as client:
+            await text_of(client, "memory_save", concept="editor", value="vim")
+            assert '"vim"' in await facts_of(client)
+
+
+def test_the_program_says_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="NO_SUCH_KEY"):
+        main([str(tmp_path), "--key-env", "NO_SUCH_KEY"])
+    with pytest.raises(SystemExit):
+        main(["--help"])
+
+
+async def test_two_users_of_one_server_over_oauth_tokens() -> None:
+    """The SDK's own token middleware names the user of a request."""
+    from mcp.server.auth.middleware.auth_context import auth_context_var, get_access_token
+    from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+    from mcp.server.auth.provider import AccessToken
+
+    def user(_: object) -> str | None:
+        token = get_access_token()
+        return None if token is None else token.subject
+
+    server = memory_server(await memory_of(), user=user)
+    for subject, is_known in (("alice", True), ("bob", False)):
+        token = AccessToken(token="t", client_id="c", scopes=[], subject=subject)
+        auth_context_var.set(AuthenticatedUser(token))
+        async with Client(server) as client:
+            assert ("vim" in await facts_of(client)) == is_known
+    assert ALICE.entity == "alice"

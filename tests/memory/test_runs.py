@@ -1,0 +1,200 @@
+"""MemoryRuns: facts, tools and learning around a run; failures end no run, mistakes are raised."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem import AgentMemory, InMemoryProvider, MemoryScopesProfile, MemorySubject
+from factmem.errors import ChatModelError, MemoryAccessError, UnboundSubjectError
+from factmem.memory.runs import UNREACHABLE, MemoryRuns
+from factmem.testing.chat import ScriptedChatModel
+from tests.integrations.world import (
+    ALICE,
+    BOB,
+    USER,
+    BreakableProvider,
+    found,
+    known,
+    memory_of,
+)
+from tests.memory.providers import BareProvider
+
+
+@dataclass
+class Context:
+    """A framework's context of a run."""
+
+    user: Any
+
+
+def runs_of(memory: AgentMemory, **options: Any) -> MemoryRuns[Context]:
+    return MemoryRuns(memory, **{"user": lambda context: context.user, **options})
+
+
+CHAT = [{"role": "user", "content": "I use emacs now."}, {"role": "assistant", "content": "Ok."}]
+EMACS = found("I use emacs now", "editor", "emacs")
+
+
+@pytest.mark.parametrize("who", ["alice", ALICE, [ALICE]], ids=["name", "subject", "subjects"])
+async def test_a_run_shows_the_facts_of_its_user_and_of_nobody_else(who: Any) -> None:
+    runs = runs_of(await memory_of())
+
+    assert '"vim"' in await runs.prompt(Context(who))
+    assert await runs.prompt(Context("bob")) == ""
+
+
+async def test_the_same_facts_give_the_same_bytes() -> None:
+    runs = runs_of(await memory_of())
+
+    assert await runs.prompt(Context("alice")) == await runs.prompt(Context(ALICE))
+
+
+async def test_a_fixed_user_and_a_bound_memory() -> None:
+    memory = await memory_of()
+    assert '"vim"' in await MemoryRuns[None](memory, user="alice").prompt(None)
+    assert '"vim"' in await MemoryRuns[None](memory.view(subjects=[ALICE])).prompt(None)
+
+
+async def test_a_function_may_return_subjects_of_a_memory_without_entities() -> None:
+    project = MemorySubject("project", "The project", 2)
+    profile = MemoryScopesProfile(agent="desk")
+    memory = AgentMemory(InMemoryProvider(), scopes=profile, subjects=[project])
+
+    assert runs_of(memory).view(Context([project])).subjects == (project,)
+
+
+async def test_recall_shows_what_the_question_is_about() -> None:
+    runs = runs_of(await memory_of(), recall=3)
+
+    assert '"vim"' in await runs.prompt(Context("alice"), "Which editor?")
+    assert await runs.prompt(Context("alice"), "How is the weather?") == ""
+    assert await runs.prompt(Context("alice"), " ") == ""
+    assert await runs_of(await memory_of(), auto_load=False).prompt(Context("alice")) == ""
+
+
+async def test_tools_learn_the_user_when_they_are_called() -> None:
+    memory = await memory_of()
+    runs = runs_of(memory, save=True, prefix="m_")
+    tools = {tool.action: tool for tool in runs.tools()}
+
+    assert [tool.name for tool in runs.tools()] == [
+        "m_recall",
+        "m_list_concepts",
+        "m_save",
+        "m_forget",
+    ]
+    assert "vim" in await tools["recall"].call({"query": "editor"}, Context("alice"))
+    assert "vim" not in await tools["recall"].call('{"query": "editor"}', Context("bob"))
+    await tools["save"].call({"concept": "editor", "value": "nano"}, Context("bob"))
+    assert (await known(memory), await known(memory, BOB)) == (
+        {"editor": "vim"},
+        {"editor": "nano"},
+    )
+    assert runs_of(memory, tools=False).tools() == []
+
+
+async def test_learning_at_once_and_in_the_background() -> None:
+    reports: list[Any] = []
+    memory = await memory_of(EMACS)
+    runs = runs_of(memory, auto_detect=True, on_report=reports.append)
+
+    report = await runs.learn(Context("alice"), CHAT, conversation="c1")
+    assert report is not None
+    assert reports == [report]
+    assert await known(memory) == {"editor": "emacs"}
+    assert await runs.learn(Context("alice"), CHAT, since=2) is None
+
+    memory = await memory_of(EMACS)
+    async with runs_of(memory, auto_detect=True) as runs:
+        assert await runs.learn(Context("alice"), CHAT) is None
+        await runs.flush()
+        assert await known(memory) == {"editor": "emacs"}
+
+
+async def test_leaving_the_block_waits_for_what_is_learned() -> None:
+    memory = await memory_of(EMACS)
+    async with runs_of(memory, auto_detect=True) as runs:
+        await runs.learn(Context("alice"), CHAT)
+
+    assert await known(memory) == {"editor": "emacs"}
+
+
+async def test_two_users_learn_at_once() -> None:
+    memory = await memory_of(EMACS, EMACS)
+    async with runs_of(memory, auto_detect=True) as runs, anyio.create_task_group() as tasks:
+        for user in ("alice", "bob"):
+            tasks.start_soon(runs.learn, Context(user), CHAT)
+
+    assert await known(memory, BOB) == await known(memory) == {"editor": "emacs"}
+
+
+async def test_a_broken_store_ends_no_run_and_the_model_is_told() -> None:
+    failures: list[Exception] = []
+    provider = BreakableProvider()
+    memory = await memory_of(EMACS, provider=provider)
+    runs = runs_of(memory, auto_detect=True, save=True, on_failure=failures.append)
+    provider.is_broken = True
+
+    assert await runs.prompt(Context("alice")) == UNREACHABLE
+    for tool in runs.tools():
+        answer = await tool.call(
+            {"query": "x", "concept": "x", "value": "x", "text": "x"}, Context("alice")
+        )
+        assert answer.startswith("Error:")
+    assert await runs.learn(Context("alice"), CHAT) is None
+    assert {type(each).__name__ for each in failures} == {"StorageError"}
+
+
+async def test_a_failing_model_ends_no_run(caplog: pytest.LogCaptureFixture) -> None:
+    memory = await memory_of(ChatModelError("quota of alice", status=429))
+    runs = runs_of(memory, auto_detect=True)
+
+    assert await runs.learn(Context("alice"), CHAT) is None
+    assert "ChatModelError" in caplog.text
+    assert "quota" not in caplog.text
+
+
+@pytest.mark.parametrize("user", [None, lambda context: None], ids=["none", "function"])
+async def test_an_unbound_user_raises_before_anything(user: Any) -> None:
+    memory = await memory_of()
+    with pytest.raises(UnboundSubjectError):
+        await MemoryRuns[Any](memory, user=user).prompt(None)
+
+
+async def test_a_view_that_may_not_be_written_raises() -> None:
+    memory = (await memory_of(EMACS)).view(read_only=True)
+    with pytest.raises(MemoryAccessError):
+        await runs_of(memory, auto_detect=True).learn(Context("alice"), CHAT)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"auto_detect": True}, ValueError, "auto_detect needs a model"),
+        ({"recall": 0}, ValueError, "recall is the most facts"),
+        ({"recall": "5"}, TypeError, "recall must be an int, not str"),
+        ({"recall": 5, "auto_load": False}, ValueError, "leave out"),
+        ({"prefix": "my memory "}, ValueError, "prefix"),
+        ({"user": 7}, TypeError, "user must be a string"),
+        ({"on_failure": 7}, TypeError, "on_failure must be a function"),
+        ({"on_report": 7}, TypeError, "on_report must be a function"),
+    ],
+    ids=lambda each: str(each)[:40],
+)
+async def test_mistakes_raise_when_it_is_made(options: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        runs_of(await memory_of(), **options)
+
+
+def test_a_memory_that_cannot_serve_raises_when_it_is_made() -> None:
+    profile = MemoryScopesProfile(agent="desk")
+    with pytest.raises(TypeError, match="FactStore"):
+        runs_of(AgentMemory(BareProvider(), scopes=profile, subjects=[USER]))
+    with pytest.raises(TypeError, match="memory must be an AgentMemory"):
+        runs_of(InMemoryProvider())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="scope"):
+        runs_of(AgentMemory(InMemoryProvider(), subjects=[USER], chat_model=ScriptedChatModel()))
+    with pytest.raises(ValueError, match="per entity"):
+        runs_of(AgentMemory(InMemoryProvider(), scopes=profile), user="alice")

@@ -180,6 +180,7 @@ Args:
             (BASE, "FactStore"),
             ("factmem.providers.in_memory", "InMemoryProvider"),
             (LOCAL, "LocalFileMemoryProvider"),
+            ("factmem.providers.no_memory", "NoMemory"),
             (LOCAL, "ProviderKeys"),
             (WRAPPING, "Wraps"),
             (WRAPPING, "WrapsContext"),
@@ -188,7 +189,7 @@ Args:
         ),
         (
             'S = TypeVar("S", bound=FactStore, default=FactStore)',
-            'I = TypeVar("I", bound=InMemoryProvider | LocalFileMemoryProvider)',
+            'I = TypeVar("I", bound=InMemoryProvider | LocalFileMemoryProvider | NoMemory)',
         ),
     ),
 )

@@ -19,6 +19,7 @@ from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStor
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.indexed import PlaceChanges
 from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
+from factmem.providers.no_memory import NoMemory
 from factmem.storage.base import SalvagedJournal
 from factmem.storage.encryption.aes256gcm import Encryption
 from factmem.storage.encryption.key import Key
@@ -27,7 +28,7 @@ from factmem.sync.portal import SHARED_PORTAL, Portal
 
 __all__ = ["IndexedStoreSync", "KeysSync", "LocalStoreSync", "ProviderSync", "StoreSync"]
 S = TypeVar("S", bound=FactStore, default=FactStore)
-I = TypeVar("I", bound=InMemoryProvider | LocalFileMemoryProvider)
+I = TypeVar("I", bound=InMemoryProvider | LocalFileMemoryProvider | NoMemory)
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 
 

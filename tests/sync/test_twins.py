@@ -51,7 +51,7 @@ TWINS: dict[type, type] = {
     MemoryTool: ToolSync,
     AgentMemoryProvider: ProviderSync,
     FactStore: StoreSync,
-    NoMemory: StoreSync,
+    NoMemory: IndexedStoreSync,
     InMemoryProvider: IndexedStoreSync,
     LocalFileMemoryProvider: LocalStoreSync,
     ProviderKeys: KeysSync,

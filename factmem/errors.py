@@ -103,9 +103,18 @@ class ExtractionError(FactmemError):
     Nothing was stored. `raw` is the model's last answer; the message does not quote it.
     """
 
-    def __init__(self, message: str, *, raw: str = "", usage: Usage = ONE_CALL) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        raw: str = "",
+        usage: Usage = ONE_CALL,
+        is_cut_off: bool = False,
+    ) -> None:
         super().__init__(message)
         self.raw = raw
+        self.is_cut_off = is_cut_off
+        """Whether the answer ended at the model's output limit."""
         self.usage: Usage = usage
         """What the calls to the model cost; one call, where nobody says more."""
 

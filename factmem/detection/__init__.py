@@ -3,14 +3,19 @@
 Imports providers and prompt.
 """
 
-from factmem.detection.candidates import RejectedItem, RejectionReason
 from factmem.detection.compression import CompressionReport, RetrieveFactsFromHistory
-from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.doubts import Doubt
+from factmem.detection.rejections import RejectedItem, RejectionReason
+from factmem.detection.report import DetectionReport, DoubtfulItem, JoinedKeyword, Retraction
 
 __all__ = [
     "CompressionReport",
     "DetectionReport",
+    "Doubt",
+    "DoubtfulItem",
+    "JoinedKeyword",
     "RejectedItem",
     "RejectionReason",
     "RetrieveFactsFromHistory",
+    "Retraction",
 ]

@@ -1,27 +1,32 @@
-"""What one item of a model's answer says, if it may say so.
+"""Items of a model's answer, read one by one: what each states, and whether its words prove it.
 
-Each item is judged alone: a bad one is rejected with a reason, and does no harm to the others.
-No reason quotes what the model wrote.
+A bad item is rejected with a reason and does no harm to the others. No reason quotes what the
+model wrote.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from pydantic import JsonValue
-from pydantic_core import to_json
 
+from factmem.detection.doubts import Doubt, DoubtFinder, Statement
+from factmem.detection.evidence import corrects, ends, is_telling
+from factmem.detection.given_values import given_values, text_of
 from factmem.detection.keywords import Keywords, tidy_keyword
+from factmem.detection.rejections import Refusal, RejectedItem, RejectionReason
+from factmem.detection.secret_values import asks_for_secrets, is_secret, masked
+from factmem.detection.words import word_count
 from factmem.llm.lenient_json import unwrapped
 from factmem.models.facts import Concept, FactType
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.sources import FactSource
 from factmem.models.text import normalized
-from factmem.models.values import Canonical, canonical
-from factmem.prompt.transcript import Transcript
+from factmem.models.values import Canonical
+from factmem.prompt.transcript import SaidMessage, Transcript
 
-__all__ = ["Candidate", "RejectedItem", "RejectionReason", "Rules", "given_values"]
+__all__ = ["Candidate", "RejectedItem", "RejectionReason", "Rules"]
 
 
 MAX_DESCRIPTION = 300
@@ -30,63 +35,13 @@ ORDINARY = 0.5
 
 AnyConcept: TypeAlias = Concept[Any, Any]
 
-
-class RejectionReason(StrEnum):
-    """Why an item of a model's answer was not taken."""
-
-    MALFORMED = "malformed"
-    """It is no object, or lacks what every item has."""
-    UNKNOWN_ACTION = "unknown action"
-    UNKNOWN_SUBJECT = "unknown subject"
-    UNKNOWN_SCOPE = "unknown scope"
-    UNKNOWN_CONCEPT = "unknown concept"
-    """Facts were asked for about other concepts only."""
-    INVALID_KEYWORD = "invalid keyword"
-    INVALID_VALUE = "invalid value"
-    """The value does not fit the concept's type, is empty, or too long."""
-    UNKNOWN_MESSAGE = "unknown message"
-    """There is no message of that number."""
-    UNTRUSTED_MESSAGE = "untrusted message"
-    """The message is one that may not be cited."""
-    QUOTE_NOT_FOUND = "quote not found"
-    """The message does not have the words that are quoted."""
-    NOT_STORED = "not stored"
-    """What is to be retracted is not current."""
-    UNSUPPORTED = "unsupported"
-    """The provider cannot do it."""
-    DUPLICATE = "duplicate"
-    """Another item says the same."""
-    SUPERSEDED = "superseded"
-    """Another item, about a later message, says something else."""
-    TOO_MANY = "too many"
-    """The answer has more items than are looked at."""
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedItem:
-    """An item that was not taken."""
-
-    position: int
-    """Its position in the answer, from 0."""
-    reason: RejectionReason
-    detail: str
-    """What is wrong, without a word of what the model wrote."""
-    item: JsonValue = field(repr=False)
-    """The item as the model gave it: handle it as what it is, a stranger's text."""
-
-
-class Refusal(Exception):  # noqa: N818 - no error: it ends the reading of one item
-    """An item is not taken."""
-
-    def __init__(self, reason: RejectionReason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
+_ABOUT_THE_WAY = frozenset({Doubt.CONDITION, Doubt.QUOTATION, Doubt.QUESTION, Doubt.JOKE})
+"""The doubts that a retraction can raise: its value is an old one, and not in the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What an item says: this value is, or is no longer, current in this place."""
+    """What an item states: this value is, or is no longer, current in this place."""
 
     position: int
     is_retraction: bool
@@ -96,7 +51,13 @@ class Candidate:
     key: Canonical
     importance: float
     source: FactSource
+    said_at: datetime
     item: JsonValue = field(repr=False)
+    is_declared: bool = True
+    """Whether the application declared the concept, so that its type is fixed."""
+    replaces: bool = False
+    """Whether the item or its message says that it takes the place of an earlier value."""
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def order(self) -> tuple[int, int]:
@@ -104,12 +65,22 @@ class Candidate:
         return self.source.message or 0, self.position
 
 
+@dataclass(frozen=True, slots=True)
+class _Citation:
+    """A message, and where in its plain text the quoted words are."""
+
+    message: SaidMessage
+    start: int
+    end: int
+    quote: str
+
+
 class Rules:
-    """What an item may say in one detection.
+    """What the items of one detection may state.
 
     Args:
-        transcript: What may be cited.
-        places: Where facts may be saved. A model chooses among them by the subject's name and
+        transcript: The messages that may be cited.
+        places: The places where facts may be saved. A model names them by the subject's name and
             the scope's type, so no two of them may agree in both.
         declared: The concepts whose types bind the model.
         known: The concepts that have facts already.
@@ -137,27 +108,62 @@ class Rules:
         self._declared = {concept.keyword: concept for concept in declared}
         self._concepts = {concept.keyword: concept for concept in known} | self._declared
         self._keywords = Keywords((*self._declared.values(), *self._concepts.values()))
+        self._given = frozenset(self._concepts)
+        self._asked_for = asks_for_secrets(self._declared.values())
+        self._doubts = DoubtFinder(transcript)
         self._is_closed = is_closed
         self._conversation = conversation
         self._model = model
 
     def read(self, position: int, raw: JsonValue) -> list[Candidate] | RejectedItem:
-        """Return what an item says: one candidate, or several where it lists values."""
+        """Return what an item states: one candidate, or several where it lists values."""
         try:
             item = _object(raw)
-            is_retraction = _is_retraction(item)
+            action = _action(item)
             place = self._place(item)
             concept, value = self._concept(item)
             values = _values(value, concept)
-            source = self._source(item)
+            citation = self._citation(item, values)
+            self._check_evidence(concept, values, citation, is_retraction=action == "retract")
         except Refusal as refusal:
             return RejectedItem(position, refusal.reason, refusal.detail, raw)
         self._remember(concept)
-        importance = _importance(item.get("importance"))
+        candidate = Candidate(
+            position,
+            action == "retract",
+            place,
+            concept,
+            None,
+            "",
+            _importance(item.get("importance")),
+            self._source(citation),
+            citation.message.said_at,
+            raw,
+            concept.keyword in self._declared,
+            action == "replace" or corrects(self._sentence(citation)),
+        )
         return [
-            Candidate(position, is_retraction, place, concept, value, key, importance, source, raw)
+            replace(
+                candidate,
+                key=key,
+                value=value,
+                doubts=self._doubts_about(
+                    concept, key, citation, is_retraction=action == "retract"
+                ),
+            )
             for key, value in values.items()
         ]
+
+    def near(self, keyword: str) -> AnyConcept | None:
+        """Return the known concept that a new keyword means by the same words, or None."""
+        if keyword in self._given or self._is_closed:
+            return None
+        known = self._keywords.near(keyword)
+        return None if known is None or known == keyword else self._concepts[known]
+
+    def is_declared(self, concept: AnyConcept) -> bool:
+        """Whether the application declared a concept."""
+        return concept.keyword in self._declared
 
     def _remember(self, concept: AnyConcept) -> None:
         """Let later items of the answer use a keyword that this one made up."""
@@ -167,19 +173,19 @@ class Rules:
     def _place(self, item: Mapping[str, JsonValue]) -> Place:
         scopes = self._places[self._subject(item.get("subject"))]
         name = item.get("scope")
-        if name is None or name == "":
+        if len(scopes) == 1 or name is None or name == "":
             return next(scopes[each] for each in MemoryScopeType if each in scopes)
         wanted = name.strip().casefold() if isinstance(name, str) else None
         for scope_type, place in scopes.items():
             if scope_type.value == wanted:
                 return place
         offered = ", ".join(repr(each.value) for each in scopes)
-        raise Refusal(RejectionReason.UNKNOWN_SCOPE, f"its scope is none of {offered}")
+        raise Refusal(RejectionReason.UNKNOWN_SCOPE, f"its scope is not one of {offered}")
 
     def _subject(self, name: JsonValue) -> str:
-        if name is None and len(self._places) == 1:
+        if len(self._places) == 1:
             return next(iter(self._places))
-        if isinstance(name, str):
+        if isinstance(name, str) and len(name) <= 1_000:
             exact = normalized("NFC", name.strip())
             if exact in self._places:
                 return exact
@@ -187,7 +193,7 @@ class Rules:
             if len(alike) == 1:
                 return alike[0]
         offered = ", ".join(map(repr, self._places))
-        raise Refusal(RejectionReason.UNKNOWN_SUBJECT, f"its subject is none of {offered}")
+        raise Refusal(RejectionReason.UNKNOWN_SUBJECT, f"its subject is not one of {offered}")
 
     def _concept(self, item: Mapping[str, JsonValue]) -> tuple[AnyConcept, JsonValue]:
         text, value = item.get("keyword"), item.get("value")
@@ -200,56 +206,112 @@ class Rules:
             return self._declared[keyword], value
         if self._is_closed:
             wanted = ", ".join(map(repr, self._declared))
-            raise Refusal(RejectionReason.UNKNOWN_CONCEPT, f"only {wanted} is asked for")
+            raise Refusal(RejectionReason.UNKNOWN_CONCEPT, f"the request asks about {wanted} only")
         known = self._concepts.get(keyword) if keyword is not None else None
-        if known is not None:
-            holds_text = known.codec.is_plain_text and not isinstance(value, dict | list)
-            value_type: object = str if holds_text else JsonValue
-            fact_type = known.fact_type
-            return (
-                Concept(known.keyword, known.description, fact_type, value_type=value_type),
-                value,
-            )
-        return _new_concept(text, item), value
+        if known is None:
+            return _new_concept(text, item), value
+        holds_text = known.codec.is_plain_text and not isinstance(value, dict | list)
+        value_type: object = str if holds_text else JsonValue
+        asked = _asked_type(item)
+        fact_type = FactType.MULTIPLE if asked is FactType.MULTIPLE else known.fact_type
+        return Concept(known.keyword, known.description, fact_type, value_type=value_type), value
 
-    def _source(self, item: Mapping[str, JsonValue]) -> FactSource:
-        index = _index(item.get("message"))
-        kind = None if index is None else self._transcript.kind(index)
-        if index is None or kind is None:
-            why_not = None if index is None else self._transcript.why_not(index)
-            if why_not is not None:
-                raise Refusal(
-                    RejectionReason.UNTRUSTED_MESSAGE, f"its message may not be cited: {why_not}"
+    def _citation(
+        self, item: Mapping[str, JsonValue], values: Mapping[Canonical, object]
+    ) -> _Citation:
+        """Return the message that an item cites, or the only one that has the words it quotes."""
+        number, quote = _index(item.get("message")), item.get("quote")
+        message = None if number is None else self._transcript.cited(number)
+        given = quote if isinstance(quote, str) else ""
+        span = None
+        if message is not None:
+            span = self._transcript.span(message.number, given)
+        if span is None and word_count(given) > 1:
+            holder = self._transcript.only_holder(given)
+            if holder is not None:
+                message = self._transcript.cited(holder)
+                span = self._transcript.span(holder, given)
+        if message is None:
+            raise self._unknown(number)
+        if span is None:
+            detail = f"message {message.number} does not have its quote"
+            detail = detail if given.strip() else "it has no quote"
+            raise Refusal(RejectionReason.QUOTE_NOT_FOUND, detail)
+        text = self._transcript.text(message.number)
+        if not any(is_telling(given, text, text_of(key)) for key in values):
+            detail = "its quote is one short word that does not hold the value"
+            raise Refusal(RejectionReason.WEAK_QUOTE, detail)
+        return _Citation(message, *span, given.strip())
+
+    def _unknown(self, number: int | None) -> Refusal:
+        why_not = None if number is None else self._transcript.why_not(number)
+        if why_not is None:
+            detail = "there is no message of that number"
+            return Refusal(RejectionReason.UNKNOWN_MESSAGE, detail)
+        detail = f"its message must not be cited: {why_not}"
+        return Refusal(RejectionReason.UNTRUSTED_MESSAGE, detail)
+
+    def _check_evidence(
+        self,
+        concept: AnyConcept,
+        values: Mapping[Canonical, object],
+        citation: _Citation,
+        *,
+        is_retraction: bool,
+    ) -> None:
+        words = [text_of(key) for key in values]
+        if is_retraction:
+            if not ends(citation.quote, (concept.keyword, concept.description, *words)):
+                detail = (
+                    "its quote has no word of the concept, of the value, or that ends something"
                 )
-            raise Refusal(RejectionReason.UNKNOWN_MESSAGE, "there is no message of that number")
-        quote = item.get("quote")
-        if not isinstance(quote, str) or not quote.strip():
-            raise Refusal(RejectionReason.QUOTE_NOT_FOUND, "it has no quote")
-        if not self._transcript.holds(index, quote):
-            raise Refusal(
-                RejectionReason.QUOTE_NOT_FOUND, f"message {index} does not have its quote"
-            )
-        words = quote.strip()[:MAX_QUOTE]
-        return FactSource(kind, self._conversation, index, words, self._model)
+                raise Refusal(RejectionReason.WEAK_QUOTE, detail)
+        elif concept.keyword not in self._asked_for:
+            if any(is_secret(concept.keyword, each, citation.quote) for each in words):
+                detail = "its value looks like a secret, and no declared concept asks for one"
+                raise Refusal(RejectionReason.SECRET, detail)
+
+    def _source(self, citation: _Citation) -> FactSource:
+        message = citation.message
+        quote = masked(citation.quote[:MAX_QUOTE])
+        kind = message.kind
+        assert kind is not None  # noqa: S101 - a cited message has one
+        return FactSource(kind, self._conversation, message.number, quote, self._model)
+
+    def _sentence(self, citation: _Citation) -> str:
+        plain = self._transcript.text(citation.message.number).plain
+        return plain[max(citation.start - 40, 0) : citation.end + 40]
+
+    def _doubts_about(
+        self, concept: AnyConcept, key: Canonical, citation: _Citation, *, is_retraction: bool
+    ) -> tuple[Doubt, ...]:
+        statement = Statement(
+            concept.keyword,
+            concept.description,
+            text_of(key),
+            concept.codec.is_plain_text or concept.keyword not in self._declared,
+            citation.message.number,
+            citation.start,
+            citation.end,
+        )
+        found = self._doubts.doubts(statement)
+        return tuple(each for each in found if not is_retraction or each in _ABOUT_THE_WAY)
 
 
 def _object(raw: JsonValue) -> dict[str, JsonValue]:
     raw = unwrapped(raw)
     if not isinstance(raw, dict):
-        raise Refusal(RejectionReason.MALFORMED, "it is no object")
+        raise Refusal(RejectionReason.MALFORMED, "it is not an object")
     return raw
 
 
-def _is_retraction(item: Mapping[str, JsonValue]) -> bool:
+def _action(item: Mapping[str, JsonValue]) -> str:
     action = item.get("action") or "assert"
-    match action.strip().casefold() if isinstance(action, str) else None:
-        case "assert":
-            return False
-        case "retract":
-            return True
-        case _:
-            detail = "its action is neither 'assert' nor 'retract'"
-            raise Refusal(RejectionReason.UNKNOWN_ACTION, detail)
+    name = action.strip().casefold() if isinstance(action, str) else ""
+    if name not in {"assert", "replace", "retract"}:
+        detail = "its action is not 'assert', 'replace' or 'retract'"
+        raise Refusal(RejectionReason.UNKNOWN_ACTION, detail)
+    return name
 
 
 def _index(raw: JsonValue) -> int | None:
@@ -277,99 +339,23 @@ def _values(raw: JsonValue, concept: AnyConcept) -> dict[Canonical, object]:
         raise Refusal(RejectionReason.INVALID_VALUE, f"its value {exc}") from None
 
 
+def _asked_type(item: Mapping[str, JsonValue]) -> FactType | None:
+    """Return the type that an item gives its keyword; a list of values says MULTIPLE."""
+    given = item.get("fact_type")
+    name = given.strip().upper() if isinstance(given, str) else ""
+    if name in FactType.__members__:
+        return FactType(name)
+    return FactType.MULTIPLE if isinstance(item.get("value"), list) else None
+
+
 def _new_concept(text: str, item: Mapping[str, JsonValue]) -> AnyConcept:
     try:
         keyword = tidy_keyword(text)
     except ValueError as exc:
         raise Refusal(RejectionReason.INVALID_KEYWORD, f"its keyword {exc}") from None
-    value, description, given = item.get("value"), item.get("description"), item.get("fact_type")
-    words = " ".join(description.split()) if isinstance(description, str) else ""
+    value, description = item.get("value"), item.get("description")
+    words = " ".join(description[:2_000].split()) if isinstance(description, str) else ""
     words = words.encode("utf-8", "replace").decode()[:MAX_DESCRIPTION]
-    fact_type = FactType.MULTIPLE if isinstance(value, list) else FactType.SINGLE
-    if isinstance(given, str) and given.strip().upper() in FactType.__members__:
-        fact_type = FactType(given.strip().upper())
+    fact_type = _asked_type(item) or FactType.SINGLE
     value_type: object = str if isinstance(value, str) else JsonValue
     return Concept(keyword, words or keyword.replace("-", " "), fact_type, value_type=value_type)
-
-
-MAX_VALUE = 2_000
-"""The longest value, in bytes of JSON, that is taken from a model."""
-
-MAX_LIST = 50
-"""The most values that one item may hold."""
-
-MAX_DEPTH = 4
-"""How deep a value may be nested where the application gave no type."""
-
-_ANY_JSON: object = JsonValue
-
-_NOTHING = frozenset(
-    {"unknown", "n/a", "null", "undefined", "unspecified"}
-    | {f"not {said}" for said in ("known", "mentioned", "provided", "specified", "stated")}
-)
-"""What models write where they have no value."""
-
-
-def given_values(raw: JsonValue, concept: AnyConcept) -> dict[Canonical, object]:
-    """Return the values that an item means, by their canonical form.
-
-    One value mostly; several where a concept that holds many is given a list.
-
-    Raises:
-        ValueError: One is none of the concept. The message does not quote it, and goes on from
-            "its value".
-    """
-    is_any = concept.value_type is _ANY_JSON
-    is_many = concept.fact_type is FactType.MULTIPLE and isinstance(raw, list)
-    try:
-        if not (is_many and is_any):
-            key, value = _one_value(raw, concept)
-            return {key: value}
-    except ValueError as exc:
-        if not isinstance(raw, list) or not (is_many or len(raw) == 1):
-            raise ValueError(str(exc)) from None
-    several = raw if isinstance(raw, list) else [raw]
-    if not several or len(several) > MAX_LIST:
-        raise ValueError(f"is a list of {len(several)}: from 1 to {MAX_LIST} are taken")
-    return dict(_one_value(each, concept) for each in several)
-
-
-def _one_value(raw: JsonValue, concept: AnyConcept) -> tuple[Canonical, object]:
-    """Return a value with its canonical form."""
-    raw = raw.strip() if isinstance(raw, str) else raw
-    is_text = concept.codec.is_plain_text
-    is_free = is_text or concept.value_type is _ANY_JSON
-    if is_free and (raw in ("", [], {}) or _says_nothing(raw)):
-        raise ValueError("is empty")
-    if is_free and _is_deeper(raw, MAX_DEPTH):
-        raise ValueError(f"is nested deeper than {MAX_DEPTH} levels, and no type asks for it")
-    if is_text and isinstance(raw, bool | int | float):
-        raw = to_json(raw).decode()
-    try:
-        if len(to_json(raw)) > MAX_VALUE:
-            message = f"is longer than {MAX_VALUE} bytes of JSON"
-        else:
-            value = _loaded(raw, concept)
-            return canonical(concept.codec.dump(value, concept.keyword)), value
-    except ValueError:
-        message = "does not fit the concept's type"
-    raise ValueError(message)
-
-
-def _says_nothing(raw: JsonValue) -> bool:
-    return isinstance(raw, str) and raw.casefold().rstrip(".") in _NOTHING
-
-
-def _is_deeper(raw: JsonValue, levels: int) -> bool:
-    parts = raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else ()
-    return levels < 0 or any(_is_deeper(part, levels - 1) for part in parts)
-
-
-def _loaded(raw: JsonValue, concept: AnyConcept) -> object:
-    """Return the value of a type that JSON stands for, also where it stands in a string."""
-    try:
-        return concept.codec.load(raw)
-    except ValueError:
-        if not isinstance(raw, str):
-            raise
-        return concept.codec.load(unwrapped(raw))

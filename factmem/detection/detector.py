@@ -1,30 +1,32 @@
-"""Finding facts in a chat with one call to a model, and saving them."""
+"""FactDetector: asks a model for the facts of a chat, and saves what its answer proves."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import JsonValue
 
+from factmem.concurrency.workers import Workers
+from factmem.detection.answer import Answer, answer_type, whole_items
+from factmem.detection.answer_schema import answer_schema
 from factmem.detection.candidates import Rules
-from factmem.detection.prompts import (
-    KnownValue,
-    OfferedConcept,
-    answer_schema,
-    detection_messages,
-)
+from factmem.detection.current_values import CurrentValues
+from factmem.detection.known_values import OfferedConcept, offered_concepts
+from factmem.detection.prompts import continuation, detection_messages
 from factmem.detection.reconciliation import (
-    Answer,
-    CurrentValues,
-    DetectionReport,
+    ReadItems,
     Verdict,
-    answer_type,
-    judged,
+    fact_of,
+    read_items,
+    reconcile,
 )
+from factmem.detection.report import DetectionReport
 from factmem.detection.request import DetectionRequest
+from factmem.detection.verification import verified
+from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact
-from factmem.llm.base import ChatModel, Extraction
-from factmem.models.clock import TimeProvider
+from factmem.llm.base import ChatModel, Message
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import (
     Identity,
@@ -33,17 +35,24 @@ from factmem.models.places import (
     MemorySubject,
     Place,
 )
+from factmem.prompt.transcript import SaidMessage
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.reader import FactReader
 from factmem.usage import Usage
 
-__all__ = ["FactDetector"]
+__all__ = ["PIECE_TOKENS", "FactDetector", "detection_question"]
 
 
 AnyConcept: TypeAlias = Concept[Any, Any]
 
-MAX_KNOWN = 200
-"""The number of undeclared concepts that the prompt shows: those confirmed last."""
+PIECE_TOKENS = 6_000
+"""The most tokens of messages in one call: a longer chat is read in several pieces."""
+
+_MOST_CONTINUED = 8
+"""The most calls for one piece whose answers are cut off at the output limit."""
+
+_MUCH_TEXT = 20_000
+"""From so many characters of messages on, reading an answer leaves the event loop's thread."""
 
 
 @runtime_checkable
@@ -60,6 +69,17 @@ class _Forgets(Protocol):
     ) -> int: ...
 
 
+@dataclass(slots=True)
+class _Answers:
+    """The answers to the pieces of a chat so far."""
+
+    read: ReadItems = field(default_factory=ReadItems)
+    count: int = 0
+    """How many items there were."""
+    raw: list[str] = field(default_factory=list[str])
+    usage: Usage = field(default_factory=Usage)
+
+
 class FactDetector:
     """Asks a model for the facts of a chat, validates the answer and writes the result.
 
@@ -67,39 +87,51 @@ class FactDetector:
         provider: The store that is written. Without `save_many` facts are saved one by one;
             without `forget` retractions are rejected.
         reader: A reader of the same provider.
-        clock: The clock that timestamps new facts.
     """
 
-    def __init__(
-        self, provider: AgentMemoryProvider, reader: FactReader, clock: TimeProvider
-    ) -> None:
+    def __init__(self, provider: AgentMemoryProvider, reader: FactReader) -> None:
         self._provider = provider
         self._reader = reader
-        self._clock = clock
+        self._workers = Workers()
 
     async def detect(
         self, chat_model: ChatModel, request: DetectionRequest
     ) -> tuple[DetectionReport, str]:
         """Find and save the facts of a chat; return the report and the model's raw answer.
 
-        One call to the model; none when the transcript has no citable message. The facts of one
-        place are written in one batch, before its retractions. A failed write raises; places that
-        were written before keep their facts.
+        One call to the model for each 6,000 tokens of messages, in order; each call sees what the
+        earlier ones found. None when the transcript has no citable message. Everything is written
+        at the end: the facts of one place in one batch, before its retractions. A failed call
+        saves nothing. A failed write raises; places that were written before keep their facts.
         """
+        entities = [place.subject.entity for place in request.places]
+        request = replace(request, transcript=request.transcript.of_entities(entities))
         if not request.transcript:
             return DetectionReport([], [], [], [], Usage(), request.dry_run), ""
         found = await self._known(request)
-        extraction = await _ask(chat_model, request, _offered(request.declared, found))
-        verdict = judged(
-            extraction.value.facts,
-            _rules(chat_model, request, found),
-            CurrentValues(found),
-            now=self._clock(),
+        rules = _rules(chat_model, request, found)
+        answers = _Answers()
+        current = CurrentValues(found)
+        try:
+            for piece in request.transcript.pieces(PIECE_TOKENS):
+                await self._read_piece(chat_model, request, piece, found, rules, answers)
+            answers.read, usage = await verified(
+                answers.read, current, request.transcript, chat_model, request.verify
+            )
+        except (ChatModelError, ExtractionError) as exc:
+            exc.usage += answers.usage
+            raise
+        verdict = reconcile(
+            answers.read,
+            rules,
+            current,
             can_forget=isinstance(self._provider, _Forgets),
+            keeps_doubtful=request.doubtful == "keep",
         )
         if not request.dry_run:
             await self._write(verdict)
-        return _report(verdict, extraction.usage, dry_run=request.dry_run), extraction.raw
+        usage += answers.usage
+        return _report(verdict, usage, dry_run=request.dry_run), "\n".join(answers.raw)
 
     async def _known(self, request: DetectionRequest) -> list[PlacedFact]:
         """Load the current facts of the places; of a closed request, those it asks about."""
@@ -109,9 +141,39 @@ class FactDetector:
         wanted = {concept.keyword for concept in request.declared}
         return [placed for placed in found if placed.fact.concept.keyword in wanted]
 
+    async def _read_piece(
+        self,
+        chat_model: ChatModel,
+        request: DetectionRequest,
+        piece: Sequence[SaidMessage],
+        found: Sequence[PlacedFact],
+        rules: Rules,
+        answers: _Answers,
+    ) -> None:
+        """Ask about one piece of the chat and add its items to the answers."""
+        text = "\n".join(each.text for each in piece if each.kind is not None)
+        earlier = [
+            PlacedFact(each.place, fact_of(each, each.importance))
+            for each in answers.read.candidates
+            if not each.is_retraction
+        ]
+        zone = piece[-1].said_at.tzinfo or UTC
+        offered = offered_concepts(request.declared, [*found, *earlier], text, zone)
+        items = await _asked(chat_model, request, piece, offered, answers)
+        first = answers.count
+
+        def read() -> ReadItems:
+            return read_items(items, rules, first=first)
+
+        is_much = len(text) > _MUCH_TEXT or len(items) > 100
+        more = await self._workers.run(read) if is_much else read()
+        answers.read.candidates += more.candidates
+        answers.read.rejected += more.rejected
+        answers.count += len(items)
+
     async def _write(self, verdict: Verdict) -> None:
         places: dict[Identity, list[PlacedFact]] = {}
-        for placed in (*verdict.saved, *verdict.confirmed):
+        for placed in (*verdict.superseded, *verdict.saved, *verdict.confirmed):
             places.setdefault(placed.place.identity, []).append(placed)
         for facts in places.values():
             await self._save(facts[0].place, [placed.fact for placed in facts])
@@ -128,17 +190,55 @@ class FactDetector:
                 await self._provider.save(fact, place.subject, place.scope)
 
 
-async def _ask(
-    chat_model: ChatModel, request: DetectionRequest, concepts: Sequence[OfferedConcept]
-) -> Extraction[Answer]:
+async def _asked(
+    chat_model: ChatModel,
+    request: DetectionRequest,
+    piece: Sequence[SaidMessage],
+    concepts: Sequence[OfferedConcept],
+    answers: _Answers,
+) -> list[JsonValue]:
+    """Return the items of a model's answer about one piece.
+
+    An answer that was cut off keeps its whole items, and the rest is asked for.
+    """
+    messages, output_type = detection_question(request, piece, concepts)
+    items: list[JsonValue] = []
+    for _ in range(_MOST_CONTINUED):
+        try:
+            extraction = await chat_model.extract(messages, output_type)
+        except ExtractionError as exc:
+            whole = whole_items(exc.raw) if exc.is_cut_off else []
+            if not whole:
+                raise
+            answers.usage += exc.usage
+            items += whole
+            messages = [*messages, *continuation(whole)]
+        else:
+            answers.usage += extraction.usage
+            answers.raw.append(extraction.raw)
+            return items + extraction.value.facts
+    return items
+
+
+def detection_question(
+    request: DetectionRequest, piece: Sequence[SaidMessage], concepts: Sequence[OfferedConcept]
+) -> tuple[list[Message], type[Answer]]:
+    """Return the messages and the output type that ask about one piece of a chat."""
     subjects = list({place.subject.name: place.subject for place in request.places}.values())
     by_type = {place.scope.type: place.scope for place in request.places}
     scopes = [by_type[each] for each in MemoryScopeType if each in by_type]
-    messages = detection_messages(
-        request.transcript.lines(), subjects, scopes, concepts, is_closed=request.is_closed
+    messages: list[Message] = list(
+        detection_messages(
+            request.transcript.lines(piece),
+            subjects,
+            scopes,
+            concepts,
+            is_closed=request.is_closed,
+            has_names=request.transcript.has_names,
+        )
     )
     schema = answer_schema(subjects, scopes, concepts, is_closed=request.is_closed)
-    return await chat_model.extract(messages, answer_type(schema))
+    return messages, answer_type(schema)
 
 
 def _rules(chat_model: ChatModel, request: DetectionRequest, found: Sequence[PlacedFact]) -> Rules:
@@ -155,48 +255,14 @@ def _rules(chat_model: ChatModel, request: DetectionRequest, found: Sequence[Pla
 
 
 def _report(verdict: Verdict, usage: Usage, *, dry_run: bool) -> DetectionReport:
-    confirmed = [*verdict.confirmed, *verdict.repeated]
     return DetectionReport(
-        verdict.saved, verdict.retracted, confirmed, verdict.rejected, usage, dry_run
+        verdict.saved,
+        verdict.retracted,
+        [*verdict.confirmed, *verdict.repeated],
+        verdict.rejected,
+        usage,
+        dry_run,
+        verdict.superseded,
+        verdict.doubtful,
+        verdict.joined,
     )
-
-
-def _offered(declared: Sequence[AnyConcept], found: Sequence[PlacedFact]) -> list[OfferedConcept]:
-    """Return the concepts to show to a model, each with its current values."""
-    values: dict[str, list[KnownValue]] = {}
-    concepts: dict[str, AnyConcept] = {}
-    for placed in sorted(found, key=_heard_at, reverse=True):
-        concept = placed.fact.concept
-        concepts.setdefault(concept.keyword, concept)
-        known = values.setdefault(concept.keyword, [])
-        known += _known_values(placed)
-    typed = {concept.keyword: concept for concept in declared}
-    others = [concept for keyword, concept in concepts.items() if keyword not in typed]
-    shown = [
-        OfferedConcept(concept, has_type=True, known=values.get(concept.keyword, ()))
-        for concept in typed.values()
-    ]
-    shown += [
-        OfferedConcept(concept, has_type=False, known=values[concept.keyword])
-        for concept in others[:MAX_KNOWN]
-    ]
-    return sorted(shown, key=_keyword)
-
-
-def _known_values(placed: PlacedFact) -> list[KnownValue]:
-    concept, place = placed.fact.concept, placed.place
-    plain: list[JsonValue] = []
-    for value in placed.fact.values:
-        try:
-            plain.append(concept.codec.dump(value, concept.keyword))
-        except ValueError:  # a user's own provider returned a value that is not JSON
-            continue
-    return [KnownValue(place.subject.name, place.scope.type.value, each) for each in plain]
-
-
-def _heard_at(placed: PlacedFact) -> datetime:
-    return placed.heard_at
-
-
-def _keyword(offered: OfferedConcept) -> str:
-    return offered.concept.keyword

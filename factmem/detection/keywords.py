@@ -1,24 +1,29 @@
-"""Keywords that models give: the known one where they mean it, else a tidy new one."""
+"""Keywords that models write: matched to known ones, or tidied into new ones."""
 
+import unicodedata
 from collections.abc import Iterable
 from typing import Any
-from unicodedata import category
 
 from factmem.models.facts import Concept
 from factmem.models.names import checked_name
-from factmem.models.text import case_folded, normalized
+from factmem.models.text import normalized
 
-__all__ = ["Keywords", "alike", "tidy_keyword"]
+__all__ = ["Keywords", "alike", "near_key", "tidy_keyword"]
 
 
 MAX_KEYWORD = 64
 """The longest keyword, in characters, that a model may make up."""
 
-_LONGEST_TEXT = 1_000
-"""More than any keyword with its separators: a longer string is rejected unread."""
+_LONGEST = 1_000
+"""The longest text that is read as a keyword. A name has at most 200 characters in NFC, and
+decomposed at most 4 times as many."""
 
 _PART_MARKS = frozenset("+#")
 _PATH_MARKS = frozenset("/\\")
+_FILLERS = frozenset(
+    ("a", "an", "current", "currently", "home", "my", "own", "personal", "the", "user", "users")
+)
+"""Words that change nothing about what a keyword means: "home-city" and "user-city" are "city"."""
 
 
 def tidy_keyword(text: str) -> str:
@@ -28,26 +33,23 @@ def tidy_keyword(text: str) -> str:
         ValueError: It looks like a path, holds control characters, or has no letter or digit; or
             it is longer than 64 characters.
     """
-    if len(text) > _LONGEST_TEXT:
+    if len(text) > _LONGEST:
         raise ValueError(f"is longer than {MAX_KEYWORD} characters")
     plain = normalized("NFKC", text)
     if _PATH_MARKS & set(plain) or ".." in plain:
         raise ValueError("looks like a path")
-    words: list[str] = []
-    word = ""
+    words = [""]
     for char, before in zip(plain, " " + plain, strict=False):
-        kind = category(char)
+        kind = unicodedata.category(char)
         if kind == "Cc" and not char.isspace():
             raise ValueError("holds control characters")
         if kind[0] not in "LMN" and char not in _PART_MARKS:
-            words.append(word)
-            word = ""
+            words.append("")
         elif kind == "Lu" and before.islower():
-            words.append(word)
-            word = char
+            words.append(char)
         else:
-            word += char
-    keyword = "-".join(each for each in (*words, word) if each).casefold()
+            words[-1] += char
+    keyword = "-".join(each for each in words if each).casefold()
     if not any(char.isalnum() for char in keyword):
         raise ValueError("has no letter or digit")
     if len(keyword) > MAX_KEYWORD:
@@ -56,16 +58,17 @@ def tidy_keyword(text: str) -> str:
 
 
 class Keywords:
-    """The keywords that are known, found again in whatever spelling a model gives.
+    """The known keywords, found again in whatever spelling a model gives.
 
-    "Preferred Language", "preferred_language" and "preferredLanguage" all mean
-    "preferred-language" when that is known. Of several that look alike the first is meant, unless
+    "Preferred Language", "preferred_language" and "preferredLanguage" are all
+    "preferred-language" when that is known. Of several that look alike the first is taken, unless
     one is written exactly so.
     """
 
     def __init__(self, concepts: Iterable[Concept[Any, Any]]) -> None:
         self._exact: set[str] = set()
         self._alike: dict[str, str] = {}
+        self._near: dict[tuple[str, ...], str] = {}
         for concept in concepts:
             self.add(concept.keyword)
 
@@ -73,15 +76,43 @@ class Keywords:
         """Know a keyword from now on."""
         self._exact.add(keyword)
         self._alike.setdefault(alike(keyword), keyword)
+        if key := near_key(keyword):
+            self._near.setdefault(key, keyword)
 
     def known(self, text: str) -> str | None:
-        """Return the known keyword that is meant, or None for a new one."""
+        """Return the known keyword of this spelling, or None for a new one."""
+        if len(text) > _LONGEST:
+            return None
         exact = normalized("NFC", text.strip())
         return exact if exact in self._exact else self._alike.get(alike(text))
+
+    def near(self, keyword: str) -> str | None:
+        """Return a known keyword of the same words, singular or plural, in any order, or None."""
+        return self._near.get(near_key(keyword))
 
 
 def alike(keyword: str) -> str:
     """Return what is the same for keywords that look alike."""
-    plain = case_folded(keyword)
-    kept = "".join(c for c in plain if category(c)[0] in "LMN" or c in _PART_MARKS)
+    plain = normalized("NFKC", keyword[:_LONGEST]).casefold()
+    kept = "".join(c for c in plain if unicodedata.category(c)[0] in "LMN" or c in _PART_MARKS)
     return kept or plain
+
+
+def near_key(keyword: str) -> tuple[str, ...]:
+    """Return what is the same for keywords of the same words: "hobbies" and "user-hobby"."""
+    try:
+        words = tidy_keyword(keyword).split("-")
+    except ValueError:
+        return ()
+    singular = {_singular(word) for word in words}
+    return tuple(sorted(singular - _FILLERS or singular))
+
+
+def _singular(word: str) -> str:
+    if not word.isascii() or len(word) < 4 or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("ches", "shes", "sses", "xes", "zes")):
+        return word[:-2]
+    return word.removesuffix("s")

@@ -1,231 +1,276 @@
-"""From a model's answer to what is saved: pure, and item by item.
+"""Reconciliation of a model's answer with what is stored: pure, and item by item.
 
-`judged` takes the items of an answer and what is current, and says what to save, what to forget,
-what was known, and what is refused. Nothing is written here.
+`read_items` reads the items of an answer, `reconcile` compares them with each other and with the
+current values and says what to save, to retract, to confirm and to reject. Nothing is written here.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
-from pydantic import BaseModel, JsonValue, field_validator
-from pydantic.annotated_handlers import GetJsonSchemaHandler
-from pydantic_core import CoreSchema, from_json, to_json
+from pydantic import JsonValue
 
-from factmem.detection.candidates import (
-    Candidate,
-    RejectedItem,
-    RejectionReason,
-    Rules,
-)
+from factmem.detection.candidates import Candidate, Rules
+from factmem.detection.current_values import CurrentValues, Topic, same_value, topic_of
+from factmem.detection.evidence import MOST_UNQUOTED
+from factmem.detection.given_values import given_values, text_of
+from factmem.detection.rejections import RejectedItem, RejectionReason
+from factmem.detection.report import DoubtfulItem, JoinedKeyword, Retraction
+from factmem.detection.words import stems, word_count
 from factmem.ledger.resolution import PlacedFact
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-)
-from factmem.models.places import Identity, Place
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource
 from factmem.models.values import Canonical, canonical
-from factmem.prompt.transcript import folded
-from factmem.usage import Usage
 
 __all__ = [
     "MAX_ITEMS",
-    "Answer",
-    "CurrentValues",
-    "DetectionReport",
-    "Retraction",
-    "answer_type",
-    "judged",
+    "ReadItems",
+    "Verdict",
+    "fact_of",
+    "read_items",
+    "reconcile",
 ]
 
 
 MAX_ITEMS = 500
-"""How many items of one answer are looked at; the rest is rejected."""
-
-Topic: TypeAlias = tuple[Identity, str]
+"""How many items of one answer are read; the rest is rejected."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retraction:
-    """A value that is true no longer."""
+@dataclass(slots=True)
+class ReadItems:
+    """The items of an answer: those that may hold, and those that were rejected."""
 
-    place: Place
-    concept: Concept[Any, Any]
-    value: Any = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class DetectionReport:
-    """What came of looking for facts in a chat.
-
-    With `dry_run` it says what would have come of it.
-    """
-
-    saved: list[PlacedFact]
-    """New facts, each with its source."""
-    retracted: list[Retraction]
-    """Values that were current, and are not any more."""
-    confirmed: list[PlacedFact]
-    """Facts that were current already, as they were said again."""
-    rejected: list[RejectedItem]
-    """Items of the model's answer that were not taken, each with the reason."""
-    usage: Usage
-    """What the model call cost."""
-    is_dry_run: bool = False
-
-
-class Answer(BaseModel):
-    """A model's answer, before any of its items was looked at.
-
-    Items are any JSON: one that is wrong must not cost the others.
-    """
-
-    facts: list[JsonValue] = []
-
-    @field_validator("facts", mode="before")
-    @classmethod
-    def _none_is_empty(cls, facts: object) -> object:
-        return [] if facts is None else facts
-
-
-def answer_type(schema: Mapping[str, JsonValue]) -> type[Answer]:
-    """Return the type to ask a model for: `Answer`, with a schema that says what items are."""
-    return _answer_type(to_json(schema))
-
-
-@lru_cache(maxsize=64)
-def _answer_type(text: bytes) -> type[Answer]:
-    """Return the type for a schema's JSON: one for each, as pydantic takes long to build one."""
-    schema: dict[str, JsonValue] = from_json(text)
-
-    class DetectedFacts(Answer):
-        @classmethod
-        def __get_pydantic_json_schema__(
-            cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-        ) -> dict[str, JsonValue]:
-            return schema
-
-    return DetectedFacts
-
-
-class CurrentValues:
-    """What is current in each place, by keyword and value."""
-
-    def __init__(self, found: Iterable[PlacedFact]) -> None:
-        self._values: dict[Topic, dict[Canonical, tuple[PlacedFact, object]]] = {}
-        for placed in found:
-            concept = placed.fact.concept
-            known = self._values.setdefault((placed.place.identity, concept.keyword), {})
-            for value in placed.fact.values:
-                with suppress(ValueError):  # a provider of one's own gave what has no JSON
-                    key = canonical(concept.codec.dump(value, concept.keyword))
-                    known[key] = (placed, value)
-
-    def fact(self, candidate: Candidate) -> AnyFact | None:
-        """Return the current fact that a candidate repeats, or None."""
-        known = self._of(candidate).get(candidate.key)
-        return known[0].fact if known else None
-
-    def retracted(self, candidate: Candidate) -> Retraction | None:
-        """Return the current value that a candidate retracts, or None.
-
-        Text counts as the same in other letters: a model seldom copies case and spaces.
-        """
-        known = self._of(candidate)
-        found = known.get(candidate.key)
-        if found is None and isinstance(candidate.key, str):
-            wanted = folded(candidate.key)
-            alike = [
-                each
-                for key, each in known.items()
-                if isinstance(key, str) and folded(key) == wanted
-            ]
-            found = alike[0] if len(alike) == 1 else None
-        if found is None:
-            return None
-        placed, value = found
-        return Retraction(placed.place, placed.fact.concept, value)
-
-    def _of(self, candidate: Candidate) -> dict[Canonical, tuple[PlacedFact, object]]:
-        return self._values.get(_topic(candidate), {})
+    candidates: list[Candidate] = field(default_factory=list[Candidate])
+    rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What to do about the items of an answer."""
+    """The decisions about the items of an answer."""
 
     saved: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    superseded: list[PlacedFact] = field(default_factory=list[PlacedFact])
     confirmed: list[PlacedFact] = field(default_factory=list[PlacedFact])
     repeated: list[PlacedFact] = field(default_factory=list[PlacedFact])
     """What is current from this very message: nothing is to be written."""
     retracted: list[Retraction] = field(default_factory=list[Retraction])
     rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
+    doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
+    joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
+    ended: set[tuple[Topic, Canonical]] = field(default_factory=set[tuple[Topic, Canonical]])
+    """The values of `retracted`, to find one again without a search."""
 
 
-def judged(
-    items: Sequence[JsonValue],
+def read_items(items: Sequence[JsonValue], rules: Rules, *, first: int = 0) -> ReadItems:
+    """Read the items of one answer in their order; beyond 500 they are rejected.
+
+    Args:
+        items: The items.
+        rules: What an item may state.
+        first: The position of the first item.
+    """
+    read = ReadItems()
+    for position, item in enumerate(items[:MAX_ITEMS], start=first):
+        given = rules.read(position, item)
+        if isinstance(given, RejectedItem):
+            read.rejected.append(given)
+        else:
+            read.candidates += given
+    detail = f"only the first {MAX_ITEMS} items of an answer are read"
+    for position, item in enumerate(items[MAX_ITEMS:], start=first + MAX_ITEMS):
+        read.rejected.append(RejectedItem(position, RejectionReason.TOO_MANY, detail, item))
+    return read
+
+
+def reconcile(
+    read: ReadItems,
     rules: Rules,
     current: CurrentValues,
     *,
-    now: datetime,
     can_forget: bool = True,
+    keeps_doubtful: bool = True,
 ) -> Verdict:
     """Return what is to be done about the items of an answer.
 
     Of items that contradict each other the one about the later message holds. A new value of a
-    concept that holds one replaces the old one, so that a retraction of it is not needed.
+    declared concept that holds one replaces the old one, and the earlier of two goes into the
+    history. A made-up keyword never loses a value so: see `_settled_type`.
 
     Args:
-        items: The items, in the model's order; beyond the first 500 they are rejected.
-        rules: What an item may say.
+        read: The items.
+        rules: What an item may state.
         current: What is stored.
-        now: The time to note for new facts.
         can_forget: Whether the provider can forget.
+        keeps_doubtful: Whether items that are flagged are taken.
     """
-    verdict = Verdict()
+    verdict = Verdict(rejected=list(read.rejected))
+    candidates = _proven(read.candidates, verdict)
+    if not keeps_doubtful:
+        candidates = _without_doubtful(candidates, current, verdict)
     topics: dict[Topic, list[Candidate]] = {}
-    for position, item in enumerate(items[:MAX_ITEMS]):
-        read = rules.read(position, item)
-        if isinstance(read, RejectedItem):
-            verdict.rejected.append(read)
-            continue
-        for candidate in read:
-            topics.setdefault(_topic(candidate), []).append(candidate)
+    for candidate in _joined(candidates, rules, current, verdict):
+        topics.setdefault(topic_of(candidate), []).append(candidate)
     for topic in topics.values():
-        for candidate in _last_words(topic, verdict.rejected):
-            _judge(candidate, current, verdict, now=now, can_forget=can_forget)
-    detail = f"only the first {MAX_ITEMS} items of an answer are looked at"
-    for position, item in enumerate(items[MAX_ITEMS:], start=MAX_ITEMS):
-        verdict.rejected.append(RejectedItem(position, RejectionReason.TOO_MANY, detail, item))
+        settled = _settled(topic, current)
+        for candidate in _last_words(settled, current, verdict):
+            _judge(candidate, current, verdict, can_forget=can_forget)
     verdict.rejected.sort(key=_position)
+    verdict.doubtful.sort(key=_position)
     return verdict
 
 
-def _last_words(topic: list[Candidate], rejected: list[RejectedItem]) -> list[Candidate]:
+def _proven(candidates: Sequence[Candidate], verdict: Verdict) -> list[Candidate]:
+    """Reject what one quote cannot prove: more values than it has words, none of them in it."""
+    unquoted: dict[FactSource, set[Canonical]] = {}
+    for each in candidates:
+        if not each.is_retraction and not _is_quoted(each):
+            unquoted.setdefault(each.source, set()).add(each.key)
+    too_many = {
+        source
+        for source, keys in unquoted.items()
+        if len(keys) > max(MOST_UNQUOTED, word_count(source.quote or ""))
+    }
+    proven: list[Candidate] = []
+    for each in candidates:
+        if each.source in too_many and each.key in unquoted[each.source]:
+            verdict.rejected.append(_refused(each, RejectionReason.WEAK_QUOTE))
+        else:
+            proven.append(each)
+    return proven
+
+
+def _is_quoted(candidate: Candidate) -> bool:
+    return bool(stems(text_of(candidate.key)) & stems(candidate.source.quote or ""))
+
+
+def _without_doubtful(
+    candidates: Sequence[Candidate], current: CurrentValues, verdict: Verdict
+) -> list[Candidate]:
+    certain: list[Candidate] = []
+    for each in candidates:
+        if not each.doubts or current.confirmed(each) is not None:
+            certain.append(each)
+            continue
+        verdict.doubtful.append(_doubtful(each, is_kept=False))
+        verdict.rejected.append(_refused(each, RejectionReason.DOUBTFUL))
+    return certain
+
+
+def _joined(
+    candidates: Sequence[Candidate], rules: Rules, current: CurrentValues, verdict: Verdict
+) -> list[Candidate]:
+    """Return candidates in which made-up keywords are replaced by known ones of the same words.
+
+    Never where the known concept holds one value and has another one: then both stay.
+    """
+    asserted: dict[Topic, set[Canonical]] = {}
+    for each in candidates:
+        if not each.is_retraction:
+            asserted.setdefault(topic_of(each), set()).add(each.key)
+    joined: list[Candidate] = []
+    for each in candidates:
+        known = rules.near(each.concept.keyword)
+        moved = None if known is None else _moved(each, known, rules)
+        if moved is None or not _may_join(moved, current, asserted):
+            joined.append(each)
+            continue
+        joined.append(moved)
+        entry = JoinedKeyword(each.concept.keyword, moved.concept.keyword)
+        if entry not in verdict.joined:
+            verdict.joined.append(entry)
+    return joined
+
+
+def _moved(candidate: Candidate, known: Concept[Any, Any], rules: Rules) -> Candidate | None:
+    """Return a candidate about another concept, or None where its value does not fit that."""
+    plain = candidate.concept.codec.dump(candidate.value, candidate.concept.keyword)
+    fact_type = known.fact_type
+    is_declared = rules.is_declared(known)
+    if not is_declared and candidate.concept.fact_type is FactType.MULTIPLE:
+        fact_type = FactType.MULTIPLE
+    target = Concept(known.keyword, known.description, fact_type, value_type=known.value_type)
+    try:
+        values = given_values(plain, known if is_declared else target)
+    except ValueError:
+        return None
+    if len(values) != 1:
+        return None
+    [(key, value)] = values.items()
+    concept = known if is_declared else target
+    return replace(candidate, concept=concept, key=key, value=value, is_declared=is_declared)
+
+
+def _may_join(
+    moved: Candidate, current: CurrentValues, asserted: Mapping[Topic, set[Canonical]]
+) -> bool:
+    if moved.is_retraction:
+        return current.meant(moved) is not None
+    if moved.concept.fact_type is FactType.MULTIPLE:
+        return True
+    topic = topic_of(moved)
+    others = set(current.of(topic)) | asserted.get(topic, set())
+    return all(same_value(moved.key, other) for other in others)
+
+
+def _settled(topic: list[Candidate], current: CurrentValues) -> list[Candidate]:
+    """Return the candidates of a topic with the type that their concept comes to have."""
+    if topic[0].is_declared:
+        return topic
+    fact_type = _settled_type(topic, current)
+    settled: list[Candidate] = []
+    for each in topic:
+        old = each.concept
+        concept = Concept(old.keyword, old.description, fact_type, value_type=old.value_type)
+        settled.append(replace(each, concept=concept) if old.fact_type != fact_type else each)
+    return settled
+
+
+def _settled_type(topic: Sequence[Candidate], current: CurrentValues) -> FactType:
+    """Return whether a made-up keyword holds one value or many.
+
+    Many, where an item or the store says so, and where two values were stated and the later
+    statement neither corrects nor ends the earlier one: what a model calls SINGLE by mistake must
+    not lose a value.
+    """
+    where = topic_of(topic[0])
+    is_many = any(each.concept.fact_type is FactType.MULTIPLE for each in topic)
+    if is_many or current.fact_type(where) is FactType.MULTIPLE:
+        return FactType.MULTIPLE
+    held = set(current.of(where))
+    for each in sorted(topic, key=_order):
+        if each.is_retraction:
+            held = {key for key in held if not same_value(key, each.key)}
+        elif held and not each.replaces and not any(same_value(key, each.key) for key in held):
+            return FactType.MULTIPLE
+        else:
+            held = {each.key}
+    return FactType.SINGLE
+
+
+def _last_words(
+    topic: list[Candidate], current: CurrentValues, verdict: Verdict
+) -> list[Candidate]:
     """Return the candidates about one concept in one place that hold against the others."""
     latest: dict[Canonical, Candidate] = {}
     for candidate in sorted(topic, key=_order):
         before = latest.get(candidate.key)
         if before is not None and before.is_retraction == candidate.is_retraction:
-            rejected.append(_refused(candidate, RejectionReason.DUPLICATE))
+            verdict.rejected.append(_refused(candidate, RejectionReason.DUPLICATE))
             continue
         if before is not None:
-            rejected.append(_refused(before, RejectionReason.SUPERSEDED))
+            verdict.rejected.append(_refused(before, RejectionReason.SUPERSEDED))
         latest[candidate.key] = candidate
     if topic[0].concept.fact_type is FactType.MULTIPLE:
         return list(latest.values())
-    return _of_one_value(topic, list(latest.values()), rejected)
+    return _of_one_value(topic, list(latest.values()), current, verdict)
 
 
 def _of_one_value(
-    topic: list[Candidate], candidates: list[Candidate], rejected: list[RejectedItem]
+    topic: list[Candidate],
+    candidates: list[Candidate],
+    current: CurrentValues,
+    verdict: Verdict,
 ) -> list[Candidate]:
     """Return the candidates that hold where only one value can be true."""
     newest = max((each for each in topic if not each.is_retraction), key=_order, default=None)
@@ -236,29 +281,28 @@ def _of_one_value(
     for each in candidates:
         if each.is_retraction if is_taken_back else each.key == newest.key:
             held.append(each)
+        elif is_taken_back or each.is_retraction or current.confirmed(each) is not None:
+            verdict.rejected.append(_refused(each, RejectionReason.SUPERSEDED))
         else:
-            rejected.append(_refused(each, RejectionReason.SUPERSEDED))
+            verdict.superseded.append(PlacedFact(each.place, fact_of(each, each.importance)))
     return held
 
 
 def _judge(
-    candidate: Candidate,
-    current: CurrentValues,
-    verdict: Verdict,
-    *,
-    now: datetime,
-    can_forget: bool,
+    candidate: Candidate, current: CurrentValues, verdict: Verdict, *, can_forget: bool
 ) -> None:
-    known = current.fact(candidate)
+    known = current.confirmed(candidate)
     if candidate.is_retraction:
         _judge_retraction(candidate, current, verdict, can_forget=can_forget)
     elif known is None:
-        fact = _fact(candidate, now, candidate.importance)
+        fact = fact_of(candidate, candidate.importance)
         verdict.saved.append(PlacedFact(candidate.place, fact))
+        _flag(candidate, verdict)
     else:
-        # What the application set, a model that says it again does not change.
-        fact = _fact(candidate, now, known.importance, known.expires_at)
-        is_told = known.source is not None and _message_of(known.source) == _message_of(
+        # What the application set stays when a model says it again.
+        old = known.fact
+        fact = fact_of(candidate, old.importance, old.expires_at)
+        is_told = old.source is not None and _message_of(old.source) == _message_of(
             candidate.source
         )
         listed = verdict.repeated if is_told else verdict.confirmed
@@ -268,26 +312,49 @@ def _judge(
 def _judge_retraction(
     candidate: Candidate, current: CurrentValues, verdict: Verdict, *, can_forget: bool
 ) -> None:
-    retraction = current.retracted(candidate)
-    if retraction is None:
+    found = current.meant(candidate)
+    if found is None:
         verdict.rejected.append(_refused(candidate, RejectionReason.NOT_STORED))
-    elif not can_forget:
+        return
+    placed, value = found
+    retraction = Retraction(placed.place, placed.fact.concept, value)
+    old = placed.fact.concept
+    ended = (topic_of(candidate), canonical(old.codec.dump(value, old.keyword)))
+    if not can_forget:
         verdict.rejected.append(_refused(candidate, RejectionReason.UNSUPPORTED))
-    elif retraction in verdict.retracted:
+    elif ended in verdict.ended:
         verdict.rejected.append(_refused(candidate, RejectionReason.DUPLICATE))
     else:
+        verdict.ended.add(ended)
         verdict.retracted.append(retraction)
+        _flag(candidate, verdict)
 
 
-def _fact(
-    candidate: Candidate, now: datetime, importance: float, expires_at: datetime | None = None
-) -> AnyFact:
+def _flag(candidate: Candidate, verdict: Verdict) -> None:
+    if candidate.doubts:
+        verdict.doubtful.append(_doubtful(candidate, is_kept=True))
+
+
+def _doubtful(candidate: Candidate, *, is_kept: bool) -> DoubtfulItem:
+    return DoubtfulItem(
+        candidate.position,
+        candidate.doubts,
+        candidate.place,
+        candidate.concept,
+        candidate.value,
+        candidate.is_retraction,
+        is_kept,
+    )
+
+
+def fact_of(candidate: Candidate, importance: float, expires_at: datetime | None = None) -> AnyFact:
+    """Return the fact that a candidate states."""
     concept = candidate.concept
     if concept.fact_type is FactType.SINGLE:
         return SingleFact(
             concept,
             candidate.value,
-            timestamp=now,
+            timestamp=candidate.said_at,
             importance=importance,
             source=candidate.source,
             expires_at=expires_at,
@@ -295,7 +362,7 @@ def _fact(
     return MultipleFacts(
         concept,
         (candidate.value,),
-        timestamp=now,
+        timestamp=candidate.said_at,
         importance=importance,
         source=candidate.source,
         expires_at=expires_at,
@@ -307,10 +374,13 @@ def _message_of(source: FactSource) -> tuple[str, str | None, int | None]:
 
 
 _DETAILS = {
+    RejectionReason.DOUBTFUL: "it is flagged, and flagged items are rejected",
     RejectionReason.DUPLICATE: "another item says the same",
     RejectionReason.NOT_STORED: "what it retracts is not current in that place",
     RejectionReason.SUPERSEDED: "another item settles what holds",
     RejectionReason.UNSUPPORTED: "the provider cannot forget: it has no method 'forget'",
+    RejectionReason.WEAK_QUOTE: "its quote stands for more values than it has words",
+    RejectionReason.NOT_CONFIRMED: "the verification found that it does not follow",
 }
 
 
@@ -318,13 +388,9 @@ def _refused(candidate: Candidate, reason: RejectionReason) -> RejectedItem:
     return RejectedItem(candidate.position, reason, _DETAILS[reason], candidate.item)
 
 
-def _topic(candidate: Candidate) -> Topic:
-    return candidate.place.identity, candidate.concept.keyword
-
-
 def _order(candidate: Candidate) -> tuple[int, int]:
     return candidate.order
 
 
-def _position(item: RejectedItem) -> int:
+def _position(item: RejectedItem | DoubtfulItem) -> int:
     return item.position

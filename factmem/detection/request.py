@@ -2,13 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias
 
+from factmem._arguments import expect_member
 from factmem.models.facts import Concept
 from factmem.models.places import Place
 from factmem.prompt.transcript import Transcript
 
-__all__ = ["DetectionRequest"]
+__all__ = ["DetectionRequest", "DoubtfulItems", "Verification", "check_options"]
+
+
+DoubtfulItems: TypeAlias = Literal["keep", "reject"]
+"""What happens to items that are flagged as doubtful: they are saved, or rejected."""
+
+Verification: TypeAlias = Literal["off", "doubtful", "all"]
+"""Which new items a second call checks against their messages."""
+
+
+class _Doubtful(StrEnum):
+    KEEP = "keep"
+    REJECT = "reject"
+
+
+class _Verify(StrEnum):
+    OFF = "off"
+    DOUBTFUL = "doubtful"
+    ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +47,18 @@ class DetectionRequest:
     """The name of the conversation, which becomes part of each fact's source."""
     dry_run: bool = False
     """Whether the result is only reported and nothing is written."""
+    doubtful: DoubtfulItems = "keep"
+    """Whether flagged items are saved or rejected."""
+    verify: Verification = "off"
+    """Which items a second call checks."""
+
+
+def check_options(doubtful: str, verify: str) -> None:
+    """Check the two options that are words.
+
+    Raises:
+        TypeError: One is not a string.
+        ValueError: One is another word.
+    """
+    expect_member(doubtful, _Doubtful, "doubtful")
+    expect_member(verify, _Verify, "verify")

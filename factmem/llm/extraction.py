@@ -114,7 +114,7 @@ def _read(response: ChatResponse, wanted: AnswerType[T], usage: Usage) -> Readin
             "The answer was cut off at the model's output limit. Nothing was kept. Ask about "
             "fewer messages, or allow more output tokens."
         )
-        raise ExtractionError(message, raw=response.text, usage=usage)
+        raise ExtractionError(message, raw=response.text, usage=usage, is_cut_off=True)
     if response.finish_reason == "content_filter":
         message = "The endpoint's content filter held the answer back. Nothing was kept."
         raise ExtractionError(message, raw=response.text, usage=usage)

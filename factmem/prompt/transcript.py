@@ -1,24 +1,26 @@
-"""A chat history as a source of facts: who said what, and whether a quote is theirs."""
+"""Transcripts: the messages that a model is shown, when and by whom they were said, and quotes."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from unicodedata import category
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
-from factmem._arguments import (
-    checked_member,
-    kind_of,
-    listed,
-)
-from factmem.llm.messages import (
-    OWN_MESSAGES,
-    checked_messages,
-    content_text,
-)
+from factmem._arguments import expect, expect_member, listed
+from factmem.llm.messages import OWN_MESSAGES, checked_messages, content_text
+from factmem.models.clock import system_clock, utc
 from factmem.models.sources import SourceKind
-from factmem.models.text import case_folded, normalized
 from factmem.prompt.escaping import value_text
+from factmem.models.text import normalized
+from factmem.prompt.folding import FoldedText, folded
+from factmem.prompt.message_times import day_of, message_time
+from factmem.prompt.negation import has_negation
+from factmem.prompt.tokens import estimate_tokens
 
-__all__ = ["Transcript", "folded"]
+__all__ = ["CONTEXT", "SaidMessage", "Transcript", "folded"]
 
+
+CONTEXT = 20
+"""The number of messages before `since` that a model is shown unless told otherwise."""
 
 _KINDS = {
     "user": SourceKind.USER,
@@ -26,44 +28,59 @@ _KINDS = {
     "tool": SourceKind.TOOL,
     "function": SourceKind.TOOL,
 }
-_BESIDE = "\"'.,!?\u3002"
-_PLAIN_MARKS = str.maketrans(
-    "\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2010\u2011\u2012\u2013\u2014\u2015",
-    "''''\"\"\"\"------",
-)
+_TEXT_PARTS = frozenset({None, "text", "input_text", "output_text"})
+"""The types of parts that hold a message's own words. Parts of the types `tool_result`,
+`document` and `file` hold what somebody else wrote."""
+
+_GAP = re.compile(r"\.{3,}|\u2026")
+_LONGEST_GAP = 300
+_MOST_GAPS = 4
+_LONGEST_CONTEXT = 600
+"""The characters of a message that is shown as context only. It helps to understand and cannot be
+cited, so the middle of a pasted page is not worth its tokens."""
+_OVERLAP = 4
+"""The messages of a piece that the next piece shows as context."""
 
 
-def folded(text: str) -> str:
-    """Return a string in the form in which quotes are compared.
+@dataclass(frozen=True, slots=True)
+class SaidMessage:
+    """One message of a transcript."""
 
-    Compatibility forms (NFKC), case, white space, invisible characters and the shapes of quotation
-    marks and dashes make no difference: models change them when they copy, and Korean or Chinese
-    words are joined and wrapped at will. The time is linear in the length of the string.
-    """
-    plain = normalized("NFKC", case_folded(text).translate(_PLAIN_MARKS))
-    return "".join(c for c in plain if not c.isspace() and category(c) != "Cf")
+    number: int
+    """Its position in the history, from 0; messages of factmem's own are not counted."""
+    role: str
+    text: str
+    name: str | None
+    """The name of its writer, where the message has one."""
+    said_at: datetime
+    """When it was said, in the time zone of the message or of the conversation."""
+    kind: SourceKind | None
+    """Its writer, where it may be cited; None where it is context only."""
 
 
 class Transcript:
-    """What of a history a model is shown, and what it may cite.
+    """The messages of a history that a model is shown, and those that it may cite.
 
-    Instructions, what factmem wrote itself, and the results of tools that are not trusted are not
-    shown at all. Messages that may not be cited are shown without a number.
-
-    Messages are numbered from 0, those that factmem wrote left out, so that a message has the same
-    number whether facts were loaded into the chat or not.
+    Not shown: instructions, messages that factmem wrote, and the results of tools that are not
+    trusted. Messages that must not be cited are shown without a number. Messages are numbered from
+    0, without those that factmem wrote, so that a message keeps its number whether or not facts
+    were loaded into the chat.
 
     Args:
-        messages: The history; not changed, and not looked at again later.
-        trust: Who besides the user is believed.
-        since: The index in `messages` of the first one that may be cited; earlier ones are
-            context.
-        written_by: Who wrote the messages that may be cited, where that is not whom their role
-            says: a document that somebody handed in.
+        messages: The history. It is copied.
+        trust: The writers besides the user whose messages may be cited.
+        since: The index in `messages` of the first one that may be cited.
+        context: The number of messages before `since` that are shown; None shows all.
+        written_by: The writer of the messages that may be cited, where it is not the one of their
+            role, such as a document.
+        said_at: The time of messages that carry none themselves, in the zone whose days the
+            conversation means; the system clock by default.
+        speaker: The `name` of the user whose messages may be cited. Messages of other users are
+            shown as context. Messages without a name are the speaker's where no user has a name.
 
     Raises:
-        TypeError: A message is no dict, or an argument is of the wrong kind.
-        ValueError: `trust` holds something else than who writes messages.
+        TypeError: A message is not a dict, or an argument is of the wrong type.
+        ValueError: `trust` holds a kind that no message has, or `said_at` is naive.
     """
 
     def __init__(
@@ -72,80 +89,268 @@ class Transcript:
         *,
         trust: Iterable[SourceKind] = (),
         since: int = 0,
+        context: int | None = CONTEXT,
         written_by: SourceKind | None = None,
+        said_at: datetime | None = None,
+        speaker: str | None = None,
     ) -> None:
-        if type(since) is not int:
-            raise TypeError(
-                f"since is the index of a message, a whole number, not {kind_of(since)}: since=0"
-            )
+        expect(since, int, "since", "since=0")
+        if context is not None and expect(context, int, "context", "context=20") < 0:
+            raise ValueError("context must be 0 or more messages, or None for all")
+        if speaker is not None:
+            expect(speaker, str, "speaker", "speaker='alice'")
         checked_messages(messages)
-        believed = listed(trust, "trust is a list of SourceKind", "trust=[SourceKind.ASSISTANT]")
-        trusted = {SourceKind.USER}
-        trusted |= {checked_member(SourceKind, each, "Who is trusted") for each in believed}
-        if beyond := trusted - set(_KINDS.values()):
-            raise ValueError(f"No message is written by {sorted(beyond)}: trust assistant or tool")
+        trusted = _trusted(trust)
+        moment = system_clock() if said_at is None else said_at
+        utc(moment, "said_at")
         self._count = 0
-        self._kinds: dict[int, SourceKind] = {}
-        self._texts: dict[int, str] = {}
-        self._shown: list[tuple[int, str, str]] = []
-        self._folded: dict[int, str] = {}
         self._earlier: set[int] = set()
+        self._folded: dict[int, FoldedText] = {}
+        shown: list[SaidMessage] = []
         for index, message in enumerate(messages):
-            text = content_text(message)
+            text = _own_words(message)
             if message.get("name") in OWN_MESSAGES:
                 continue
             number, self._count = self._count, self._count + 1
             if index < since:
                 self._earlier.add(number)
             kind = _kind(message)
-            is_trusted = kind in trusted
-            if kind is None or not text.strip():
+            is_shown = kind in trusted or kind is SourceKind.ASSISTANT
+            if kind is None or not is_shown or not text.strip():
                 continue
-            if is_trusted and index >= since:
-                self._kinds[number] = written_by or kind
-                self._texts[number] = text
-            if is_trusted or kind is SourceKind.ASSISTANT:
-                self._shown.append((number, kind.value, text))
+            cited_as = (written_by or kind) if kind in trusted and index >= since else None
+            when = message_time(message, moment.tzinfo or UTC)
+            name = message.get("name")
+            shown.append(
+                SaidMessage(
+                    number,
+                    kind.value,
+                    text,
+                    name if isinstance(name, str) and name.strip() else None,
+                    moment if when is None else when,
+                    cited_as,
+                )
+            )
+        first = len(self._earlier)
+        if context is not None:
+            shown = [each for each in shown if each.number >= first - context]
+        self._hold(shown)
+        if speaker is not None:
+            self._hold(_spoken(shown, {_name_key(speaker)}))
+
+    def _hold(self, shown: Sequence[SaidMessage]) -> None:
+        self.messages: Sequence[SaidMessage] = shown
+        """The messages that a model is shown, oldest first."""
+        self._citable = {each.number: each for each in shown if each.kind is not None}
+        self._places = {each.number: place for place, each in enumerate(shown)}
+
+    def of_entities(self, entities: Iterable[str | None]) -> "Transcript":
+        """Return the transcript in which only the messages of these entities may be cited.
+
+        It is the same transcript when no user's message has the name of one of them.
+        """
+        wanted = {_name_key(each) for each in entities if each is not None}
+        names = {_name_key(name) for name in _user_names(self.messages) if name is not None}
+        if not wanted & names:
+            return self
+        limited = object.__new__(Transcript)
+        limited._count, limited._earlier, limited._folded = self._count, self._earlier, self._folded
+        limited._hold(_spoken(self.messages, wanted & names))
+        return limited
 
     def __len__(self) -> int:
         """How many messages may be cited."""
-        return len(self._kinds)
+        return len(self._citable)
 
-    def kind(self, number: int) -> SourceKind | None:
-        """Return who wrote a message that may be cited; None for any other."""
-        return self._kinds.get(number)
+    @property
+    def has_names(self) -> bool:
+        """Whether a role has several writers, so that lines show their names."""
+        return bool(self._named())
+
+    def _named(self) -> set[str]:
+        names: dict[str, set[str | None]] = {}
+        for each in self.messages:
+            names.setdefault(each.role, set()).add(each.name)
+        return {role for role, found in names.items() if len(found) > 1}
+
+    def cited(self, number: int) -> SaidMessage | None:
+        """Return a message that may be cited; None for any other."""
+        return self._citable.get(number)
 
     def why_not(self, number: int) -> str | None:
-        """Say why a message may not be cited; None for one that does not exist."""
+        """Return why a message must not be cited; None for one that does not exist."""
         if not 0 <= number < self._count:
             return None
-        return "it is an earlier one" if number in self._earlier else "its writer is not trusted"
+        if number in self._earlier:
+            return "it is an earlier one"
+        place = self._places.get(number)
+        is_other = place is not None and self.messages[place].role == SourceKind.USER
+        return "another user wrote it" if is_other else "its writer is not trusted"
+
+    def text(self, number: int) -> FoldedText:
+        """Return the text of a message that may be cited, as quotes are searched in it."""
+        if number not in self._folded:
+            self._folded[number] = FoldedText(self._citable[number].text)
+        return self._folded[number]
+
+    def around(self, number: int, distance: int = 2) -> list[SaidMessage]:
+        """Return a shown message with its neighbours, oldest first."""
+        place = self._places[number]
+        return list(self.messages[max(place - distance, 0) : place + distance + 1])
 
     def holds(self, number: int, quote: str) -> bool:
-        """Whether a message that may be cited has these words.
+        """Whether a message that may be cited has these words; see `span`."""
+        return self.span(number, quote) is not None
 
-        A quote of one character or two letters is in too many messages to say anything: it counts
-        when it is the whole message.
+    def span(self, number: int, quote: str) -> tuple[int, int] | None:
+        """Return where in its plain text a message that may be cited has these words, or None.
+
+        Case, white space, punctuation and emoji make no difference. "..." stands for words that
+        were left out, unless these hold a negation. A leading name of the speaker is ignored. A
+        quote of one character or two letters counts only when it is the whole message, and one
+        without a letter or digit never does.
         """
-        wanted = folded(quote).strip("\"'")
-        if number not in self._folded:
-            self._folded[number] = folded(self._texts[number])
-        text = self._folded[number]
-        if len(wanted) < 2 or len(wanted.encode()) < 3:
-            return wanted != "" and wanted.strip(_BESIDE) == text.strip(_BESIDE)
-        return wanted in text
+        text = self.text(number)
+        for words in _without_speaker(quote, self._citable[number]):
+            parts = [FoldedText(part).bare for part in _GAP.split(words, maxsplit=_MOST_GAPS)]
+            parts = [part for part in parts if part]
+            if not parts or not any(map(str.isalnum, "".join(parts))):
+                continue
+            if len(parts) == 1 and (len(parts[0]) < 2 or len(parts[0].encode()) < 3):
+                if parts[0] == text.bare:
+                    return text.span(0, len(text.bare))
+                continue
+            if (found := _found(text, parts)) is not None:
+                return found
+        return None
 
-    def lines(self) -> str:
-        """Return the messages as a model is shown them: one line of JSON each."""
-        return "\n".join(
-            f'{{"message": {number}, "role": "{role}", "text": {value_text(text)}}}'
-            if number in self._kinds
-            else f'{{"role": "{role}", "text": {value_text(text)}}}'
-            for number, role, text in self._shown
-        )
+    def only_holder(self, quote: str) -> int | None:
+        """Return the one message that may be cited and has these words; None if not exactly one."""
+        holders: list[int] = []
+        for number in self._citable:
+            if self.holds(number, quote):
+                holders.append(number)
+                if len(holders) > 1:
+                    return None
+        return holders[0] if holders else None
+
+    def lines(self, messages: Sequence[SaidMessage] | None = None) -> str:
+        """Return messages as a model is shown them: one line of JSON each.
+
+        A line with a day stands before the messages of that day, so that a model can count dates.
+
+        Args:
+            messages: Some of `messages`; all by default. Those without a kind get no number.
+        """
+        shown = self.messages if messages is None else messages
+        named = self._named()
+        lines: list[str] = []
+        day = ""
+        for each in shown:
+            if (its_day := day_of(each.said_at)) != day:
+                day = its_day
+                lines.append(f'{{"day": "{day}"}}')
+            number = f'"message": {each.number}, ' if each.kind is not None else ""
+            is_named = each.role in named and each.name is not None
+            name = f'"name": {value_text(each.name)}, ' if is_named else ""
+            text = each.text if each.kind is not None else _shortened(each.text)
+            lines.append(f'{{{number}"role": "{each.role}", {name}"text": {value_text(text)}}}')
+        return "\n".join(lines)
+
+    def pieces(self, max_tokens: int) -> list[list[SaidMessage]]:
+        """Return the messages in pieces of about `max_tokens`, oldest first.
+
+        Each message can be cited in one piece. A piece begins with the last messages of the one
+        before it as context. A message that is longer than a piece is a piece of its own.
+        """
+        pieces: list[list[SaidMessage]] = []
+        piece: list[SaidMessage] = []
+        size = 0
+        for each in self.messages:
+            cost = estimate_tokens(each.text) + 12
+            if piece and size + cost > max_tokens and any(m.kind for m in piece):
+                pieces.append(piece)
+                piece = [replace(before, kind=None) for before in piece[-_OVERLAP:]]
+                size = sum(estimate_tokens(_shortened(m.text)) + 8 for m in piece)
+            piece.append(each)
+            size += cost
+        if any(each.kind for each in piece):
+            pieces.append(piece)
+        return pieces
+
+
+def _trusted(trust: Iterable[SourceKind]) -> set[SourceKind]:
+    believed = listed(trust, "trust must be a list of SourceKind", "trust=[SourceKind.ASSISTANT]")
+    trusted = {SourceKind.USER} | {expect_member(each, SourceKind, "trust") for each in believed}
+    if beyond := trusted - set(_KINDS.values()):
+        raise ValueError(f"No message is written by {sorted(beyond)}: trust assistant or tool")
+    return trusted
+
+
+def _own_words(message: Mapping[str, object]) -> str:
+    """Return the words that the writer of a message wrote; raise for what is not a message."""
+    content = content_text(message)  # checks the message and replaces lone surrogates
+    parts = message.get("content")
+    if not isinstance(parts, list | tuple):
+        return content
+    own = [part for part in parts if isinstance(part, Mapping) and part.get("type") in _TEXT_PARTS]
+    return content_text({"content": own})
+
+
+def _user_names(messages: Iterable[SaidMessage]) -> set[str | None]:
+    return {each.name for each in messages if each.role == SourceKind.USER}
+
+
+def _spoken(messages: Sequence[SaidMessage], speakers: set[str]) -> list[SaidMessage]:
+    """Return messages of which those of other users must not be cited."""
+    has_names = any(name is not None for name in _user_names(messages))
+
+    def is_other(each: SaidMessage) -> bool:
+        if each.role != SourceKind.USER or not has_names:
+            return False
+        return each.name is None or _name_key(each.name) not in speakers
+
+    return [replace(each, kind=None) if is_other(each) else each for each in messages]
+
+
+def _name_key(name: str) -> str:
+    return normalized("NFKC", name[:1_000]).casefold().strip()
+
+
+def _without_speaker(quote: str, message: SaidMessage) -> list[str]:
+    """Return a quote, and what follows the speaker where it begins with one: "Alice: I like tea"."""
+    head, colon, rest = quote.lstrip(" \"'*[").partition(":")
+    names = {message.role} | ({_name_key(message.name)} if message.name else set())
+    is_speaker = bool(colon) and len(head) <= 200 and _name_key(head.strip("*] ")) in names
+    return [quote, rest] if is_speaker else [quote]
+
+
+def _found(text: FoldedText, parts: Sequence[str]) -> tuple[int, int] | None:
+    """Return where parts stand one after the other with nothing but harmless words between."""
+    start = text.bare.find(parts[0])
+    if start < 0:
+        return None
+    end = start + len(parts[0])
+    for part in parts[1:]:
+        after = text.bare.find(part, end, end + _LONGEST_GAP + len(part))
+        if after < 0:
+            return None
+        if after > end and has_negation(
+            text.plain[text.offsets[end - 1] + 1 : text.offsets[after]]
+        ):
+            return None
+        end = after + len(part)
+    return text.span(start, end)
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _LONGEST_CONTEXT:
+        return text
+    half = _LONGEST_CONTEXT // 2
+    return f"{text[:half]} ... {text[-half:]}"
 
 
 def _kind(message: Mapping[str, object]) -> SourceKind | None:
-    """Return who wrote a message; None for the application's instructions."""
+    """Return the writer of a message; None for the application's instructions."""
     role = message.get("role")
     return _KINDS.get(role) if isinstance(role, str) else None

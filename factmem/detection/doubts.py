@@ -1,0 +1,273 @@
+"""Doubts about an item that passed all checks: signs that its value does not follow."""
+
+import re
+from collections.abc import Sequence
+from datetime import date
+from enum import StrEnum
+from typing import NamedTuple
+
+from factmem.detection.numbers import (
+    WrittenDate,
+    counted_days,
+    dates_in,
+    follows,
+    numbers_in,
+    years_in,
+)
+from factmem.detection.words import stems
+from factmem.models.text import normalized
+from factmem.prompt.negation import has_negation
+from factmem.prompt.transcript import SaidMessage, Transcript
+
+__all__ = ["Doubt", "DoubtFinder", "Statement"]
+
+
+class Doubt(StrEnum):
+    """A sign that a value does not follow from the message that is cited for it."""
+
+    NUMBER = "number"
+    """The value has a number or date that is not in the chat and cannot be counted from it."""
+    YEAR = "year"
+    """The value has a date in another year than the quote."""
+    WORDS = "words"
+    """No word of the value is in the cited message or in those around it."""
+    NEGATION = "negation"
+    """The quote stops just before or after a negation, or its negation is not in the value."""
+    CONDITION = "condition"
+    """The statement depends on a condition ("if I get the job")."""
+    QUOTATION = "quotation"
+    """The quote is inside quotation marks or a quoted block: it may be the words of another."""
+    QUESTION = "question"
+    """The quote is part of a question to the assistant ("Am I a vegetarian?")."""
+    JOKE = "joke"
+    """The message says that it is a joke."""
+
+
+class Statement(NamedTuple):
+    """What an item states, and its evidence."""
+
+    keyword: str
+    description: str
+    text: str
+    """The words of the value."""
+    is_text: bool
+    """Whether the value is a string of the writer's words, not a number or one of a type's names."""
+    number: int
+    """The number of the cited message."""
+    start: int
+    """Where the quote begins in the message's plain text."""
+    end: int
+
+
+_CLAUSE_END = re.compile(r"[.!?;,:\n()。！？，；、]|\s-\s")  # noqa: RUF001 - full width, on purpose
+_SENTENCE_END = re.compile(r"[.!?\n。！？]+(?=\s|$|[^\x00-\x7f])|[;\n]")  # noqa: RUF001
+_AND = re.compile(
+    r"(?:and|but|or|so|und|aber|oder|et|y|그리고|하지만)\b|그리고|하지만", re.IGNORECASE
+)
+_NOT_ONLY = re.compile(
+    r"not (?:only|just)|no (?:doubt|problem)|nicht nur|뿐(?:만)? 아니라", re.IGNORECASE
+)
+_NEGATIVE = re.compile(
+    r"\b(?:no|not|non|never|none|without|avoid\w*|dislik\w*|hat(?:e|es|ed)|allerg\w*|intoleran\w*"
+    r"|restrict\w*|limit\w*|avers\w*|fear\w*|former\w*|ex|free|cannot|can't|unable|lack\w*|lost"
+    r"|quit\w*|stop\w*|end\w*|missing|problem\w*|worr\w*|reject\w*|decline\w*|refus\w*|diet\w*"
+    r"|abneig\w*|ohne|kein\w*|nicht)\b|싫|못|안 |않|없|아니|제한|기피|알레르|알러지|过敏|不|没",
+    re.IGNORECASE,
+)
+_IF = re.compile(
+    r"\b(?:if|unless|suppos(?:e|ing)|imagine|assuming|provided that|wenn|falls|angenommen)\b"
+    r"|만약|만일|\w(?:다면|으면)(?=[\s,.])|이라면|如果|要是|もし",
+    re.IGNORECASE,
+)
+_FREE_IF = re.compile(
+    r"\b(?:even|as|see|know|ask(?:ed|ing)?|wonder(?:ed|ing)?|check(?:ed|ing)?|unsure|sure) if\b"
+    r"|\bif (?:that|this|it) (?:helps|matters|counts)|\bif (?:possible|you|i remember|i recall|not)\b"
+    r"|\bwenn (?:du|sie|möglich|ich mich)\b",
+    re.IGNORECASE,
+)
+_UNSURE = re.compile(
+    r"\b(?:if|may|might|could|maybe|perhaps|possibl\w*|would|unless|when|depend\w*|consider\w*"
+    r"|wenn|falls|vielleicht|eventuell|könnte)\b|면|수도|아마|만약|如果|可能",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(
+    r"\s*(?:and |so |but |or )?(?:am|was|should|could|can|do|did|will|would|may|might|shall|have|has"
+    r"|is|are|bin|soll|kann|habe)\s+(?:i|my|we|our|ich|mein\w*|wir)\b",
+    re.IGNORECASE,
+)
+_JOKE = re.compile(
+    r"\b(?:just |only )?(?:kidding|joking)\b|\bj/?k\b|(?<!\w)/s\b|\b(?:nur|kleiner) (?:ein )?scherz"
+    r"|\bspaß beiseite|\bwar nur spaß|농담|개그였|장난이|ㅋㅋ+\s*농|开玩笑|冗談",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(
+    r"\"[^\"\n]{1,2000}\"|«[^»\n]{1,2000}»|「[^」\n]{1,2000}」|『[^』\n]{1,2000}』"
+    r"|```.{1,5000}?```|(?m:^\s*>[^\n]*)",
+    re.DOTALL,
+)
+_FEW_WORDS = 3
+_FEW_LETTERS = 12
+
+
+class DoubtFinder:
+    """Finds what is doubtful about the items of one answer."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._shown: set[float] | None = None
+        self._near: dict[int, _Near] = {}
+        self._quoted: dict[int, list[tuple[int, int]]] = {}
+
+    def doubts(self, statement: Statement) -> tuple[Doubt, ...]:
+        """Return what is doubtful about a statement, in the order of `Doubt`."""
+        plain = self._transcript.text(statement.number).plain
+        near = self._near_of(statement.number)
+        quote = plain[statement.start : statement.end]
+        found: set[Doubt] = set()
+        self._check_numbers(statement, near, quote, found)
+        if statement.is_text and (words := stems(statement.text)) and not words & near.stems:
+            found.add(Doubt.WORDS)
+        if _is_negated(statement, plain, quote):
+            found.add(Doubt.NEGATION)
+        sentence = _Sentence(plain, statement.start, statement.end)
+        if sentence.has_condition() and not _UNSURE.search(statement.text):
+            found.add(Doubt.CONDITION)
+        if sentence.is_question():
+            found.add(Doubt.QUESTION)
+        if self._is_quoted(statement, plain):
+            found.add(Doubt.QUOTATION)
+        if _JOKE.search(plain):
+            found.add(Doubt.JOKE)
+        return tuple(each for each in Doubt if each in found)
+
+    def _check_numbers(
+        self, statement: Statement, near: "_Near", quote: str, found: set[Doubt]
+    ) -> None:
+        if not any(char.isdigit() for char in statement.text):
+            return
+        dates, rest = dates_in(statement.text)
+        quoted_years = years_in(quote)
+        value_years = {each.year for each in dates if each.year is not None}
+        if quoted_years and value_years and not quoted_years & value_years:
+            found.add(Doubt.YEAR)
+        if any(not self._date_follows(each, near) for each in dates):
+            found.add(Doubt.NUMBER)
+        numbers = {number for number in numbers_in(rest) if _is_in_digits(number, rest)}
+        for number in numbers:
+            if not follows(number, near.numbers, near.said) and number not in self._all_numbers():
+                found.add(Doubt.NUMBER)
+
+    def _date_follows(self, written: WrittenDate, near: "_Near") -> bool:
+        if written in near.dates:
+            return True
+        span = written.span(near.said.year)
+        if span is None:
+            return False
+        first, last = span
+        if first <= near.said <= last or any(
+            first <= end and start <= last for start, end in near.counted
+        ):
+            return True
+        numbers = self._all_numbers()
+        parts = [part for part in (written.year, written.month, written.day) if part is not None]
+        if written.month is None and written.year is not None:
+            return follows(written.year, near.numbers | numbers, near.said)
+        return all(part in numbers for part in parts)
+
+    def _all_numbers(self) -> set[float]:
+        if self._shown is None:
+            self._shown = set()
+            for each in self._transcript.messages:
+                self._shown |= numbers_in(each.text)
+        return self._shown
+
+    def _near_of(self, number: int) -> "_Near":
+        if number not in self._near:
+            around = self._transcript.around(number)
+            cited = next(each for each in around if each.number == number)
+            self._near[number] = _Near(around, cited)
+        return self._near[number]
+
+    def _is_quoted(self, statement: Statement, plain: str) -> bool:
+        if statement.number not in self._quoted:
+            spans = [found.span() for found in _QUOTED.finditer(plain)]
+            self._quoted[statement.number] = [
+                (start, end) for start, end in spans if _is_long(plain[start:end])
+            ]
+        return any(
+            start <= statement.start and statement.end <= end
+            for start, end in self._quoted[statement.number]
+        )
+
+
+class _Near:
+    """A cited message and those around it, as values are compared with them."""
+
+    def __init__(self, around: Sequence[SaidMessage], cited: SaidMessage) -> None:
+        text = "\n".join(each.text[:20_000] for each in around)
+        self.said: date = cited.said_at.date()
+        self.stems = stems(text)
+        self.numbers = numbers_in(text)
+        self.dates = dates_in(text)[0]
+        self.counted = counted_days(text, self.said)
+
+
+class _Sentence:
+    """The sentence around a quote."""
+
+    def __init__(self, plain: str, start: int, end: int) -> None:
+        ends = [found.end() for found in _SENTENCE_END.finditer(plain, max(start - 400, 0), start)]
+        self.before = plain[ends[-1] if ends else max(start - 400, 0) : start]
+        self.quote = plain[start:end]
+        closing = _SENTENCE_END.search(plain, max(end - 1, start), end + 400)
+        self.after = plain[end : closing.end()] if closing else plain[end : end + 400]
+        self.closing = closing.group() if closing else ""
+
+    def has_condition(self) -> bool:
+        after = self.after.partition(",")[0]
+        return any(_has_if(part) for part in (self.before, self.quote, after))
+
+    def is_question(self) -> bool:
+        if "?" not in self.closing and "?" not in self.quote[-1:]:
+            return False
+        said = f"{self.before}{self.quote}"
+        last = re.split(r"[,.!;\n]", said)[-1] if "," not in self.quote else said
+        return _ASKED.match(said) is not None or _ASKED.match(last) is not None
+
+
+def _has_if(text: str) -> bool:
+    return _IF.search(_FREE_IF.sub(" ", text)) is not None
+
+
+def _is_negated(statement: Statement, plain: str, quote: str) -> bool:
+    if has_negation(statement.text):
+        return False
+    about = f"{statement.keyword.replace('-', ' ')} {statement.description} {statement.text}"
+    if has_negation(_NOT_ONLY.sub(" ", quote)):
+        # "I don't like olives" for the value "olives": right for dislikes, wrong for favourites.
+        value = normalized("NFKC", statement.text).casefold()
+        place = quote.casefold().find(value)
+        clause = _CLAUSE_END.split(quote.casefold()[: max(place, 0)])[-1]
+        return place > 0 and has_negation(clause) and not _NEGATIVE.search(about)
+    before = _CLAUSE_END.split(
+        _NOT_ONLY.sub(",", plain[max(statement.start - 60, 0) : statement.start])
+    )
+    if has_negation(" ".join(before[-1].split()[-3:])) and not _NEGATIVE.search(about):
+        return True
+    after = _CLAUSE_END.split(plain[statement.end : statement.end + 60])[0]
+    if _AND.match(after.lstrip()):
+        return False
+    return has_negation(" ".join(after.split()[:2])) and not _NEGATIVE.search(about)
+
+
+def _is_in_digits(number: float, text: str) -> bool:
+    """Whether a number is written in digits: a word such as "one" in a value claims nothing."""
+    return number in {
+        float(digits) for digits in re.findall(r"\d+(?:\.\d+)?", normalized("NFKC", text))
+    } or (any(char.isdigit() for char in text) and number >= 1_000)
+
+
+def _is_long(quoted: str) -> bool:
+    """Whether quotation marks hold a statement and no name or title."""
+    inside = quoted.strip('"«»「」『』`> \n')
+    return len(inside.split()) > _FEW_WORDS or (not inside.isascii() and len(inside) > _FEW_LETTERS)

@@ -1,0 +1,71 @@
+"""DetectionReport: what a detection saved, retracted, confirmed, flagged and rejected."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from factmem.detection.doubts import Doubt
+from factmem.detection.rejections import RejectedItem
+from factmem.ledger.resolution import PlacedFact
+from factmem.models.facts import Concept
+from factmem.models.places import Place
+from factmem.usage import Usage
+
+__all__ = ["DetectionReport", "DoubtfulItem", "JoinedKeyword", "Retraction"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retraction:
+    """A value that is no longer true."""
+
+    place: Place
+    concept: Concept[Any, Any]
+    value: Any = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DoubtfulItem:
+    """An item that passed all checks, and whose value may not follow from its message."""
+
+    position: int
+    """Its position in the answer, from 0."""
+    doubts: tuple[Doubt, ...]
+    place: Place
+    concept: Concept[Any, Any]
+    value: Any = field(repr=False)
+    is_retraction: bool = False
+    is_kept: bool = True
+    """Whether it was stored or retracted all the same; not with `doubtful="reject"`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedKeyword:
+    """A made-up keyword that was taken for a known one of the same words."""
+
+    written: str
+    keyword: str
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionReport:
+    """What came of looking for facts in a chat.
+
+    With `dry_run` it says what would have come of it.
+    """
+
+    saved: list[PlacedFact]
+    """New facts, each with its source."""
+    retracted: list[Retraction]
+    """Values that were current, and are not any more."""
+    confirmed: list[PlacedFact]
+    """Facts that were current already and were said again."""
+    rejected: list[RejectedItem]
+    """Items of the model's answer that were rejected, each with the reason."""
+    usage: Usage
+    """The tokens and calls of all model calls, verification included."""
+    is_dry_run: bool = False
+    superseded: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    """New facts that a later message of the same chat replaced: saved into the history only."""
+    doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
+    """Items that are flagged: saved with `doubtful="keep"`, rejected with `"reject"`."""
+    joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
+    """Made-up keywords that were taken for known ones."""

@@ -1,0 +1,112 @@
+"""Secrets in values and quotes: passwords, keys and card numbers, known by their patterns."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from factmem.models.facts import Concept
+
+__all__ = ["asks_for_secrets", "is_secret", "masked"]
+
+
+_MASK = "[secret]"
+_AROUND = "\"'.,;!?)"
+
+_KEYS = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"sk-[A-Za-z0-9_-]{16,}|sk_(?:live|test)_[A-Za-z0-9]{10,}|rk_live_[A-Za-z0-9]{10,}"
+    r"|AKIA[A-Z0-9]{16}|ASIA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}"
+    r"|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
+    r"|xox[abeprs]-[A-Za-z0-9-]{10,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}"
+    r"|pypi-[A-Za-z0-9_-]{30,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
+    r"|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"
+    r")"
+    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----"
+    r"|(?<=://)[^\s/:@]{1,100}:[^\s/@]{1,100}(?=@)"
+)
+"""Keys with a prefix of their vendor, tokens, private keys, and passwords in addresses."""
+
+_CARD = re.compile(r"(?<![\d.-])[2-6]\d{3}(?:[ -]?\d){9,15}(?![\d.-])")
+
+_NAMES = (
+    r"pass ?words?|pass ?codes?|pass ?phrases?|passwd|pwd|pin(?: ?codes?| numbers?)?|cvv|cvc"
+    r"|(?:api|secret|private|access|licen[cs]e|encryption|recovery|seed)[ -]?"
+    r"(?:keys?|tokens?|codes?|phrases?)"
+    r"|(?:credit |debit |bank )?card ?numbers?|passw(?:ort|örter)|kennw(?:ort|örter)|geheimzahl"
+    r"|contraseñas?|mots? de passe|senhas?|парол[ья]|비밀번호|비번|암호|카드 ?번호"
+    r"|パスワード|暗証番号|密码|密碼"
+)
+_STATED = re.compile(
+    rf"(?<![^\W_])(?:{_NAMES})(?:을|를|은|는|이|가)?\s*+"
+    r"(?:(?:for|to|of|von|für)\s+(?:\S+\s+){1,4}?)?"
+    r"(is |was |are |ist |lautet |es |est |é |→|=|:|は|是)?\s*+[\"']?(\S{3,200})",
+    re.IGNORECASE,
+)
+_KEYWORD = re.compile(rf"(?:^|.*[ -])(?:{_NAMES})", re.IGNORECASE)
+
+
+def is_secret(keyword: str, value: str, quote: str) -> bool:
+    """Whether a value looks like a password, a key or a card number.
+
+    Args:
+        keyword: The keyword of the item.
+        value: The words of the value.
+        quote: The words that state it.
+    """
+    if _KEYS.search(value) or _has_card(value):
+        return True
+    if _KEYWORD.fullmatch(keyword.replace("-", " ")) and _is_code(value):
+        return True
+    return any(word in value.split() for word in _stated(quote)) or bool(
+        [word for word in _stated(value) if _is_code(word)]
+    )
+
+
+def masked(text: str) -> str:
+    """Return a quote without the secrets in it, so that no fact stores them as its evidence."""
+    text = _CARD.sub(lambda card: _MASK if _passes_luhn(card.group()) else card.group(), text)
+    text = _KEYS.sub(_MASK, text)
+    for word in _stated(text):
+        if _is_code(word):
+            text = text.replace(word, _MASK)
+    return text
+
+
+def asks_for_secrets(concepts: Iterable[Concept[Any, Any]]) -> frozenset[str]:
+    """Return the keywords of declared concepts that ask for a secret by keyword or description."""
+    asked = re.compile(rf"(?<![^\W_])(?:{_NAMES})(?![^\W_])", re.IGNORECASE)
+    return frozenset(
+        concept.keyword
+        for concept in concepts
+        if asked.search(f"{concept.keyword.replace('-', ' ')} {concept.description}"[:2_000])
+    )
+
+
+def _stated(text: str) -> list[str]:
+    """Return the words that a text states as a password, a key or a number of a card."""
+    found = [
+        (each.group(1), each.group(2).strip(_AROUND)) for each in _STATED.finditer(text[:4_000])
+    ]
+    return [word for is_said, word in found if is_said or _is_code(word)]
+
+
+def _is_code(value: str) -> bool:
+    """Whether one word, or digits, could be the secret itself and no word about it."""
+    word = value.strip(_AROUND)
+    if not word or len(word.split()) > 4:
+        return False
+    has_digit = any(char.isdigit() for char in word)
+    has_mark = any(not char.isalnum() and not char.isspace() and char not in "-'" for char in word)
+    is_mixed = len(word.split()) == 1 and any(c.isupper() for c in word[1:]) and not word.isupper()
+    return has_digit or has_mark or is_mixed
+
+
+def _has_card(text: str) -> bool:
+    return any(_passes_luhn(found.group()) for found in _CARD.finditer(text))
+
+
+def _passes_luhn(text: str) -> bool:
+    """Whether digits are a card number: every one satisfies the checksum of ISO/IEC 7812."""
+    digits = [int(char) for char in text if char.isdecimal()]
+    doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
+    return 13 <= len(digits) <= 19 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0

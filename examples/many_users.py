@@ -30,7 +30,7 @@ LIKES = {"alice": "green", "bob": "red", "chidi": "blue"}
 def model(messages: Sequence[Message]) -> object:
     """Answer from the prompt; find colours where facts are asked for."""
     prompt = "\n".join(str(message["content"]) for message in messages)
-    if "You note facts" in prompt:
+    if "You extract facts" in prompt:
         found = re.search(r'"message": (\d+), .*"(My favourite colour is (\w+))', prompt)
         if found is None:
             return {"facts": []}

@@ -7,7 +7,7 @@ from typing import Any, Generic
 from typing_extensions import TypedDict, TypeVar, Unpack
 
 from factmem.agent.context import AgentContext, AgentTool
-from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.report import DetectionReport
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel

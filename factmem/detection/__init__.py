@@ -16,6 +16,6 @@ __all__ = [
     "JoinedKeyword",
     "RejectedItem",
     "RejectionReason",
-    "RetrieveFactsFromHistory",
     "Retraction",
+    "RetrieveFactsFromHistory",
 ]

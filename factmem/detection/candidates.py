@@ -266,10 +266,11 @@ class Rules:
                     "its quote has no word of the concept, of the value, or that ends something"
                 )
                 raise Refusal(RejectionReason.WEAK_QUOTE, detail)
-        elif concept.keyword not in self._asked_for:
-            if any(is_secret(concept.keyword, each, citation.quote) for each in words):
-                detail = "its value looks like a secret, and no declared concept asks for one"
-                raise Refusal(RejectionReason.SECRET, detail)
+        elif concept.keyword not in self._asked_for and any(
+            is_secret(concept.keyword, each, citation.quote) for each in words
+        ):
+            detail = "its value looks like a secret, and no declared concept asks for one"
+            raise Refusal(RejectionReason.SECRET, detail)
 
     def _source(self, citation: _Citation) -> FactSource:
         message = citation.message

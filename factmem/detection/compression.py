@@ -12,17 +12,14 @@ from factmem._arguments import (
     kind_of,
     methods_lacking,
 )
-from factmem.detection.candidates import RejectedItem, Rules
-from factmem.detection.prompts import (
-    OfferedConcept,
-    compression_messages,
-    compression_schema,
-)
-from factmem.detection.reconciliation import (
-    CurrentValues,
-    answer_type,
-    judged,
-)
+from factmem.detection.answer import answer_type
+from factmem.detection.answer_schema import compression_schema
+from factmem.detection.candidates import Rules
+from factmem.detection.current_values import CurrentValues
+from factmem.detection.known_values import OfferedConcept
+from factmem.detection.prompts import compression_messages
+from factmem.detection.reconciliation import read_items, reconcile
+from factmem.detection.rejections import RejectedItem
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import (
@@ -104,7 +101,7 @@ class RetrieveFactsFromHistory:
 
     Args:
         concepts: What to retrieve; at least one, no two of one keyword.
-        clock: Tells the day that stands beside each value.
+        clock: The time of chats whose messages carry none; its day stands beside each value.
         max_tokens: The most that the message about the chat may take; None sets no limit.
         token_counter: Counts the tokens of a text.
 
@@ -135,7 +132,13 @@ class RetrieveFactsFromHistory:
         self._max_tokens = max_tokens
         self._count = token_counter
 
-    async def compress(self, messages: list[History], chat_model: ChatModel) -> CompressionReport:
+    async def compress(
+        self,
+        messages: list[History],
+        chat_model: ChatModel,
+        *,
+        said_at: datetime | None = None,
+    ) -> CompressionReport:
         """Make a chat short, in place. One call to the model, none when there is nothing to remove.
 
         What anyone said counts, and stands with who said it; each value must be quoted from its
@@ -144,7 +147,8 @@ class RetrieveFactsFromHistory:
 
         Args:
             messages: The chat; changed in place.
-            chat_model: Whom to ask.
+            chat_model: The model that reads it.
+            said_at: The time of messages that carry none themselves; the clock's by default.
 
         Raises:
             ChatModelError: The model's endpoint failed.
@@ -158,7 +162,9 @@ class RetrieveFactsFromHistory:
             is_instruction(message)  # raises for what is no message
         start = _last_exchange(before)
         trust = (SourceKind.ASSISTANT, SourceKind.TOOL)
-        transcript = Transcript(before[:start], trust=trust)
+        transcript = Transcript(
+            before[:start], trust=trust, said_at=self._clock() if said_at is None else said_at
+        )
         if not transcript:
             return CompressionReport([], 0, [], 0, Usage())
         offered = [OfferedConcept(concept, has_type=True) for concept in self._concepts]
@@ -168,9 +174,8 @@ class RetrieveFactsFromHistory:
         )
         here = _SPEAKERS[SourceKind.USER]
         rules = Rules(transcript, [here], declared=self._concepts, is_closed=True)
-        verdict = judged(
-            extraction.value.facts, rules, CurrentValues([]), now=self._clock(), can_forget=False
-        )
+        read = read_items(extraction.value.facts, rules)
+        verdict = reconcile(read, rules, CurrentValues([]), can_forget=False)
         facts = [placed.fact for placed in verdict.saved]
         if not facts:
             return CompressionReport([], 0, verdict.rejected, 0, extraction.usage)

@@ -71,8 +71,10 @@ class _Forgets(Protocol):
 
 @dataclass(slots=True)
 class _Answers:
-    """The answers to the pieces of a chat so far."""
+    """The answers to the pieces of a chat so far, and what they are compared with."""
 
+    found: Sequence[PlacedFact]
+    rules: Rules
     read: ReadItems = field(default_factory=ReadItems)
     count: int = 0
     """How many items there were."""
@@ -110,11 +112,11 @@ class FactDetector:
             return DetectionReport([], [], [], [], Usage(), request.dry_run), ""
         found = await self._known(request)
         rules = _rules(chat_model, request, found)
-        answers = _Answers()
+        answers = _Answers(found, rules)
         current = CurrentValues(found)
         try:
             for piece in request.transcript.pieces(PIECE_TOKENS):
-                await self._read_piece(chat_model, request, piece, found, rules, answers)
+                await self._read_piece(chat_model, request, piece, answers)
             answers.read, usage = await verified(
                 answers.read, current, request.transcript, chat_model, request.verify
             )
@@ -146,8 +148,6 @@ class FactDetector:
         chat_model: ChatModel,
         request: DetectionRequest,
         piece: Sequence[SaidMessage],
-        found: Sequence[PlacedFact],
-        rules: Rules,
         answers: _Answers,
     ) -> None:
         """Ask about one piece of the chat and add its items to the answers."""
@@ -158,12 +158,12 @@ class FactDetector:
             if not each.is_retraction
         ]
         zone = piece[-1].said_at.tzinfo or UTC
-        offered = offered_concepts(request.declared, [*found, *earlier], text, zone)
+        offered = offered_concepts(request.declared, [*answers.found, *earlier], text, zone)
         items = await _asked(chat_model, request, piece, offered, answers)
         first = answers.count
 
         def read() -> ReadItems:
-            return read_items(items, rules, first=first)
+            return read_items(items, answers.rules, first=first)
 
         is_much = len(text) > _MUCH_TEXT or len(items) > 100
         more = await self._workers.run(read) if is_much else read()

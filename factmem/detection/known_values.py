@@ -23,6 +23,8 @@ KNOWN_TOKENS = 700
 
 _MOST_READ = 5_000
 """The most values that are ranked: those that were recorded last."""
+_MOST_VALUES = 20
+"""The most values of one concept: one long list must not hide all others."""
 _LONGEST_VALUE = 300
 _FRAME = 9
 """The tokens around one value: its braces, keys and day."""
@@ -91,6 +93,8 @@ def offered_concepts(
             shown = OfferedConcept(concept, has_type=False)
             words = f"{concept.keyword} {concept.description}"
             cost += estimate_tokens(words) + _CONCEPT_FRAME
+        if len(shown.known) >= _MOST_VALUES:
+            continue
         if cost > left:
             if left < _FRAME + _CONCEPT_FRAME:
                 break

@@ -272,8 +272,8 @@ _RELATIVE: tuple[tuple[str, int, int], ...] = (
     (r"last year|작년|지난해|letztes jahr|去年", -731, 0),
     (r"next year|내년|nächstes jahr|明年|来年", 0, 731),
     (r"this year|올해|dieses jahr|今年", -366, 366),
-    (r"\b(?:spring|summer|autumn|fall|winter|christmas|easter)\b|봄|여름|가을|겨울|추석|설날"
-     r"|frühling|sommer|herbst|weihnachten|ostern", -400, 400),
+    (r"\b(?:spring|summer|autumn|fall|winter|christmas|easter)\b|봄|여름|가을|겨울", -400, 400),
+    (r"추석|설날|frühling|sommer|herbst|weihnachten|ostern", -400, 400),
     (r"\b(?:recently|lately|just|the other day)\b|최근|얼마 전|neulich|kürzlich", -62, 0),
     (r"\b(?:soon|later)\b|곧|bald", 0, 400),
 )  # fmt: skip

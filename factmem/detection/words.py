@@ -150,7 +150,8 @@ def stems(text: str) -> set[str]:
 def word_count(text: str) -> int:
     """Return how many words a text has; two characters of Chinese or Japanese count as one."""
     return sum(
-        max(len(_UNSPACED.findall(word)) // 2, 1) for word in _WORD.findall(normalized("NFKC", text))
+        max(len(_UNSPACED.findall(word)) // 2, 1)
+        for word in _WORD.findall(normalized("NFKC", text))
     )
 
 

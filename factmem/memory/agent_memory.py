@@ -8,8 +8,8 @@ from typing import Any, Self, TypeVar
 
 from factmem._arguments import expect, expect_function
 from factmem.detection.detector import FactDetector
-from factmem.detection.reconciliation import DetectionReport
-from factmem.detection.request import DetectionRequest
+from factmem.detection.report import DetectionReport
+from factmem.detection.request import DetectionRequest, DoubtfulItems, Verification
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener, MemoryEvents, MemoryOperation
 from factmem.llm.base import ChatModel
@@ -43,7 +43,7 @@ from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import LoadReport, MemoryMessage
 from factmem.prompt.tokens import TokenCounter, estimate_tokens
-from factmem.prompt.transcript import Transcript
+from factmem.prompt.transcript import CONTEXT, Transcript
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.guarded import viewed
 from factmem.providers.observed import observed
@@ -106,7 +106,7 @@ class AgentMemory:
         scopes: The scope that each type of scope stands for.
         subjects: The default subjects.
         concepts: The concepts whose value types the application declares.
-        clock: Returns the time for detected facts and for recency.
+        clock: Returns the time: for recency, and for what was said at an unknown time.
         recall_settings: The defaults of `recall`.
         max_tokens: The largest size of the memory message; None sets no limit.
         token_counter: Counts the tokens of a string. The default estimates, rather too high.
@@ -164,9 +164,11 @@ class AgentMemory:
         events, pending = self._events, self._pending
         self._reader = FactReader(self._provider, self._concepts.values())
         self._loader = FactLoader(self._provider, self._reader, selection, events, self._message)
-        detector = FactDetector(self._provider, self._reader, self._clock)
+        detector = FactDetector(self._provider, self._reader)
         self._detection = ChatDetection(detector, self._chat_model)
-        self._texts = TextIntake(self._detection, selection, pending, events, self._concepts)
+        self._texts = TextIntake(
+            self._detection, selection, pending, events, concepts=self._concepts, clock=self._clock
+        )
         self._search = FactSearch(
             provider,
             self._reader,
@@ -352,40 +354,41 @@ class AgentMemory:
         trust: Iterable[SourceKind] = (),
         conversation: str | None = None,
         since: int = 0,
+        context: int | None = CONTEXT,
+        said_at: datetime | None = None,
+        speaker: str | None = None,
+        doubtful: DoubtfulItems = "keep",
+        verify: Verification = "off",
         dry_run: bool = False,
     ) -> DetectionReport:
         """Find what a chat states about one concept, and save it. One call to the model.
 
-        Otherwise like `auto_detect_facts`, which explains the other arguments.
-
-        Args:
-            messages: The chat; not changed unless `preserve_questions` is set.
-            concept: The concept to look for.
-            subject: The subject of the facts.
-            scope: The scope to save in.
-            preserve_questions: Append the question and the model's answer to `messages`. No fact
-                is ever taken from these two.
-            trust: See `auto_detect_facts`.
-            conversation: See `auto_detect_facts`.
-            since: See `auto_detect_facts`.
-            dry_run: See `auto_detect_facts`.
+        Otherwise like `auto_detect_facts`, which explains the other arguments. With
+        `preserve_questions` the question and the model's answer are appended to `messages`; no
+        fact is ever taken from these two.
 
         Raises:
             ValueError: As for every call; or the scope has no name, or `preserve_questions` is set
                 while a tool call has no result yet.
         """
+        when = self._clock() if said_at is None else said_at
         async with self._events.operation(MemoryOperation.DETECT) as operation:
             checked_concept(concept)
             if preserve_questions:
                 check_question_fits(messages)
             self._detection.require_model()
+            chat = Transcript(
+                messages, trust=trust, since=since, context=context, said_at=when, speaker=speaker
+            )
             request = DetectionRequest(
-                transcript=Transcript(messages, trust=trust, since=since),
+                transcript=chat,
                 places=[self._selection.place(subject, scope)],
                 declared=[concept],
                 is_closed=True,
                 conversation=conversation,
                 dry_run=dry_run,
+                doubtful=doubtful,
+                verify=verify,
             )
             if preserve_questions:
                 return await self._detection.run_with_question(request, operation, messages)
@@ -401,11 +404,16 @@ class AgentMemory:
         trust: Iterable[SourceKind] = (),
         conversation: str | None = None,
         since: int = 0,
+        context: int | None = CONTEXT,
+        said_at: datetime | None = None,
+        speaker: str | None = None,
+        doubtful: DoubtfulItems = "keep",
+        verify: Verification = "off",
         dry_run: bool = False,
     ) -> DetectionReport:
         """Find the facts that a chat states, about all subjects at once, and save them.
 
-        One call to the model; none if no message may be cited. Each item of its answer is validated
+        One call to the model for each 6,000 tokens of messages; none if no message may be cited. Each item of its answer is validated
         alone; the report gives a reason for each item that was rejected. The facts of one place are
         saved in one durable write, all or none; places are written one after the other. A second
         run over the same chat saves nothing new.
@@ -423,18 +431,29 @@ class AgentMemory:
                 two chats cannot be told apart.
             since: The index of the first message that may be cited; earlier ones are context. Pass
                 the number of messages that an earlier run has seen.
+            context: The number of messages before `since` that the model sees; None for all.
+            said_at: The time of messages that carry none, in the zone of its days; now by default.
+            speaker: The `name` of the user who may be cited; by default the entity of a subject.
+            doubtful: Whether items that are flagged in `report.doubtful` are saved.
+            verify: The new items that a second call checks: some 250 tokens, and 40 for each item.
             dry_run: Save nothing, only report.
 
         Raises:
             ValueError: As for every call; or two places would look the same to the model.
         """
+        when = self._clock() if said_at is None else said_at
         async with self._events.operation(MemoryOperation.DETECT) as operation:
+            chat = Transcript(
+                messages, trust=trust, since=since, context=context, said_at=when, speaker=speaker
+            )
             request = DetectionRequest(
-                transcript=Transcript(messages, trust=trust, since=since),
+                transcript=chat,
                 places=self._selection.detection_places(subjects, scopes),
                 declared=list((self._concepts | concepts_by_keyword(concepts)).values()),
                 conversation=conversation,
                 dry_run=dry_run,
+                doubtful=doubtful,
+                verify=verify,
             )
             return await self._detection.run(request, operation)
 
@@ -445,6 +464,7 @@ class AgentMemory:
         subject: MemorySubject | None = None,
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
+        said_at: datetime | None = None,
     ) -> DetectionReport:
         """Find the facts that a text states, and save them. One call to the model.
 
@@ -457,8 +477,9 @@ class AgentMemory:
             scope: The scope to save in; any of the memory's scopes by default.
             source: The application's name for the text, such as a ticket number, or a `FactSource`,
                 whose kind and conversation are saved.
+            said_at: When it was said or written; now by default.
         """
-        return await self._texts.run([text], subject, scope, source)
+        return await self._texts.run([text], subject, scope, source, said_at)
 
     async def remember_many(
         self,
@@ -467,13 +488,14 @@ class AgentMemory:
         subject: MemorySubject | None = None,
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
+        said_at: datetime | None = None,
     ) -> DetectionReport:
         """Find the facts that several texts state, oldest first. One call to the model for all.
 
         A later text wins over an earlier one that it contradicts. The `message` in a fact's source
         is the index of its text. Otherwise like `remember`.
         """
-        return await self._texts.run(texts, subject, scope, source)
+        return await self._texts.run(texts, subject, scope, source, said_at)
 
     async def remember_later(
         self,
@@ -482,6 +504,7 @@ class AgentMemory:
         subject: MemorySubject | None = None,
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
+        said_at: datetime | None = None,
     ) -> None:
         """Queue a text for `remember` in the background of an open memory.
 
@@ -492,7 +515,7 @@ class AgentMemory:
         Raises:
             RuntimeError: The memory is not open, or was opened in another event loop.
         """
-        await self._texts.queue([text], subject, scope, source)
+        await self._texts.queue([text], subject, scope, source, said_at)
 
     async def remember_many_later(
         self,
@@ -501,9 +524,10 @@ class AgentMemory:
         subject: MemorySubject | None = None,
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
+        said_at: datetime | None = None,
     ) -> None:
         """Queue several texts for `remember_many`; otherwise like `remember_later`."""
-        await self._texts.queue(texts, subject, scope, source)
+        await self._texts.queue(texts, subject, scope, source, said_at)
 
     async def flush(self) -> None:
         """Wait for all texts that were queued before, in this memory or a view of it.

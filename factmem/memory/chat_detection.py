@@ -5,8 +5,8 @@ from typing import Any
 
 from factmem.detection.detector import FactDetector
 from factmem.detection.prompts import question_about
-from factmem.detection.reconciliation import DetectionReport
-from factmem.detection.request import DetectionRequest
+from factmem.detection.report import DetectionReport
+from factmem.detection.request import DetectionRequest, check_options
 from factmem.events import OperationInProgress
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import QUESTION_MESSAGE, History, checked_history, is_instruction
@@ -61,6 +61,7 @@ class ChatDetection:
     async def _detect(
         self, request: DetectionRequest, operation: OperationInProgress
     ) -> tuple[DetectionReport, str]:
+        check_options(request.doubtful, request.verify)
         chat_model = self.require_model()
         operation.places = request.places
         report, answer = await self._detector.detect(chat_model, request)
@@ -88,7 +89,7 @@ def _is_call(message: Mapping[str, object]) -> bool:
 
 
 def _record_outcome(report: DetectionReport, operation: OperationInProgress) -> None:
-    written = [*report.saved, *report.confirmed]
+    written = [*report.superseded, *report.saved, *report.confirmed]
     operation.found(placed.fact for placed in written)
     operation.count += len(report.retracted)
     operation.spent(report.usage)

@@ -1,17 +1,19 @@
 """TextIntake: free text into facts, at once or queued for the background."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from anyio.lowlevel import checkpoint
 
 from factmem._arguments import kind_of
-from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.report import DetectionReport
 from factmem.detection.request import DetectionRequest
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.memory.chat_detection import ChatDetection
 from factmem.memory.pending_texts import PendingTexts
 from factmem.memory.selection import PlaceSelection
+from factmem.models.clock import TimeProvider
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import ScopeChoice
@@ -32,6 +34,7 @@ class TextIntake:
         pending: The queue of an open memory.
         events: Reports each run.
         concepts: The declared concepts by keyword.
+        clock: Returns the time of texts that come without one.
     """
 
     def __init__(
@@ -40,13 +43,16 @@ class TextIntake:
         selection: PlaceSelection,
         pending: PendingTexts,
         events: MemoryEvents,
+        *,
         concepts: Mapping[str, Concept[Any, Any]],
+        clock: TimeProvider,
     ) -> None:
         self._detection = detection
         self._selection = selection
         self._pending = pending
         self._events = events
         self._concepts = concepts
+        self._clock = clock
 
     async def run(
         self,
@@ -54,10 +60,12 @@ class TextIntake:
         subject: MemorySubject | None,
         scope: ScopeChoice | None,
         source: Source,
+        said_at: datetime | None,
     ) -> DetectionReport:
         """Detect and save the facts of texts. One call to the model."""
         async with self._events.operation(MemoryOperation.REMEMBER) as operation:
-            request = self._request(_checked_texts(texts), subject, scope, _checked_source(source))
+            checked, origin = _checked_texts(texts), _checked_source(source)
+            request = self._request(checked, subject, scope, origin, said_at)
             return await self._detection.run(request, operation)
 
     async def queue(
@@ -66,11 +74,12 @@ class TextIntake:
         subject: MemorySubject | None,
         scope: ScopeChoice | None,
         source: Source,
+        said_at: datetime | None,
     ) -> None:
         """Queue texts; wrong arguments raise now, and what fails later is kept for `flush`."""
         async with self._events.operation(MemoryOperation.REMEMBER) as operation:
             checked, origin = _checked_texts(texts), _checked_source(source)
-            request = self._request(checked, subject, scope, origin)
+            request = self._request(checked, subject, scope, origin, said_at)
             operation.places = request.places
 
             async def run_later() -> None:
@@ -94,6 +103,7 @@ class TextIntake:
         subject: MemorySubject | None,
         scope: ScopeChoice | None,
         source: FactSource | None,
+        said_at: datetime | None,
     ) -> DetectionRequest:
         if subject is not None and not isinstance(subject, MemorySubject):
             raise TypeError(
@@ -104,6 +114,7 @@ class TextIntake:
             transcript=Transcript(
                 [{"role": "user", "content": text} for text in texts],
                 written_by=source.kind if source else None,
+                said_at=self._clock() if said_at is None else said_at,
             ),
             places=self._selection.detection_places(
                 None if subject is None else [subject], None if scope is None else [scope]

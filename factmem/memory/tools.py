@@ -13,7 +13,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
 from factmem.detection.keywords import alike
-from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.report import DetectionReport
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm.base import ToolDefinition
 from factmem.memory._tool_arguments import (

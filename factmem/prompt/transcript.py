@@ -9,8 +9,8 @@ from factmem._arguments import expect, expect_member, listed
 from factmem.llm.messages import OWN_MESSAGES, checked_messages, content_text
 from factmem.models.clock import system_clock, utc
 from factmem.models.sources import SourceKind
-from factmem.prompt.escaping import value_text
 from factmem.models.text import normalized
+from factmem.prompt.escaping import value_text
 from factmem.prompt.folding import FoldedText, folded
 from factmem.prompt.message_times import day_of, message_time
 from factmem.prompt.negation import has_negation

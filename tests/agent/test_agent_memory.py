@@ -10,7 +10,7 @@ from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext, FeatureError
 from factmem.agent.nodes import Strategy, node_llm_request
 from factmem.agent.tools import Tool
-from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.report import DetectionReport
 from factmem.errors import (
     ChatModelError,
     ExtractionError,
@@ -192,7 +192,9 @@ async def test_subjects_of_a_run_stand_in_place_of_those_of_the_installation() -
         seen.extend(fact.value for fact in await context.memory.current(THEME))
         return "looked"
 
-    detected = facts(item("blue", "make it blue"), item("red", "make it blue", subject="company"))
+    detected = facts(
+        item("blue", "make it blue"), item("it", "make it blue", subject="company", keyword="x")
+    )
     model = ScriptedChatModel(calls(("look", {})), "Done.", detected)
     agent = Agent(model, tools=[look])
     agent.install(
@@ -205,8 +207,7 @@ async def test_subjects_of_a_run_stand_in_place_of_those_of_the_installation() -
     assert ('"dark"' in text, '"light"' in text, "licence" in text) == (True, False, False)
     assert seen == ["dark"]
     [report] = result.reports_of(DetectionReport)
-    assert [placed.place.subject for placed in report.saved] == [ALICE]
-    assert [rejected.reason.value for rejected in report.rejected] == ["unknown subject"]
+    assert [placed.place.subject for placed in report.saved] == [ALICE, ALICE]
     [now] = await store.load(THEME, ALICE, APP)
     assert now.value == "blue"
 
@@ -359,7 +360,7 @@ async def test_all_four_names_are_scopes() -> None:
     for scope in scopes:
         about = Concept(f"about-{scope.type}", "Something")
         await store.save(SingleFact(about, "known"), ALICE, scope)
-    items = [item(str(each), "remember", scope=each.value) for each in MemoryScopeType]
+    items = [item(str(each), "Please remember", scope=each.value) for each in MemoryScopeType]
     model = ScriptedChatModel("Noted.", facts(*items))
     agent = Agent(model)
     agent.install(

@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 from factmem.agent.agent import Agent
 from factmem.agent.context import FeatureError
 from factmem.concurrency.background import MAX_FAILURES, BackgroundWork
-from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.report import DetectionReport
 from factmem.errors import ChatModelError
 from factmem.llm.base import (
     ChatResponse,

@@ -19,7 +19,7 @@ from factmem.agent.nodes import (
     node_save_to_memory_auto_detect_facts,
 )
 from factmem.detection.compression import CompressionReport, RetrieveFactsFromHistory
-from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.report import DetectionReport
 from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.llm.base import Message
 from factmem.memory.agent_memory import AgentMemory

@@ -52,7 +52,7 @@ class FunctionModel:
 
 def is_detection(messages: Sequence[Message]) -> bool:
     """Whether these messages ask for facts."""
-    return "You note facts for a memory" in str(messages[0].get("content"))
+    return "You extract facts" in str(messages[0].get("content"))
 
 
 def calls(*wanted: tuple[str, object]) -> ChatResponse:

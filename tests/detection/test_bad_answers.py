@@ -9,7 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from factmem.detection.candidates import RejectionReason
-from factmem.detection.reconciliation import MAX_ITEMS, DetectionReport
+from factmem.detection.reconciliation import MAX_ITEMS
+from factmem.detection.report import DetectionReport
 from factmem.errors import ExtractionError
 from factmem.llm.base import ChatResponse
 from factmem.models.facts import (
@@ -73,8 +74,8 @@ def case(name: str, items: list[object], saved: list[str], *rejected: RejectionR
 
 
 def later(name: str, given: dict[str, Any], saved: str) -> Case:
-    """An item about a later message takes the place of the good one."""
-    return Case(name, [answer(GOOD, given)], [saved], [R.SUPERSEDED])
+    """An item about a later message takes the place of the good one, which goes into the history."""
+    return Case(name, [answer(GOOD, given)], [saved, f"~{DARK}"], [])
 
 
 def text(name: str, *answers: object, saved: list[str] | None = None) -> Case:
@@ -211,13 +212,13 @@ CASES = [
     case("an unknown fact type", [other(keyword="job", value="nurse", fact_type="TREE")], ["job=nurse"]),
     case("a fact type against the declared one", [other(fact_type="MULTIPLE")], [AGE_36]),
     # Message and quote
-    case("no message", [without("message")], [], R.UNKNOWN_MESSAGE),
-    case("an unknown message", [other(message=99)], [], R.UNKNOWN_MESSAGE),
-    case("a negative message", [other(message=-1)], [], R.UNKNOWN_MESSAGE),
-    case("a message of null", [other(message=None)], [], R.UNKNOWN_MESSAGE),
-    case("a message of true", [other(message=True)], [], R.UNKNOWN_MESSAGE),
+    case("no message", [without("message")], [AGE_36]),
+    case("an unknown message", [other(message=99)], [AGE_36]),
+    case("a negative message", [other(message=-1)], [AGE_36]),
+    case("a message of null", [other(message=None)], [AGE_36]),
+    case("a message of true", [other(message=True)], [AGE_36]),
     case("a message as a string", [other(message="4")], [AGE_36]),
-    case("a message as a huge string", [other(message="9" * 5000)], [], R.UNKNOWN_MESSAGE),
+    case("a message as a huge string", [other(message="9" * 5000)], [AGE_36]),
     case("a message with a point", [other(message=4.0)], [AGE_36]),
     case("a message of the assistant", [other(message=1, quote="You are an admin")], [],
          R.UNTRUSTED_MESSAGE),
@@ -227,7 +228,11 @@ CASES = [
     case("an empty quote", [other(quote=" ")], [], R.QUOTE_NOT_FOUND),
     case("a quote of null", [other(quote=None)], [], R.QUOTE_NOT_FOUND),
     case("an invented quote", [other(quote="I am an admin")], [], R.QUOTE_NOT_FOUND),
-    case("a quote of another message", [other(message=0)], [], R.QUOTE_NOT_FOUND),
+    case("a quote of another message", [other(message=0)], [AGE_36]),
+    case("no message and a quote of one word", [without("message") | {"quote": "years"}], [],
+         R.UNKNOWN_MESSAGE),
+    case("an unknown message and an invented quote", [other(message=99, quote="I am 99 years")],
+         [], R.UNKNOWN_MESSAGE),
     case("a quote of one letter", [other(quote="I")], [], R.QUOTE_NOT_FOUND),
     case("a quote with other spaces and case", [other(quote=" i AM\t36  years")], [AGE_36]),
     case("a quote with straight marks", [tool("Kotlin", quote='use "kotlin"-and')], ["tools=Kotlin"]),
@@ -268,7 +273,7 @@ CASES = [
 
 
 def outcome(report: DetectionReport) -> list[str]:
-    """What was done, short: a value saved, `-` one retracted, `=` one confirmed."""
+    """What was done, short: a value saved, `-` one retracted, `=` one confirmed, `~` one superseded."""
     lines = []
     for mark, listed in (("", report.saved), ("=", report.confirmed)):
         for placed in listed:
@@ -276,6 +281,7 @@ def outcome(report: DetectionReport) -> list[str]:
             where = "" if place.subject is ALICE else f"{place.subject.name}:"
             where += "" if place.scope == AGENT else f"{place.scope.type}:"
             lines += [f"{mark}{where}{placed.fact.concept.keyword}={v}" for v in placed.fact.values]
+    lines += [f"~{p.fact.concept.keyword}={p.fact.values[0]}" for p in report.superseded]
     lines += [f"-{each.concept.keyword}={each.value}" for each in report.retracted]
     return lines
 
@@ -307,7 +313,7 @@ async def test_never_a_lost_good_item_and_never_a_saved_bad_one(each: Case) -> N
     assert sorted(rejected.reason for rejected in report.rejected) == sorted(each.rejected)
     assert sorted(await _contents(store)) == sorted(
         ["tools=Java"] * ("-tools=Java" not in each.saved)
-        + [line for line in each.saved if line[0] not in "-="]
+        + [line for line in each.saved if line[0] not in "-=~"]
     )
 
 
@@ -378,7 +384,9 @@ async def test_no_reason_quotes_the_model() -> None:
 
 
 async def test_rejected_items_stand_in_the_order_of_the_answer() -> None:
-    report, _ = await detected([answer(GOOD, None, other(), other(message=99), other(), 7)])
+    report, _ = await detected(
+        [answer(GOOD, None, other(), other(message=99, quote="x y"), other(), 7)]
+    )
 
     assert [(each.position, each.reason) for each in report.rejected] == [
         (1, R.MALFORMED),

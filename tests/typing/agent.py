@@ -12,7 +12,7 @@ from factmem.agent.nodes import (
     node_recall_from_memory,
 )
 from factmem.agent.tools import Tool
-from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.report import DetectionReport
 from factmem.embedding.callable import CallableEmbedder
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory

@@ -10,7 +10,8 @@ from typing import Any, Self
 from typing_extensions import TypeVar
 
 from factmem._arguments import expect
-from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.report import DetectionReport
+from factmem.detection.request import DoubtfulItems, Verification
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory.agent_memory import AgentMemory
@@ -22,6 +23,7 @@ from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import LoadReport
+from factmem.prompt.transcript import CONTEXT
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallWeights
 from factmem.sync._wrapping import WrapsContext
@@ -219,23 +221,18 @@ class MemorySync(WrapsContext[AgentMemory]):
         trust: Iterable[SourceKind] = (),
         conversation: str | None = None,
         since: int = 0,
+        context: int | None = CONTEXT,
+        said_at: datetime | None = None,
+        speaker: str | None = None,
+        doubtful: DoubtfulItems = "keep",
+        verify: Verification = "off",
         dry_run: bool = False,
     ) -> DetectionReport:
         """Find what a chat states about one concept, and save it. One call to the model.
 
-        Otherwise like `auto_detect_facts`, which explains the other arguments.
-
-        Args:
-            messages: The chat; not changed unless `preserve_questions` is set.
-            concept: The concept to look for.
-            subject: The subject of the facts.
-            scope: The scope to save in.
-            preserve_questions: Append the question and the model's answer to `messages`. No fact
-                is ever taken from these two.
-            trust: See `auto_detect_facts`.
-            conversation: See `auto_detect_facts`.
-            since: See `auto_detect_facts`.
-            dry_run: See `auto_detect_facts`.
+        Otherwise like `auto_detect_facts`, which explains the other arguments. With
+        `preserve_questions` the question and the model's answer are appended to `messages`; no
+        fact is ever taken from these two.
 
         Raises:
             ValueError: As for every call; or the scope has no name, or `preserve_questions` is set
@@ -251,6 +248,11 @@ class MemorySync(WrapsContext[AgentMemory]):
             trust=trust,
             conversation=conversation,
             since=since,
+            context=context,
+            said_at=said_at,
+            speaker=speaker,
+            doubtful=doubtful,
+            verify=verify,
             dry_run=dry_run,
         )
 
@@ -264,11 +266,16 @@ class MemorySync(WrapsContext[AgentMemory]):
         trust: Iterable[SourceKind] = (),
         conversation: str | None = None,
         since: int = 0,
+        context: int | None = CONTEXT,
+        said_at: datetime | None = None,
+        speaker: str | None = None,
+        doubtful: DoubtfulItems = "keep",
+        verify: Verification = "off",
         dry_run: bool = False,
     ) -> DetectionReport:
         """Find the facts that a chat states, about all subjects at once, and save them.
 
-        One call to the model; none if no message may be cited. Each item of its answer is validated
+        One call to the model for each 6,000 tokens of messages; none if no message may be cited. Each item of its answer is validated
         alone; the report gives a reason for each item that was rejected. The facts of one place are
         saved in one durable write, all or none; places are written one after the other. A second
         run over the same chat saves nothing new.
@@ -286,6 +293,11 @@ class MemorySync(WrapsContext[AgentMemory]):
                 two chats cannot be told apart.
             since: The index of the first message that may be cited; earlier ones are context. Pass
                 the number of messages that an earlier run has seen.
+            context: The number of messages before `since` that the model sees; None for all.
+            said_at: The time of messages that carry none, in the zone of its days; now by default.
+            speaker: The `name` of the user who may be cited; by default the entity of a subject.
+            doubtful: Whether items that are flagged in `report.doubtful` are saved.
+            verify: The new items that a second call checks: some 250 tokens, and 40 for each item.
             dry_run: Save nothing, only report.
 
         Raises:
@@ -300,6 +312,11 @@ class MemorySync(WrapsContext[AgentMemory]):
             trust=trust,
             conversation=conversation,
             since=since,
+            context=context,
+            said_at=said_at,
+            speaker=speaker,
+            doubtful=doubtful,
+            verify=verify,
             dry_run=dry_run,
         )
 
@@ -310,6 +327,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         subject: MemorySubject | None = None,
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
+        said_at: datetime | None = None,
     ) -> DetectionReport:
         """Find the facts that a text states, and save them. One call to the model.
 
@@ -322,9 +340,15 @@ class MemorySync(WrapsContext[AgentMemory]):
             scope: The scope to save in; any of the memory's scopes by default.
             source: The application's name for the text, such as a ticket number, or a `FactSource`,
                 whose kind and conversation are saved.
+            said_at: When it was said or written; now by default.
         """
         return self._portal.call(
-            self._wrapped.remember, text, subject=subject, scope=scope, source=source
+            self._wrapped.remember,
+            text,
+            subject=subject,
+            scope=scope,
+            source=source,
+            said_at=said_at,
         )
 
     def remember_many(
@@ -334,6 +358,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         subject: MemorySubject | None = None,
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
+        said_at: datetime | None = None,
     ) -> DetectionReport:
         """Find the facts that several texts state, oldest first. One call to the model for all.
 
@@ -341,7 +366,12 @@ class MemorySync(WrapsContext[AgentMemory]):
         is the index of its text. Otherwise like `remember`.
         """
         return self._portal.call(
-            self._wrapped.remember_many, texts, subject=subject, scope=scope, source=source
+            self._wrapped.remember_many,
+            texts,
+            subject=subject,
+            scope=scope,
+            source=source,
+            said_at=said_at,
         )
 
     def remember_later(
@@ -351,6 +381,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         subject: MemorySubject | None = None,
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
+        said_at: datetime | None = None,
     ) -> None:
         """Queue a text for `remember` in the background of an open memory.
 
@@ -362,7 +393,12 @@ class MemorySync(WrapsContext[AgentMemory]):
             RuntimeError: The memory is not open, or was opened in another event loop.
         """
         return self._portal.call(
-            self._wrapped.remember_later, text, subject=subject, scope=scope, source=source
+            self._wrapped.remember_later,
+            text,
+            subject=subject,
+            scope=scope,
+            source=source,
+            said_at=said_at,
         )
 
     def remember_many_later(
@@ -372,10 +408,16 @@ class MemorySync(WrapsContext[AgentMemory]):
         subject: MemorySubject | None = None,
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
+        said_at: datetime | None = None,
     ) -> None:
         """Queue several texts for `remember_many`; otherwise like `remember_later`."""
         return self._portal.call(
-            self._wrapped.remember_many_later, texts, subject=subject, scope=scope, source=source
+            self._wrapped.remember_many_later,
+            texts,
+            subject=subject,
+            scope=scope,
+            source=source,
+            said_at=said_at,
         )
 
     def flush(self) -> None:

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from factmem._arguments import expect, expect_function, kind_of
 from factmem.concurrency.background import BackgroundWork
-from factmem.detection.reconciliation import DetectionReport
+from factmem.detection.report import DetectionReport
 from factmem.errors import (
     FactmemError,
     KeyRequiredError,

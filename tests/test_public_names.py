@@ -58,7 +58,7 @@ def _undocumented(tree: ast.Module, names: set[str]) -> Iterator[str]:
     for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() if node.name in names:
-                if not _is_overload(node) and not ast.get_docstring(node):
+                if not _has_decorator(node, "overload") and not ast.get_docstring(node):
                     yield node.name
             case ast.ClassDef() if node.name in names:
                 yield from _undocumented_in(node)
@@ -75,12 +75,14 @@ def _undocumented_in(node: ast.ClassDef) -> Iterator[str]:
     for member in node.body:
         if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
             is_public = not member.name.startswith("_")
-            if is_public and not _is_overload(member) and not ast.get_docstring(member):
+            is_elsewhere = _has_decorator(member, "overload", "override")
+            if is_public and not is_elsewhere and not ast.get_docstring(member):
                 yield f"{node.name}.{member.name}"
 
 
-def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(ast.unparse(decorator).endswith("overload") for decorator in node.decorator_list)
+def _has_decorator(node: ast.FunctionDef | ast.AsyncFunctionDef, *names: str) -> bool:
+    """Overloads are documented by what they overload, overrides by what they inherit."""
+    return any(ast.unparse(decorator).endswith(names) for decorator in node.decorator_list)
 
 
 def _is_text(node: ast.stmt | None) -> bool:

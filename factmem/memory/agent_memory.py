@@ -45,8 +45,7 @@ from factmem.prompt.memory_message import LoadReport, MemoryMessage
 from factmem.prompt.tokens import TokenCounter, estimate_tokens
 from factmem.prompt.transcript import CONTEXT, Transcript
 from factmem.providers.base import AgentMemoryProvider, FactStore
-from factmem.providers.guarded import viewed
-from factmem.providers.observed import observed
+from factmem.providers.guarded import guarded
 from factmem.providers.reader import FactReader
 from factmem.recall.index_cache import WarmIndexes
 from factmem.recall.match import RecallReport, RecallResult
@@ -152,15 +151,17 @@ class AgentMemory:
         self._pending = PendingTexts()
         selection = PlaceSelection(subjects, scopes)
         self._message = MemoryMessage(selection.subjects, max_tokens, token_counter)
-        self._connect(check_provider(provider), selection)
+        self._unguarded = check_provider(provider)
+        self._connect(selection, None)
 
-    def _connect(self, provider: AgentMemoryProvider, selection: PlaceSelection) -> None:
-        """Build every collaborator that reads or writes facts; nothing else holds a provider.
+    def _connect(self, selection: PlaceSelection, boundary: Boundary | None) -> None:
+        """Build every collaborator that reads or writes facts, over one guarded provider.
 
-        A view is a copy that is connected to a restricted provider.
+        A view is a copy that is connected with a boundary. Nothing else uses the provider without
+        its guard.
         """
-        self._unobserved, self._selection = provider, selection
-        self._provider = observed(provider, self._events)
+        self._selection = selection
+        self._provider = guarded(self._unguarded, boundary, self._events)
         events, pending = self._events, self._pending
         self._reader = FactReader(self._provider, self._concepts.values())
         self._loader = FactLoader(self._provider, self._reader, selection, events, self._message)
@@ -170,7 +171,7 @@ class AgentMemory:
             self._detection, selection, pending, events, concepts=self._concepts, clock=self._clock
         )
         self._search = FactSearch(
-            provider,
+            self._provider,
             self._reader,
             self._warm,
             events,
@@ -188,7 +189,7 @@ class AgentMemory:
         names = ", ".join(map(str, self._selection.subjects))
         kind = "read-only view" if self.boundary.is_read_only else "view"
         part = "" if self.boundary == UNBOUNDED else f", {kind}"
-        return f"<{type(self).__name__} in {type(self._unobserved).__name__}: {names}{part}>"
+        return f"<{type(self).__name__} in {type(self._unguarded).__name__}: {names}{part}>"
 
     @property
     def boundary(self) -> Boundary:
@@ -261,7 +262,7 @@ class AgentMemory:
         selection = self._selection.narrowed(
             subjects=subjects, scopes=scopes, places=places, read_only=read_only
         )
-        view._connect(viewed(self._unobserved, selection.boundary), selection)
+        view._connect(selection, selection.boundary)
         return view
 
     async def load_facts_to_agent(

@@ -1,143 +1,180 @@
-"""A provider of which only a part is there: the one place where views are enforced."""
+"""A provider wrapper that holds to a boundary and reports operations to event listeners."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
+from typing_extensions import override
 
+from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.ledger.entries import Amendment, Entry
 from factmem.ledger.history import HistoryEntry
-from factmem.models.boundary import Boundary, check_writable
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    MultipleFacts,
-    SingleFact,
-)
-from factmem.models.places import (
-    MemoryScope,
-    MemorySubject,
-    Place,
-    identity_of,
-)
+from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
+from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.places import MemoryScope, MemorySubject, Place, identity_of
 from factmem.models.sources import FactSource
-from factmem.providers.base import (
-    AgentMemoryProvider,
-    ErasureReceipt,
-    FactStore,
-    PlaceInfo,
-)
-from factmem.providers.indexed import (
-    FollowedStore,
-    IndexedStore,
-    PlaceChanges,
-)
+from factmem.providers._ledger_store import in_order
+from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
+from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 
-__all__ = ["ViewedProvider", "ViewedStore", "viewed"]
+__all__ = ["GuardedProvider", "GuardedStore", "guarded"]
 
 
 L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 
 
-def viewed(provider: AgentMemoryProvider, boundary: Boundary) -> AgentMemoryProvider:
-    """Return a provider of which only what lies inside a boundary is there.
+def guarded(
+    provider: AgentMemoryProvider, boundary: Boundary | None, events: MemoryEvents
+) -> AgentMemoryProvider:
+    """Return a provider restricted to a boundary whose operations are reported to listeners.
 
-    A `FactStore` gives a `ViewedStore`. Of a backend that is none, only the four methods of
-    `AgentMemoryProvider` are there, whatever else it has: what is not known cannot be guarded.
+    Without a boundary and without listeners it is the provider itself. Of a backend that is no
+    `FactStore`, only the four methods of `AgentMemoryProvider` are available, whatever else it has:
+    unknown methods cannot be guarded.
     """
+    if boundary is None and not events:
+        return provider
     if isinstance(provider, FactStore):
-        return ViewedStore(provider, boundary)
-    return ViewedProvider(provider, boundary)
+        return GuardedStore(provider, boundary, events)
+    return GuardedProvider(provider, boundary, events)
 
 
-class ViewedProvider:
-    """An `AgentMemoryProvider` that holds nothing but what lies inside a boundary.
+class GuardedProvider(AgentMemoryProvider):
+    """An `AgentMemoryProvider` restricted to a boundary; each operation ends in one event.
 
-    Reading outside gives nothing, exactly as a place does that was never written; the provider
-    behind is not asked. Writing outside, or at all when the boundary is read-only, raises
-    `MemoryAccessError` before the provider behind is asked.
+    Reading outside returns nothing, exactly as for a place that was never written; the provider
+    behind is not called. Writing outside, or at all when the boundary is read-only, raises
+    `MemoryAccessError` before the provider behind is called.
 
     Args:
-        provider: Where facts are. It stays its maker's to close.
-        boundary: What is there.
+        provider: The provider behind. Whoever created it closes it.
+        boundary: What may be read and written; None for everything.
+        events: The listeners; perhaps none.
     """
 
-    def __init__(self, provider: AgentMemoryProvider, boundary: Boundary) -> None:
+    def __init__(
+        self, provider: AgentMemoryProvider, boundary: Boundary | None, events: MemoryEvents
+    ) -> None:
         self._provider = provider
-        self._boundary = boundary
+        self._is_view = boundary is not None
+        self._boundary = _boundary_of(provider) if boundary is None else boundary
+        self._events = events
 
     @property
     def boundary(self) -> Boundary:
-        """What is there."""
+        """What may be read and written."""
         return self._boundary
 
+    @override
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """See `AgentMemoryProvider.save`.
+        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
+            await self._provider.save(fact, subject, scope)
+            operation.found([fact])
 
-        Raises:
-            MemoryAccessError: The place cannot be written through this view.
-        """
-        check_writable(Place(scope, subject), self._boundary)
-        await self._provider.save(fact, subject, scope)
-
+    @override
     async def load(
         self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope
     ) -> list[L]:
-        """See `AgentMemoryProvider.load`."""
-        if await self._is_outside(subject, scope):
-            return []
-        return await self._provider.load(concept, subject, scope)
+        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
+            if await self._is_outside(subject, scope):
+                return []
+            facts = await self._provider.load(concept, subject, scope)
+            operation.found(facts)
+            return facts
 
+    @override
     async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
-        """See `AgentMemoryProvider.load_all`."""
-        if await self._is_outside(subject, scope):
-            return []
-        return await self._provider.load_all(subject, scope)
+        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
+            if await self._is_outside(subject, scope):
+                return []
+            facts = await self._provider.load_all(subject, scope)
+            operation.found(facts)
+            return facts
 
+    @override
     async def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
-        """See `AgentMemoryProvider.load_by_description`."""
-        if await self._is_outside(subject, scope):
-            return []
-        return await self._provider.load_by_description(description, subject, scope)
+        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
+            operation.text = description
+            if await self._is_outside(subject, scope):
+                return []
+            facts = await self._provider.load_by_description(description, subject, scope)
+            operation.found(facts)
+            return facts
+
+    def _at(
+        self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
+    ) -> AbstractAsyncContextManager[OperationInProgress]:
+        """Return the context of an operation in one place, whose end is one event."""
+        if not self._events:  # a view without listeners: two generators less
+            return nullcontext(OperationInProgress())
+        return self._observed(operation, subject, scope)
+
+    @asynccontextmanager
+    async def _observed(
+        self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
+    ) -> AsyncGenerator[OperationInProgress]:
+        async with self._events.operation(operation) as seen:
+            seen.places = [Place(scope, subject)]
+            yield seen
+
+    @asynccontextmanager
+    async def _writing(
+        self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
+    ) -> AsyncGenerator[OperationInProgress]:
+        """Hold an operation that writes to one place; raise in it where that is not allowed."""
+        async with self._at(operation, subject, scope) as seen:
+            self._check_open()
+            if self._is_view:
+                check_writable(Place(scope, subject), self._boundary)
+            yield seen
 
     async def _is_outside(self, subject: MemorySubject, scope: MemoryScope) -> bool:
-        if self._boundary.allows(identity_of(subject, scope)):
+        self._check_open()
+        if not self._is_view or self._boundary.allows(identity_of(subject, scope)):
             return False
         await checkpoint()
         return True
 
+    def _check_open(self) -> None:
+        """Raise if the view was closed; one of the four methods alone cannot be."""
 
-class ViewedStore(ViewedProvider):
-    """A `FactStore` that holds nothing but what lies inside a boundary; see `ViewedProvider`.
 
-    Places outside are not listed, not counted and not exported. A bundle that has one is not
-    imported: `import_facts` raises `MemoryAccessError` before it writes anything.
+class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore):
+    """A `FactStore` restricted to a boundary; each operation ends in one event.
+
+    See `GuardedProvider`. Places outside are not listed, not counted and not exported. A bundle
+    that has one is not imported: `import_facts` raises `MemoryAccessError` before it writes
+    anything. Versions and indexes are no events.
 
     Args:
-        store: Where facts are. Closing the view does not close it.
-        boundary: What is there.
+        store: The store behind. Closing a store with a boundary does not close it; closing one
+            without does.
+        boundary: What may be read and written; None for everything.
+        events: The listeners; perhaps none.
     """
 
-    def __init__(self, store: FactStore, boundary: Boundary) -> None:
-        super().__init__(store, boundary)
+    def __init__(self, store: FactStore, boundary: Boundary | None, events: MemoryEvents) -> None:
+        super().__init__(store, boundary, events)
         self._store = store
         self._indexed = store if isinstance(store, IndexedStore) else None
         self._followed = store if isinstance(store, FollowedStore) else None
         self._is_closed = False
 
-    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """See `ViewedProvider.save`."""
-        await self._writing(subject, scope).save(fact, subject, scope)
-
+    @override
     async def save_many(
         self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
     ) -> None:
-        """See `FactStore.save_many`; raises `MemoryAccessError` as `save` does."""
-        await self._writing(subject, scope).save_many(facts, subject, scope)
+        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
+            is_several = isinstance(facts, Iterable)  # the store refuses anything else
+            given = list(facts) if is_several else facts
+            await self._store.save_many(given, subject, scope)
+            operation.found(given)
 
+    @override
     async def load(
         self,
         concept: Concept[Any, L],
@@ -146,11 +183,14 @@ class ViewedStore(ViewedProvider):
         *,
         as_of: datetime | None = None,
     ) -> list[L]:
-        """See `FactStore.load`."""
-        if await self._is_outside(subject, scope):
-            return []
-        return await self._store.load(concept, subject, scope, as_of=as_of)
+        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
+            if await self._is_outside(subject, scope):
+                return []
+            facts = await self._store.load(concept, subject, scope, as_of=as_of)
+            operation.found(facts)
+            return facts
 
+    @override
     async def load_all(
         self,
         subject: MemorySubject,
@@ -159,19 +199,25 @@ class ViewedStore(ViewedProvider):
         concepts: Iterable[Concept[Any, Any]] = (),
         as_of: datetime | None = None,
     ) -> list[AnyFact]:
-        """See `FactStore.load_all`."""
-        if await self._is_outside(subject, scope):
-            return []
-        return await self._store.load_all(subject, scope, concepts=concepts, as_of=as_of)
+        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
+            if await self._is_outside(subject, scope):
+                return []
+            facts = await self._store.load_all(subject, scope, concepts=concepts, as_of=as_of)
+            operation.found(facts)
+            return facts
 
+    @override
     async def history(
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
     ) -> list[HistoryEntry]:
-        """See `FactStore.history`."""
-        if await self._is_outside(subject, scope):
-            return []
-        return await self._store.history(concept, subject, scope)
+        async with self._at(MemoryOperation.HISTORY, subject, scope) as operation:
+            if await self._is_outside(subject, scope):
+                return []
+            entries = await self._store.history(concept, subject, scope)
+            operation.found(entry.fact for entry in entries if entry.fact is not None)
+            return entries
 
+    @override
     async def forget(
         self,
         subject: MemorySubject,
@@ -184,30 +230,48 @@ class ViewedStore(ViewedProvider):
         older_than: datetime | timedelta | None = None,
         purge: bool = False,
     ) -> int:
-        """See `FactStore.forget`; raises `MemoryAccessError` as `save` does."""
-        return await self._writing(subject, scope).forget(
-            subject,
-            scope,
-            concept=concept,
-            value=value,
-            fact_id=fact_id,
-            source=source,
-            older_than=older_than,
-            purge=purge,
-        )
+        async with self._writing(MemoryOperation.FORGET, subject, scope) as operation:
+            operation.count = await self._store.forget(
+                subject,
+                scope,
+                concept=concept,
+                value=value,
+                fact_id=fact_id,
+                source=source,
+                older_than=older_than,
+                purge=purge,
+            )
+            return operation.count
 
+    @override
     async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
-        """See `FactStore.erase`; raises `MemoryAccessError` as `save` does."""
-        return await self._writing(subject, scope).erase(subject, scope)
+        async with self._writing(MemoryOperation.ERASE, subject, scope) as operation:
+            receipt = await self._store.erase(subject, scope)
+            operation.count = receipt.count or 0
+            return receipt
 
+    @override
     async def places(
         self,
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope] | None = None,
     ) -> list[PlaceInfo]:
-        """See `FactStore.places`; only those inside, and no others are read."""
-        self._check_open()
+        async with self._events.operation(MemoryOperation.LIST) as operation:
+            self._check_open()
+            if self._is_view:
+                found = await self._places_inside(subjects, scopes)
+            else:
+                found = await self._store.places(subjects=subjects, scopes=scopes)
+            operation.count = len(found)
+            return found
+
+    async def _places_inside(
+        self,
+        subjects: Iterable[MemorySubject] | None,
+        scopes: Iterable[MemoryScope] | None,
+    ) -> list[PlaceInfo]:
+        """Return the places inside the boundary, without reading any others."""
         wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)
         listings = wanted.listings()
         if not listings:
@@ -216,30 +280,38 @@ class ViewedStore(ViewedProvider):
         for those, where in listings:
             found += await self._store.places(subjects=those, scopes=where)
         inside = [info for info in found if wanted.allows(info.place.identity)]
-        return inside if len(listings) == 1 else sorted(inside, key=_by_identity)
+        return inside if len(listings) == 1 else in_order(inside)
 
+    @override
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
-        """See `FactStore.entries`."""
-        if await self._is_outside(subject, scope):
-            return []
-        return await self._store.entries(subject, scope)
+        async with self._at(MemoryOperation.HISTORY, subject, scope) as operation:
+            if await self._is_outside(subject, scope):
+                return []
+            entries = await self._store.entries(subject, scope)
+            operation.count = len(entries)
+            return entries
 
+    @override
     async def replay(
         self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
     ) -> int:
-        """See `FactStore.replay`; raises `MemoryAccessError` as `save` does."""
-        return await self._writing(subject, scope).replay(entries, subject, scope)
+        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
+            operation.count = await self._store.replay(entries, subject, scope)
+            return operation.count
 
+    @override
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
-        """See `FactStore.amend`; raises `MemoryAccessError` as `save` does."""
-        return await self._writing(subject, scope).amend(change, subject, scope)
+        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
+            operation.count = await self._store.amend(change, subject, scope)
+            return operation.count
 
+    @override
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
-        """See `IndexedStore.version`; None where the store behind cannot tell."""
         if await self._is_outside(subject, scope):
             return ""
         return None if self._indexed is None else await self._indexed.version(subject, scope)
 
+    @override
     async def changes(
         self,
         subject: MemorySubject,
@@ -248,52 +320,55 @@ class ViewedStore(ViewedProvider):
         since: str,
         concepts: Iterable[Concept[Any, Any]] = (),
     ) -> PlaceChanges | None:
-        """See `FollowedStore.changes`; None where the store behind cannot tell."""
         if self._followed is None or await self._is_outside(subject, scope):
             return None
-        return await self._followed.changes(subject, scope, since=since, concepts=concepts)
+        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
+            changes = await self._followed.changes(subject, scope, since=since, concepts=concepts)
+            if changes is None:
+                operation.is_handed_over = True  # to the reading of the whole place
+                return None
+            facts = (fact for found in changes.facts.values() for fact in found)
+            operation.found(fact for fact in facts if not isinstance(fact, str))
+            return changes
 
+    @override
     async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
-        """See `IndexedStore.read_index`."""
         if self._indexed is None or await self._is_outside(subject, scope):
             return None
         return await self._indexed.read_index(subject, scope)
 
+    @override
     async def write_index(
         self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
     ) -> bool:
-        """See `IndexedStore.write_index`. An index is no fact: a read-only view keeps one too."""
+        # An index is no fact: a read-only view keeps one too.
         if self._indexed is None or await self._is_outside(subject, scope):
             return False
         return await self._indexed.write_index(subject, scope, index, version=version)
 
+    @override
     async def aclose(self) -> None:
-        """Close the view: later calls raise `ValueError`. The store behind it stays open."""
-        await checkpoint()
-        self._is_closed = True
+        if self._is_view:
+            await checkpoint()
+            self._is_closed = True
+        else:
+            await self._store.aclose()
 
     async def __aenter__(self) -> Self:
         self._check_open()
+        if not self._is_view:
+            await self._store.__aenter__()
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
-
-    async def _is_outside(self, subject: MemorySubject, scope: MemoryScope) -> bool:
-        self._check_open()
-        return await super()._is_outside(subject, scope)
-
-    def _writing(self, subject: MemorySubject, scope: MemoryScope) -> FactStore:
-        """Return the store behind, once it is sure that the place may be written."""
-        self._check_open()
-        check_writable(Place(scope, subject), self._boundary)
-        return self._store
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise ValueError("This view of a store is closed: make a new one")
 
 
-def _by_identity(info: PlaceInfo) -> tuple[str, str, str, str]:
-    kind, scope, subject, entity = info.place.identity
-    return kind, scope, subject, entity or ""
+def _boundary_of(provider: AgentMemoryProvider) -> Boundary:
+    """Return what a provider restricts access to: of a guarded one its boundary."""
+    boundary = getattr(provider, "boundary", UNBOUNDED)
+    return boundary if isinstance(boundary, Boundary) else UNBOUNDED

@@ -183,7 +183,7 @@ async def test_what_is_old_is_forgotten(store: InMemoryProvider, clock: Settable
 
 async def test_forgetting_takes_a_condition_and_an_entity(store: InMemoryProvider) -> None:
     """Neither everything nor everybody is what somebody meant who said nothing."""
-    with pytest.raises(ValueError, match="Say what to forget"):
+    with pytest.raises(ValueError, match="forget needs a condition"):
         await memory_of(store).contents.forget()
     with pytest.raises(UnboundSubjectError):
         await memory_of(store).contents.forget(concept=THEME, subjects=[USER])

@@ -23,10 +23,10 @@ from factmem.events import (
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.clock import TimeProvider
 from factmem.providers.base import FactStore
+from factmem.providers.guarded import GuardedProvider, GuardedStore
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.observed import ObservedProvider, ObservedStore
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.providers import FactStoreContract, FollowedStoreContract
+from factmem.testing.providers import FactStoreContract, FollowedStoreContract, IndexedStoreContract
 from tests.memory.providers import BareProvider, FailingProvider
 from tests.memory.world import AGENT, ALICE, PRODUCT, THEME, USER, item, languages, memory_of, theme
 from tests.memory.world import user as said
@@ -37,19 +37,11 @@ SECRET = "the-secret-value"
 OP = MemoryOperation
 
 
-class _Versioned(ObservedStore):
-    """With the versions of the store that it listens to: asking for them is no operation."""
-
-    def __init__(self, store: InMemoryProvider, events: MemoryEvents) -> None:
-        super().__init__(store, events)
-        self.version = store.version
-
-
-class TestObservedStore(FactStoreContract, FollowedStoreContract):
+class TestObservedStore(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
     """A store that is listened to is a store like every other."""
 
-    def make_provider(self, clock: TimeProvider) -> ObservedStore:
-        return _Versioned(InMemoryProvider(clock=clock), MemoryEvents([lambda _: None]))
+    def make_provider(self, clock: TimeProvider) -> GuardedStore:
+        return GuardedStore(InMemoryProvider(clock=clock), None, MemoryEvents([lambda _: None]))
 
 
 @pytest.fixture
@@ -172,7 +164,7 @@ async def test_what_fails_is_told_as_failed(
 
     with pytest.raises(ChatModelError):
         await memory.save_facts_from_history([said(TEXT)], THEME, ALICE, AGENT)
-    with pytest.raises(ValueError, match="Say what to forget"):
+    with pytest.raises(ValueError, match="forget needs a condition"):
         await _store(memory).forget(ALICE, AGENT)
 
     failed = [(event.operation, event.error_type) for event in told if event.is_failed]
@@ -182,7 +174,7 @@ async def test_what_fails_is_told_as_failed(
 async def test_a_small_provider_is_observed(told: list[MemoryEvent]) -> None:
     """Its four methods, and a failure of one of them."""
     memory = memory_of(BareProvider(), listeners=[told.append])
-    assert type(memory.provider) is ObservedProvider
+    assert type(memory.provider) is GuardedProvider
     await memory.provider.save(theme("dark"), ALICE, AGENT)
     await memory.provider.load(THEME, ALICE, AGENT)
     await memory.provider.load_all(ALICE, AGENT)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factmem.errors import MemoryAccessError, UnboundSubjectError
+from factmem.events import MemoryEvents
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.clock import TimeProvider
@@ -23,7 +24,7 @@ from factmem.models.places import (
 )
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.base import FactStore
-from factmem.providers.guarded import ViewedProvider, ViewedStore
+from factmem.providers.guarded import GuardedProvider, GuardedStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
@@ -51,15 +52,15 @@ BOB = USER.of("bob")
 OURS, THEIRS = Place(AGENT, ALICE), Place(AGENT, BOB)
 
 
-class TestViewedStore(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
+class TestGuardedStore(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
     """Inside its boundary a viewed store is a store like every other."""
 
-    def make_provider(self, clock: TimeProvider) -> ViewedStore:
-        return ViewedStore(InMemoryProvider(clock=clock), UNBOUNDED)
+    def make_provider(self, clock: TimeProvider) -> GuardedStore:
+        return GuardedStore(InMemoryProvider(clock=clock), UNBOUNDED, MemoryEvents())
 
     @pytest.fixture
-    def second(self, provider: FactStore) -> ViewedStore:
-        return ViewedStore(provider, UNBOUNDED)
+    def second(self, provider: FactStore) -> GuardedStore:
+        return GuardedStore(provider, UNBOUNDED, MemoryEvents())
 
 
 @pytest.fixture(params=["memory", "files"])
@@ -236,7 +237,7 @@ async def test_a_small_provider_is_guarded_too() -> None:
 
     view = memory_of(bare).view(subjects=[ALICE])
 
-    assert type(view.provider) is ViewedProvider
+    assert type(view.provider) is GuardedProvider
     assert await view.provider.load_all(BOB, AGENT) == []
     assert await view.provider.load_by_description("theme", BOB, AGENT) == []
     assert await view.current(THEME, subjects=[BOB]) == []

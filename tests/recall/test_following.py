@@ -96,7 +96,8 @@ async def begun(store: Store) -> None:
 class Unfollowed(InMemoryProvider):
     """Tells that a place has changed, but not what has."""
 
-    changes: Any = None
+    async def changes(self, *_: Any, **__: Any) -> None:
+        return None
 
 
 class Doing:

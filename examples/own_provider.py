@@ -33,7 +33,7 @@ from factmem.ledger.entries import (
 from factmem.ledger.ledger import Ledger
 from factmem.models import AnyFact
 
-L = TypeVar("L", bound=SingleFact[Any] | MultipleFacts[Any])
+L = TypeVar("L", bound=AnyFact)
 
 
 class SqliteProvider:

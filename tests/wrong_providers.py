@@ -204,7 +204,7 @@ class SavesValuesOneByOne(InMemoryProvider):
     """Can be cancelled between two values of a fact."""
 
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        if isinstance(fact, SingleFact):
+        if not isinstance(fact, MultipleFacts):
             await super().save(fact, subject, scope)
             return
         for value in fact.values:

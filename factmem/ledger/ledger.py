@@ -42,8 +42,6 @@ from factmem.ledger.presentation import (
 from factmem.models.facts import (
     AnyFact,
     Concept,
-    MultipleFacts,
-    SingleFact,
 )
 from factmem.models.sources import FactSource
 from factmem.models.values import Canonical, canonical
@@ -51,7 +49,7 @@ from factmem.models.values import Canonical, canonical
 __all__ = ["Condition", "Ledger"]
 
 
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+L = TypeVar("L", bound="AnyFact")
 
 _serials = count(1)
 _moment = itemgetter(0)

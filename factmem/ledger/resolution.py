@@ -17,7 +17,6 @@ from factmem.models.facts import (
     AnyFact,
     FactType,
     MultipleFacts,
-    SingleFact,
 )
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.values import Canonical, canonical
@@ -27,12 +26,12 @@ __all__ = ["PlacedFact", "Resolution", "UnreadableConcept", "resolve"]
 
 F_co = TypeVar(
     "F_co",
-    bound="SingleFact[Any] | MultipleFacts[Any]",
-    default="SingleFact[Any] | MultipleFacts[Any]",
+    bound="AnyFact",
+    default="AnyFact",
     covariant=True,
 )
 
-F = TypeVar("F", bound="SingleFact[Any] | MultipleFacts[Any]")
+F = TypeVar("F", bound="AnyFact")
 
 _WIDTH = {scope_type: width for width, scope_type in enumerate(MemoryScopeType)}
 

@@ -46,6 +46,8 @@ T = TypeVar("T")
 StructuredOutput: TypeAlias = Literal["auto", "json_schema", "json_object", "text"]
 """How to ask for JSON: with its schema, in JSON mode, in words, or in the first way that works."""
 
+_MAPPING: Any = Mapping  # mypy takes no abstract class where a type is expected
+
 
 class OpenAIChatModel:
     """A model of OpenAI, Azure, Ollama, vLLM, LM Studio or another compatible endpoint.
@@ -105,9 +107,10 @@ class OpenAIChatModel:
         if temperature is not None:
             self._parameters["temperature"] = temperature
         if extra_body:
-            kind: type[Mapping[str, object]] = Mapping  # type: ignore[type-abstract]
             example = "extra_body={'max_completion_tokens': 4000}"
-            self._parameters["extra_body"] = dict(expect(extra_body, kind, "extra_body", example))
+            self._parameters["extra_body"] = dict(
+                expect(extra_body, _MAPPING, "extra_body", example)
+            )
         self._ladder = Ladder(
             "json_schema" if structured_output == "auto" else structured_output,
             is_fixed=structured_output != "auto",
@@ -135,8 +138,7 @@ class OpenAIChatModel:
         self, messages: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
     ) -> ChatResponse:
         """See `ChatModel.respond`. An answer that was cut off has the finish reason `length`."""
-        kind: type[ToolDefinition] = Mapping  # type: ignore[type-abstract]
-        offered = expect_all(tools, kind, "tools", "tools=[tool.definition]")
+        offered = expect_all(tools, _MAPPING, "tools", "tools=[tool.definition]")
         request: dict[str, object] = {"tools": [dict(tool) for tool in offered]} if offered else {}
         outcome = await self._complete(messages, request)
         if isinstance(outcome, Failure):

@@ -37,7 +37,7 @@ from factmem.memory.tools import MemoryTool, memory_tools
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.checked import checked_concept
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
@@ -62,7 +62,7 @@ from factmem.recall.search import FactSearch
 __all__ = ["AgentMemory"]
 
 
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+L = TypeVar("L", bound="AnyFact")
 _NO_SCOPES = MemoryScopesProfile()
 _SETTINGS = RecallSettings()
 

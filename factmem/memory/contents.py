@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from types import EllipsisType
+from typing import Any, TypeVar
 
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
@@ -28,6 +29,9 @@ from factmem.providers.base import (
 from factmem.providers.reader import FactReader
 
 __all__ = ["ConceptInfo", "MemoryContents", "MemoryTree", "ResetReport", "concepts_of"]
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +183,8 @@ class MemoryContents:
     async def forget(
         self,
         *,
-        concept: Concept[Any, Any] | None = None,
-        value: object = ...,
+        concept: Concept[T, Any] | None = None,
+        value: T | EllipsisType = ...,
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,

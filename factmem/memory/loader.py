@@ -20,7 +20,7 @@ from factmem.providers.reader import FactReader
 __all__ = ["FactLoader"]
 
 
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+L = TypeVar("L", bound="AnyFact")
 Subjects = Iterable[MemorySubject] | None
 Scopes = Iterable[ScopeChoice] | None
 

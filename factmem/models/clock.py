@@ -28,10 +28,6 @@ def utc(moment: datetime, what: str) -> datetime:
     return moment.astimezone(UTC)
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 TimeProvider: TypeAlias = Callable[[], datetime]
 """Tells the time, as an aware datetime: what a store records entries by and judges expiry by."""
 

@@ -24,7 +24,7 @@ from factmem._arguments import (
     checked_member,
     misfit_of,
 )
-from factmem.models.clock import _now, utc
+from factmem.models.clock import system_clock, utc
 from factmem.models.names import (
     checked_name,
     checked_text,
@@ -44,7 +44,7 @@ class FactType(StrEnum):
 
 
 T = TypeVar("T", default=str)
-F = TypeVar("F", bound="SingleFact[Any] | MultipleFacts[Any]", default="SingleFact[T]")
+F = TypeVar("F", bound="AnyFact", default="SingleFact[T]")
 V = TypeVar("V")
 
 _VALUES = (str, bytes, int, float, list, tuple, dict, set, frozenset)
@@ -205,10 +205,27 @@ def _new_id() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _FactFields:
-    """What both kinds of fact carry beside their values."""
+class AnyFact:
+    """A fact of either kind, with values of any type: `SingleFact` or `MultipleFacts`.
 
-    timestamp: datetime = field(default_factory=_now, kw_only=True)
+    It has no instances of its own. It is a class and no union of the two, because a type checker
+    would read the parameter of `save(SingleFact(AGE, "36"))` as `SingleFact[Any]` and accept the
+    wrong value.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def concept(self) -> Concept[Any, Any]:
+            """Return what the fact is about."""
+            return self.concept
+
+        @property
+        def values(self) -> tuple[Any, ...]:
+            """Return its values, one or more."""
+            return self.values
+
+    timestamp: datetime = field(default_factory=system_clock, kw_only=True)
     """When it was said, by the caller's clock; aware, kept in UTC to the microsecond."""
     importance: float = field(default=0.5, kw_only=True)
     """From 0 to 1: what is kept when a budget is short."""
@@ -219,6 +236,10 @@ class _FactFields:
     """Names the save that the fact comes from; random unless given."""
     confirmed_at: datetime | None = field(default=None, kw_only=True, compare=False)
     """When the store last recorded it; None on a fact that was not loaded."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return handler(SingleFact[Any] | MultipleFacts[Any] if source is AnyFact else source)
 
     def _check_fields(self) -> None:
         # A frozen fact stores a field through object.__setattr__, four of them a fifth of making
@@ -245,7 +266,7 @@ class _FactFields:
 
 
 @dataclass(frozen=True, slots=True)
-class SingleFact(_FactFields, Generic[T]):
+class SingleFact(AnyFact, Generic[T]):
     """One value of a concept that holds one: `SingleFact(AGE, 36, importance=0.8)`.
 
     Raises:
@@ -254,8 +275,23 @@ class SingleFact(_FactFields, Generic[T]):
         TypeError: A field is of the wrong kind, such as a text for a concept or a datetime.
     """
 
-    concept: Concept[T, Any]
+    concept: Concept[T, Any]  # pyright: ignore[reportIncompatibleMethodOverride] - frozen, too
     value: T
+
+    if TYPE_CHECKING:  # what is kept is any concept, what is taken is one of a single value
+
+        def __init__(
+            self,
+            concept: "Concept[T, SingleFact[T]] | Concept[T, SingleFact[T] | MultipleFacts[T]]",
+            value: T,
+            *,
+            timestamp: datetime = ...,
+            importance: float = ...,
+            source: FactSource | None = ...,
+            expires_at: datetime | None = ...,
+            id: str = ...,  # noqa: A002 - the field's name
+            confirmed_at: datetime | None = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if getattr(self.concept, "fact_type", None) is not FactType.SINGLE:
@@ -272,20 +308,20 @@ class SingleFact(_FactFields, Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class MultipleFacts(_FactFields, Generic[T]):
+class MultipleFacts(AnyFact, Generic[T]):
     """Values of a concept that holds many, saved together: `MultipleFacts(PETS, ["Miso"])`.
 
     At least one. Any iterable of values but a text is taken. Raises as `SingleFact` does.
     """
 
-    concept: Concept[T, Any]
-    values: tuple[T, ...]
+    concept: Concept[T, Any]  # pyright: ignore[reportIncompatibleMethodOverride]
+    values: tuple[T, ...]  # pyright: ignore[reportIncompatibleMethodOverride]
 
     if TYPE_CHECKING:  # what is kept is a tuple, what is taken is any iterable
 
         def __init__(
             self,
-            concept: Concept[T, Any],
+            concept: "Concept[T, MultipleFacts[T]] | Concept[T, SingleFact[T] | MultipleFacts[T]]",
             values: Iterable[T],
             *,
             timestamp: datetime = ...,
@@ -311,6 +347,3 @@ class MultipleFacts(_FactFields, Generic[T]):
 
 Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
 """A fact of either kind, with values of one type."""
-
-AnyFact: TypeAlias = SingleFact[Any] | MultipleFacts[Any]
-"""A fact of either kind, with values of any type."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Generic
 
 from pydantic import JsonValue
 from typing_extensions import TypeVar
@@ -16,7 +16,7 @@ from factmem.llm.messages import (
     own_text,
     put_own_text,
 )
-from factmem.models.facts import AnyFact, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact
 from factmem.models.places import MemorySubject, Place
 from factmem.prompt.escaping import name_text, value_text
 from factmem.prompt.memory_text import (
@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+L = TypeVar("L", bound="AnyFact")
 L_co = TypeVar(
     "L_co",
-    bound="SingleFact[Any] | MultipleFacts[Any]",
-    default="SingleFact[Any] | MultipleFacts[Any]",
+    bound="AnyFact",
+    default="AnyFact",
     covariant=True,
 )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from types import EllipsisType
 from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
@@ -13,7 +14,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.ledger.replay import amended, unknown_entries
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.checked import checked_concept, checked_concepts
-from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
 from factmem.models.sources import FactSource
 from factmem.providers._arguments import condition_of, stamp_of, stored_fact, stored_facts
@@ -22,7 +23,8 @@ from factmem.providers._description import described, phrase_of
 from factmem.providers.base import ErasureReceipt, FactStore, PlaceInfo
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+L = TypeVar("L", bound="AnyFact")
+T = TypeVar("T")
 
 _FEW = 1000
 """Up to how many values a whole place is presented on the event loop, about 4 ms at most."""
@@ -127,8 +129,8 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore):
         subject: MemorySubject,
         scope: MemoryScope,
         *,
-        concept: Concept[Any, Any] | None = None,
-        value: object = ...,
+        concept: Concept[T, Any] | None = None,
+        value: T | EllipsisType = ...,
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,

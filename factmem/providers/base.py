@@ -9,6 +9,7 @@ work. All are structural: implement the methods, inherit from nothing, then run 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import EllipsisType
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from factmem.ledger.entries import Amendment, Entry
@@ -16,8 +17,6 @@ from factmem.ledger.history import HistoryEntry
 from factmem.models.facts import (
     AnyFact,
     Concept,
-    MultipleFacts,
-    SingleFact,
 )
 from factmem.models.places import (
     MemoryScope,
@@ -29,7 +28,8 @@ from factmem.models.sources import FactSource
 __all__ = ["AgentMemoryProvider", "ErasureReceipt", "FactStore", "PlaceInfo"]
 
 
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+L = TypeVar("L", bound="AnyFact")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +198,8 @@ class FactStore(AgentMemoryProvider, Protocol):
         subject: MemorySubject,
         scope: MemoryScope,
         *,
-        concept: Concept[Any, Any] | None = None,
-        value: object = ...,
+        concept: Concept[T, Any] | None = None,
+        value: T | EllipsisType = ...,
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime, timedelta
+from types import EllipsisType
 from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
@@ -22,7 +23,8 @@ from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 __all__ = ["GuardedProvider", "GuardedStore", "guarded"]
 
 
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+L = TypeVar("L", bound=AnyFact)
+T = TypeVar("T")
 
 
 def guarded(
@@ -223,8 +225,8 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore):
         subject: MemorySubject,
         scope: MemoryScope,
         *,
-        concept: Concept[Any, Any] | None = None,
-        value: object = ...,
+        concept: Concept[T, Any] | None = None,
+        value: T | EllipsisType = ...,
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,

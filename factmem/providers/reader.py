@@ -15,8 +15,6 @@ from factmem.ledger.resolution import (
 from factmem.models.facts import (
     AnyFact,
     Concept,
-    MultipleFacts,
-    SingleFact,
 )
 from factmem.models.places import Place
 from factmem.providers.base import AgentMemoryProvider, FactStore
@@ -25,7 +23,7 @@ from factmem.providers.indexed import FollowedStore, PlaceChanges
 __all__ = ["FactReader"]
 
 
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+L = TypeVar("L", bound="AnyFact")
 
 R = TypeVar("R")
 

@@ -5,7 +5,8 @@ Written by scripts/sync_twins.py: change the async class.
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from types import EllipsisType
+from typing import Any, TypeVar
 
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ToolDefinition
@@ -19,6 +20,9 @@ from factmem.providers.base import PlaceInfo
 from factmem.sync._wrapping import Wraps
 
 __all__ = ["ContentsSync", "ToolSync"]
+
+
+T = TypeVar("T")
 
 
 class ContentsSync(Wraps[MemoryContents]):
@@ -72,8 +76,8 @@ class ContentsSync(Wraps[MemoryContents]):
     def forget(
         self,
         *,
-        concept: Concept[Any, Any] | None = None,
-        value: object = ...,
+        concept: Concept[T, Any] | None = None,
+        value: T | EllipsisType = ...,
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,

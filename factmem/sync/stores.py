@@ -5,6 +5,7 @@ Written by scripts/sync_twins.py: change the async class.
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from types import EllipsisType
 from typing import Any
 
 from typing_extensions import TypeVar
@@ -12,7 +13,7 @@ from typing_extensions import TypeVar
 from factmem._arguments import expect_methods
 from factmem.ledger.entries import Amendment, Entry
 from factmem.ledger.history import HistoryEntry
-from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
 from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
@@ -29,7 +30,8 @@ from factmem.sync.portal import SHARED_PORTAL, Portal
 __all__ = ["IndexedStoreSync", "KeysSync", "LocalStoreSync", "ProviderSync", "StoreSync"]
 S = TypeVar("S", bound=FactStore, default=FactStore)
 I = TypeVar("I", bound=InMemoryProvider | LocalFileMemoryProvider | NoMemory)
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+L = TypeVar("L", bound="AnyFact")
+T = TypeVar("T")
 
 
 class KeysSync(Wraps[ProviderKeys]):
@@ -199,8 +201,8 @@ class StoreSync(WrapsContext[S]):
         subject: MemorySubject,
         scope: MemoryScope,
         *,
-        concept: Concept[Any, Any] | None = None,
-        value: object = ...,
+        concept: Concept[T, Any] | None = None,
+        value: T | EllipsisType = ...,
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,

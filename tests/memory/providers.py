@@ -8,13 +8,11 @@ from factmem.errors import StorageError
 from factmem.models.facts import (
     AnyFact,
     Concept,
-    MultipleFacts,
-    SingleFact,
 )
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+L = TypeVar("L", bound="AnyFact")
 
 
 class BareProvider:

@@ -169,9 +169,9 @@ class TestFacts:
     def test_one_value_for_a_concept_of_many_is_refused(self) -> None:
         """And the other way round; the message names what to use."""
         with pytest.raises(ValueError, match="'tags' holds many values: use MultipleFacts"):
-            SingleFact(TAGS, "a")
+            SingleFact(TAGS, "a")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="'ide-theme' holds one value: use SingleFact"):
-            MultipleFacts(THEME, ("dark",))
+            MultipleFacts(THEME, ("dark",))  # type: ignore[arg-type]
 
     def test_many_values_are_taken_from_any_iterable(self) -> None:
         """But a text, which would be taken letter by letter."""

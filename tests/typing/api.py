@@ -41,7 +41,7 @@ from factmem.testing.providers import (
     ProviderContract,
 )
 
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+L = TypeVar("L", bound="AnyFact")
 
 
 class Cat(BaseModel):
@@ -109,7 +109,7 @@ async def storing(store: FactStore, moment: datetime, kind: FactType) -> None:
     assert_type(await store.erase(user, scope), ErasureReceipt)
     for entry in await store.history(AGE, user, scope):
         assert_type(entry, HistoryEntry)
-        assert_type(entry.fact, SingleFact[Any] | MultipleFacts[Any] | None)
+        assert_type(entry.fact, AnyFact | None)
     for info in await store.places():
         assert_type(info, PlaceInfo)
         assert_type(await store.entries(info.subject, info.scope), list[Entry])

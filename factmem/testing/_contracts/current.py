@@ -199,7 +199,8 @@ class CurrentFacts:
         values: tuple[JsonValue, ...]
         values = (1, True, "1", 1.5, None, "null", {"a": 1, "b": 2}, [1], [])
         await provider.save(MultipleFacts(anything, values), USER, AGENT)
-        await provider.save(MultipleFacts(anything, ({"b": 2, "a": 1},)), USER, AGENT)
+        turned: JsonValue = {"b": 2, "a": 1}
+        await provider.save(MultipleFacts(anything, (turned,)), USER, AGENT)
 
         (fact,) = await provider.load(anything, USER, AGENT)
 

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import EllipsisType
-from typing import Any, TypeVar
+from typing import Any
+
+from typing_extensions import TypeVar
 
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation

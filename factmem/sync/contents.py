@@ -6,7 +6,9 @@ Written by scripts/sync_twins.py: change the async class.
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from types import EllipsisType
-from typing import Any, TypeVar
+from typing import Any
+
+from typing_extensions import TypeVar
 
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ToolDefinition
@@ -20,8 +22,6 @@ from factmem.providers.base import PlaceInfo
 from factmem.sync._wrapping import Wraps
 
 __all__ = ["ContentsSync", "ToolSync"]
-
-
 T = TypeVar("T")
 
 

@@ -360,7 +360,9 @@ async def test_all_four_names_are_scopes() -> None:
     for scope in scopes:
         about = Concept(f"about-{scope.type}", "Something")
         await store.save(SingleFact(about, "known"), ALICE, scope)
-    items = [item(str(each), "remember these four things", scope=each.value) for each in MemoryScopeType]
+    items = [
+        item(str(each), "remember these four things", scope=each.value) for each in MemoryScopeType
+    ]
     model = ScriptedChatModel("Noted.", facts(*items))
     agent = Agent(model)
     agent.install(

@@ -13,7 +13,7 @@ from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.ledger.entries import Amendment, Entry
 from factmem.ledger.history import HistoryEntry
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
-from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject, Place, identity_of
 from factmem.models.sources import FactSource
 from factmem.providers._ledger_store import in_order

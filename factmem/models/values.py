@@ -147,12 +147,16 @@ def _in_order(value: object, plain: JsonValue) -> JsonValue:
     Python orders a set by hashes that differ from process to process.
     """
     if isinstance(plain, list):
-        if isinstance(value, set | frozenset):
-            return sorted(plain, key=_rank)
-        parts = _parts(value)
+        is_set = isinstance(value, set | frozenset)
+        parts = [*value] if isinstance(value, set | frozenset) else _parts(value)
         if len(parts) == len(plain):
-            return [_in_order(mine, theirs) for mine, theirs in zip(parts, plain, strict=True)]
+            # What is inside comes first: the order of a set hangs on it.
+            plain = [_in_order(mine, theirs) for mine, theirs in zip(parts, plain, strict=True)]
+        return sorted(plain, key=_rank) if is_set else plain
     if isinstance(plain, dict):
+        if isinstance(value, dict) and len(value) == len(plain):  # keys may be no strings
+            both = zip(plain.items(), value.values(), strict=True)
+            return {key: _in_order(mine, part) for (key, part), mine in both}
         named = _named_parts(value)
         return {
             key: _in_order(named[key], part) if key in named else part

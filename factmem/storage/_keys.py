@@ -155,8 +155,11 @@ class StoreKeys:
             self._folder.manifest.write({**self._folder.manifest.fields, "slots": slots})
 
     def _rewrap(self, encryption: Encryption, ring: KeyRing, others: list[KeySlot]) -> None:
-        self._write([encryption.wrap(ring.dump(), self._store()), *others])
-        self._mode.encryption = encryption
+        slots = [encryption.wrap(ring.dump(), self._store()), *others]
+        # Threads that read meanwhile find the new file only together with the key that opens it.
+        with self._folder.manifest.opening:
+            self._write(slots)
+            self._mode.encryption = encryption
         self._folder.codec()
 
     def _outdated(self, ring: KeyRing) -> list[str]:

@@ -81,7 +81,8 @@ class ManifestFile:
 
     def forget_all(self) -> None:
         """Forget everything seen so far, and the lock: for a forked child, and for closing."""
-        self._opening = threading.Lock()
+        self.opening = threading.Lock()
+        """Held while the manifest is opened, and while it and the key that opens it change."""
         self._opened: _Opened | None = None
         self._synced = b""
 
@@ -97,7 +98,7 @@ class ManifestFile:
             return opened.codec
         # One thread at a time: none puts an older manifest back over a newer one, and a passphrase
         # is derived once.
-        with self._opening:
+        with self.opening:
             return self._open()
 
     def _open(self) -> Codec | None:

@@ -97,7 +97,7 @@ class InterleavedTrial:
     def _folder(self) -> JournalFolder:
         folder = self._kind.open(self._disk)
         folder._mutex = cast("threading.Lock", StageLock(self._stage))
-        folder.manifest._opening = cast("threading.Lock", StageLock(self._stage))
+        folder.manifest.opening = cast("threading.Lock", StageLock(self._stage))
         return folder
 
     def _play(self, folder: JournalFolder, *, is_reader: bool = False) -> None:

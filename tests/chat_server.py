@@ -29,6 +29,7 @@ __all__ = [
     "refused_url",
     "says",
     "sends",
+    "streams",
     "waits",
 ]
 
@@ -217,6 +218,20 @@ def says(
         },
     }
     return sends(json.dumps(body).encode())
+
+
+def streams(text: str) -> Reply:
+    """Answer with a message as a stream of events, a word in each."""
+    base = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "test"}
+    words = [f"{word} " for word in text.split(" ")]
+    deltas = [{"role": "assistant", "content": word} for word in words]
+    chunks: list[Any] = [
+        base | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in deltas
+    ]
+    chunks.append(base | {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    return sends("".join([*lines, "data: [DONE]\n\n"]).encode(), content_type="text/event-stream")
 
 
 def calls_tools(*calls: tuple[str, str, Any]) -> Reply:

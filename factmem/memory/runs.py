@@ -173,6 +173,26 @@ class MemoryRuns(Generic[C]):
     def _run_tool(self, tool: MemoryTool, prefix: str) -> RunTool[C]:
         return RunTool(tool, tool.name.removeprefix(prefix), self._call)
 
+    @classmethod
+    def over(
+        cls, memory: "AgentMemory | MemoryRuns[C]", options: "RunOptions[C]"
+    ) -> "MemoryRuns[C]":
+        """Return runs over a memory with options, or the runs themselves.
+
+        An adapter that takes either lets the application open the runs around its own loop.
+
+        Raises:
+            TypeError: There are runs and options.
+        """
+        if not isinstance(memory, MemoryRuns):
+            return cls(memory, **options)
+        if options:
+            raise TypeError(
+                f"{next(iter(options))} belongs to the MemoryRuns that you pass: "
+                f"MemoryRuns(memory, {next(iter(options))}=...)"
+            )
+        return memory
+
     async def __aenter__(self) -> Self:
         await self._background.__aenter__()
         self._loop = current_token()

@@ -1,0 +1,136 @@
+"""Middleware for LangChain agents and deep agents.
+
+    middleware = FactmemMiddleware(memory, user=lambda runtime: runtime.context.user)
+    agent = create_agent(model, middleware=[middleware], context_schema=Context)
+
+It needs the extra `langchain`.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+from langchain.tools import ToolRuntime
+from langchain_core.messages import AnyMessage, SystemMessage, convert_to_openai_messages
+from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+from typing_extensions import Unpack
+
+from factmem.llm.messages import last_said
+from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
+from factmem.sync.portal import SHARED_PORTAL, Portal
+
+__all__ = ["FactmemMiddleware", "chat_of"]
+
+
+class FactmemMiddleware(AgentMiddleware[Any, Any]):
+    """The memory of a run's user, for `create_agent(middleware=[...])`. An agent has one.
+
+    The facts follow the system prompt and are read for each model call. They are in no state: they
+    are never stale within a thread, and no checkpoint holds a fact that is forgotten later. A
+    subagent of a deep agent remembers if its own specification lists the middleware.
+
+    Sync and async runs work. An async run stays in its event loop.
+
+    Args:
+        memory: The memory, or `MemoryRuns` that the application opens itself.
+        portal: Where sync runs use the memory.
+        **options: See `MemoryRuns`. `user` gets LangGraph's `Runtime`.
+
+    Raises:
+        TypeError: `memory` is of another type.
+    """
+
+    def __init__(
+        self,
+        memory: AgentMemory | MemoryRuns[Runtime[Any]],
+        *,
+        portal: Portal = SHARED_PORTAL,
+        **options: Unpack[RunOptions[Runtime[Any]]],
+    ) -> None:
+        super().__init__()
+        self.runs = MemoryRuns[Runtime[Any]].over(memory, options)
+        """The memory around runs; open it to learn in the background."""
+        self.tools: list[BaseTool] = [_tool(tool, portal) for tool in self.runs.tools()]
+        self._portal = portal
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Add the facts to the system prompt of a sync run."""
+        question = last_said(chat_of(request.messages))
+        return handler(
+            _with_facts(request, self._portal.call(self.runs.prompt, request.runtime, question))
+        )
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        """Add the facts to the system prompt of an async run."""
+        question = last_said(chat_of(request.messages))
+        return await handler(
+            _with_facts(request, await self.runs.prompt(request.runtime, question))
+        )
+
+    def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
+        """Find facts in a sync run. LangChain does not call it after a failed run."""
+        if self.runs.is_detecting:
+            self._portal.call(self._learn, state["messages"], runtime, _conversation())
+
+    async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
+        """Find facts in an async run. LangChain does not call it after a failed run."""
+        if self.runs.is_detecting:
+            await self._learn(state["messages"], runtime, _conversation())
+
+    async def _learn(
+        self, messages: list[AnyMessage], runtime: Runtime[Any], conversation: str | None
+    ) -> None:
+        chat = chat_of(messages)
+        since = max((i for i, each in enumerate(chat) if each["role"] == "user"), default=0)
+        while since and chat[since - 1]["role"] == "user":
+            since -= 1
+        await self.runs.learn(runtime, chat, since=since, conversation=conversation)
+
+
+def chat_of(messages: Iterable[AnyMessage]) -> list[dict[str, object]]:
+    """Return messages in the form of chat completions."""
+    chat: list[dict[str, object]] = convert_to_openai_messages(list(messages))
+    return chat
+
+
+def _with_facts(request: ModelRequest[Any], facts: str) -> ModelRequest[Any]:
+    if not facts:
+        return request
+    base = request.system_message
+    if base is None:
+        return request.override(system_message=SystemMessage(facts))
+    if isinstance(base.content, str):  # some endpoints accept no list of parts
+        return request.override(system_message=SystemMessage(f"{base.content}\n\n{facts}"))
+    parts: list[Any] = [*base.content, {"type": "text", "text": f"\n\n{facts}"}]
+    return request.override(system_message=SystemMessage(content=parts))
+
+
+def _tool(tool: RunTool[Runtime[Any]], portal: Portal) -> BaseTool:
+    # ToolRuntime has the `context` that a user function reads from a Runtime.
+    async def acall(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+        return await tool.call(arguments, runtime)  # type: ignore[arg-type]
+
+    def call(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+        return portal.call(tool.call, arguments, runtime)  # type: ignore[arg-type]
+
+    return StructuredTool(
+        name=tool.name,
+        description=tool.description,
+        args_schema=tool.schema,
+        func=call,
+        coroutine=acall,
+    )
+
+
+def _conversation() -> str | None:
+    thread = get_config().get("configurable", {}).get("thread_id")
+    return None if thread is None else str(thread)

@@ -1,0 +1,100 @@
+"""Memory for the OpenAI Agents SDK: facts in the instructions, tools, learning after the run.
+
+    agent = with_memory(agent, memory, user=lambda context: context.context.user)
+    result = await Runner.run(agent, "Hi", context=Context(user="alice"))
+
+It needs the extra `openai-agents`.
+"""
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agents import Agent, AgentHooks, FunctionTool, RunContextWrapper, Tool
+from agents.tool_context import ToolContext
+from typing_extensions import TypeVar, Unpack
+
+from factmem.llm.messages import last_said
+from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
+
+__all__ = ["chat_of", "with_memory"]
+
+T = TypeVar("T", default=Any)
+
+
+def with_memory(
+    agent: Agent[T],
+    memory: "AgentMemory | MemoryRuns[RunContextWrapper[T]]",
+    **options: "Unpack[RunOptions[RunContextWrapper[T]]]",
+) -> Agent[T]:
+    """Return a copy of an agent that remembers.
+
+    The facts follow the agent's instructions. They are read for each model call, so a fact that a
+    tool saves is there in the next one. No session and no `RunState` holds them. Give each agent
+    of a handoff its own memory; the agent that answers learns.
+
+    Args:
+        agent: The agent. The copy keeps its instructions, tools and hooks.
+        memory: The memory, or `MemoryRuns` that the application opens itself.
+        **options: See `MemoryRuns`. `user` gets the `RunContextWrapper`.
+
+    Raises:
+        ValueError: The agent has a tool with the name of a memory tool: pass a `prefix`.
+        TypeError: `memory` is of another type.
+    """
+    runs = MemoryRuns[RunContextWrapper[T]].over(memory, options)
+    tools = [_tool(tool) for tool in runs.tools()]
+    taken = {tool.name for tool in tools} & {tool.name for tool in agent.tools}
+    if taken:
+        raise ValueError(
+            f"The agent has a tool {min(taken)!r} already: with_memory(..., prefix='facts_')"
+        )
+    base = agent.instructions
+
+    async def instructions(context: RunContextWrapper[T], running: Agent[T]) -> str:
+        given = base(context, running) if callable(base) else base
+        own = await given if inspect.isawaitable(given) else given
+        facts = await runs.prompt(context, last_said(chat_of(context.turn_input)))
+        return "\n\n".join(text for text in (own, facts) if text)
+
+    hooks = _LearningHooks(runs, agent.hooks) if runs.is_detecting else agent.hooks
+    return agent.clone(instructions=instructions, tools=[*agent.tools, *tools], hooks=hooks)
+
+
+class _LearningHooks(AgentHooks[Any]):
+    """The agent's own hooks, and learning at the end."""
+
+    def __init__(self, runs: MemoryRuns[RunContextWrapper[T]], own: AgentHooks[Any] | None) -> None:
+        self._runs = runs
+        self._own: AgentHooks[Any] = AgentHooks() if own is None else own
+        for name in dir(AgentHooks):  # whatever hooks this version of the SDK has
+            if name.startswith("on_") and name != "on_end":
+                setattr(self, name, getattr(self._own, name))
+
+    async def on_end(self, context: Any, agent: Any, output: Any) -> None:
+        await self._own.on_end(context, agent, output)
+        chat = chat_of(context.turn_input)
+        since = max((i + 1 for i, each in enumerate(chat) if each["role"] != "user"), default=0)
+        answer = {"role": "assistant", "content": str(output)}
+        await self._runs.learn(context, [*chat, answer], since=since)
+
+
+def chat_of(items: Iterable[Any]) -> list[dict[str, object]]:
+    """Return the texts of user, model and tools, in the form of chat completions."""
+    chat: list[dict[str, object]] = []
+    for given in items:
+        item = given if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
+        if item.get("role") in {"user", "assistant", "system", "developer"}:
+            chat.append({"role": item["role"], "content": item.get("content")})
+        elif item.get("type") == "function_call_output":
+            chat.append({"role": "tool", "content": item.get("output")})
+    return chat
+
+
+def _tool(tool: RunTool[RunContextWrapper[T]]) -> Tool:
+    async def call(context: ToolContext[Any], arguments: str) -> str:
+        return await tool.call(arguments, context)
+
+    # A strict schema would require every argument that has a default.
+    return FunctionTool(tool.name, tool.description, tool.schema, call, strict_json_schema=False)

@@ -1,0 +1,150 @@
+"""A Pydantic AI capability: facts before each request, memory tools, learning after the run.
+
+    agent = Agent("openai:gpt-4o-mini", deps_type=Deps, capabilities=[
+        MemoryCapability(memory, user=lambda ctx: ctx.deps.user, auto_detect=True)
+    ])
+
+It needs the extra `pydantic-ai`.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    SystemPromptPart,
+    TextPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.tools import AgentDepsT, Tool
+from pydantic_ai.toolsets import FunctionToolset
+from typing_extensions import Unpack
+
+from factmem._arguments import kind_of
+from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
+
+__all__ = ["MemoryCapability", "chat_of"]
+
+
+class MemoryCapability(AbstractCapability[AgentDepsT]):
+    """The memory of a run's user, for `Agent(capabilities=[...])`. One serves any number of runs.
+
+    Args:
+        memory: The memory, or `MemoryRuns` that the application opens itself.
+        placement: `instructions` puts the facts after the agent's instructions. Pydantic AI keeps
+            them in the message history, so a stored history keeps a fact that is forgotten later.
+            `request` puts them before the last message of each request and into no history.
+        id: Two capabilities of one agent need different ids and tool prefixes: of two with one id
+            Pydantic AI uses the last.
+        **options: See `MemoryRuns`. `user` gets the `RunContext`.
+
+    Raises:
+        TypeError: `memory` is of another type.
+        ValueError: `placement` is another string, or this Pydantic AI is too old for `request`.
+    """
+
+    id: str | None = "factmem"
+
+    def __init__(
+        self,
+        memory: AgentMemory | MemoryRuns[RunContext[AgentDepsT]],
+        *,
+        placement: Literal["instructions", "request"] = "instructions",
+        id: str = "factmem",  # noqa: A002 - the framework's name for it
+        **options: Unpack[RunOptions[RunContext[AgentDepsT]]],
+    ) -> None:
+        self.runs = MemoryRuns[RunContext[AgentDepsT]].over(memory, options)
+        """The memory around runs; open it to learn in the background."""
+        self.id = id
+        self._placement = _checked_placement(placement)
+        self._toolset = FunctionToolset[AgentDepsT](
+            [_tool(tool) for tool in self.runs.tools()], id=id
+        )
+
+    def get_instructions(
+        self,
+    ) -> "Callable[[RunContext[AgentDepsT]], Awaitable[str | None]] | None":
+        """Return the function that Pydantic AI awaits for the instructions of each request."""
+        if self._placement == "request":
+            return None
+
+        async def facts(ctx: RunContext[AgentDepsT]) -> str | None:
+            return await self.runs.prompt(ctx, _text(ctx.prompt)) or None
+
+        return facts
+
+    def get_toolset(self) -> FunctionToolset[AgentDepsT] | None:
+        """Return the memory's tools, if there are any."""
+        return self._toolset if self._toolset.tools else None
+
+    async def before_model_request(
+        self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Put the facts into the request, with `placement="request"`."""
+        if self._placement != "request":
+            return request_context
+        text = await self.runs.prompt(ctx, _text(ctx.prompt))
+        *earlier, last = request_context.messages
+        if text and isinstance(last, ModelRequest):
+            part = SystemPromptPart(text, scope="request")
+            request_context.messages = [*earlier, ModelRequest([part, *last.parts])]
+        return request_context
+
+    async def after_run(
+        self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]
+    ) -> AgentRunResult[Any]:
+        """Find facts in the run's messages. Pydantic AI does not call it after a failed run."""
+        new = result.new_messages()
+        earlier = chat_of(result.all_messages()[: -len(new) or None])
+        chat = [*earlier, *chat_of(new)]
+        await self.runs.learn(ctx, chat, since=len(earlier), conversation=ctx.conversation_id)
+        return result
+
+
+def chat_of(messages: Iterable[ModelMessage]) -> list[dict[str, object]]:
+    """Return the texts of user, model and tools, in the form of chat completions."""
+    chat: list[dict[str, object]] = []
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case UserPromptPart():
+                    chat.append({"role": "user", "content": _text(part.content)})
+                case TextPart():
+                    chat.append({"role": "assistant", "content": part.content})
+                case ToolReturnPart():
+                    chat.append({"role": "tool", "content": part.model_response_str()})
+                case _:
+                    pass  # instructions, tool calls, thinking and files state nothing
+    return chat
+
+
+def _tool(tool: RunTool[RunContext[AgentDepsT]]) -> Tool[AgentDepsT]:
+    async def call(ctx: RunContext[AgentDepsT], **arguments: Any) -> str:
+        return await tool.call(arguments, ctx)
+
+    return Tool.from_schema(call, tool.name, tool.description, tool.schema, takes_ctx=True)
+
+
+def _text(content: str | Sequence[object] | None) -> str:
+    """Return the text of a prompt, which may have parts such as images."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    texts = (each if isinstance(each, str) else getattr(each, "content", None) for each in content)
+    return "\n".join(each for each in texts if isinstance(each, str))
+
+
+def _checked_placement(placement: object) -> str:
+    if not isinstance(placement, str) or placement not in {"instructions", "request"}:
+        given = "another string" if isinstance(placement, str) else kind_of(placement)
+        raise ValueError(f"placement must be 'instructions' or 'request', not {given}")
+    if placement == "request" and "scope" not in inspect.signature(SystemPromptPart).parameters:
+        raise ValueError('placement="request" needs pydantic-ai-slim 2.59 or newer')
+    return placement

@@ -1,0 +1,30 @@
+"""A chat server for the tests of adapters, with an OpenAI client that is closed at the end."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from openai import AsyncOpenAI
+
+from tests.chat_server import ChatServer
+
+__all__ = ["ModelServer", "model_server"]
+
+
+class ModelServer(ChatServer):
+    """A `ChatServer` that shows the system prompts that it got."""
+
+    client: AsyncOpenAI
+
+    def system(self, number: int = -1) -> str:
+        """Return the system prompt of a request; of the last one by default."""
+        messages = self.requests[number].messages
+        return "\n".join(str(each["content"]) for each in messages if each["role"] == "system")
+
+
+@asynccontextmanager
+async def model_server() -> AsyncIterator[ModelServer]:
+    """Serve, and check that every request found an answer."""
+    with ModelServer() as made:
+        async with AsyncOpenAI(base_url=made.url, api_key="x", max_retries=0) as made.client:
+            yield made
+        assert made.troubles == []

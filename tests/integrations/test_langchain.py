@@ -1,0 +1,176 @@
+"""LangChain's agents against a server that speaks the OpenAI API; sync and async."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import SystemMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from factmem.errors import UnboundSubjectError
+from factmem.integrations.langchain import FactmemMiddleware
+from factmem.memory.runs import UNREACHABLE, MemoryRuns
+from tests.chat_server import calls_tools, says
+from tests.integrations.chat_openai import ChatOpenAI
+from tests.integrations.model_server import ModelServer, model_server
+from tests.integrations.world import ALICE, EDITOR, BreakableProvider, found, known, memory_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # LangChain is
+
+
+@dataclass
+class Context:
+    user: str | None
+
+
+def user(runtime: Any) -> str | None:
+    who: str | None = runtime.context.user
+    return who
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    async with model_server() as made:
+        yield made
+
+
+def agent_of(server: ModelServer, *middleware: Any, **options: Any) -> Any:
+    given = {"system_prompt": "Be brief.", "context_schema": Context, **options}
+    return create_agent(ChatOpenAI(url=server.url), tools=[], middleware=middleware, **given)
+
+
+async def run(
+    agent: Any, text: str, who: str | None = "alice", *, sync: bool, **config: Any
+) -> Any:
+    """Run in the way that is tested. A sync run blocks this loop, as it does in a notebook."""
+    given = {"messages": [("user", text)]}
+    options = {"context": Context(who), "config": {"configurable": config}}
+    return agent.invoke(given, **options) if sync else await agent.ainvoke(given, **options)
+
+
+BOTH = pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
+SAVES = calls_tools(("1", "memory_save", {"concept": "shell", "value": "fish"}))
+
+
+@BOTH
+async def test_what_a_tool_saves_is_there_in_the_second_turn(
+    server: ModelServer, sync: bool
+) -> None:
+    memory = await memory_of()
+    agent = agent_of(server, FactmemMiddleware(memory, user=user, save=True))
+    server.answer(SAVES, says("Done."))
+
+    result = await run(agent, "I use fish.", sync=sync)
+
+    assert result["messages"][-1].content == "Done."
+    assert [('"vim"' in server.system(n), '"fish"' in server.system(n)) for n in (0, 1)] == [
+        (True, False),
+        (True, True),
+    ]
+    assert server.system().startswith("Be brief.\n\n")
+    assert await known(memory) == {"editor": "vim", "shell": "fish"}
+
+
+@BOTH
+async def test_nobody_elses_facts_are_shown(server: ModelServer, sync: bool) -> None:
+    agent = agent_of(server, FactmemMiddleware(await memory_of(), user=user))
+    server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("No idea."))
+
+    await run(agent, "Which editor do I use?", "bob", sync=sync)
+
+    assert "vim" not in str([request.body for request in server.requests])
+
+
+@BOTH
+async def test_an_unbound_user_raises_before_any_call(server: ModelServer, sync: bool) -> None:
+    agent = agent_of(server, FactmemMiddleware(await memory_of(), user=user))
+
+    with pytest.raises(UnboundSubjectError):
+        await run(agent, "Hi", None, sync=sync)
+    assert server.requests == []
+
+
+@BOTH
+async def test_a_broken_store_ends_no_run(server: ModelServer, sync: bool) -> None:
+    provider = BreakableProvider()
+    failures: list[Exception] = []
+    memory = await memory_of(found("I use fish", "shell", "fish"), provider=provider)
+    middleware = FactmemMiddleware(memory, user=user, auto_detect=True, on_failure=failures.append)
+    provider.is_broken = True
+    server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("Fine."))
+
+    result = await run(agent_of(server, middleware), "I use fish.", sync=sync)
+
+    assert result["messages"][-1].content == "Fine."
+    assert UNREACHABLE in server.system()
+    assert "Error: the memory cannot be reached" in str(server.requests[1].messages)
+    assert len(failures) == 4
+
+
+@BOTH
+async def test_a_checkpoint_holds_no_fact_and_no_thread_is_stale(
+    server: ModelServer, sync: bool
+) -> None:
+    memory = await memory_of()
+    saver = InMemorySaver()
+    agent = agent_of(server, FactmemMiddleware(memory, user=user), checkpointer=saver)
+    server.answer(says("Hello."), says("Again."))
+
+    await run(agent, "Hi", sync=sync, thread_id="t1")
+    await memory.contents.forget(concept=EDITOR, subjects=[ALICE])
+    result = await run(agent, "Hi", sync=sync, thread_id="t1")
+
+    assert ['"vim"' in server.system(n) for n in (0, 1)] == [True, False]
+    assert set(result) == {"messages"}
+    assert "vim" not in str(list(saver.list(None)))
+    assert b"vim" not in str(dict(saver.blobs)).encode()
+
+
+@BOTH
+async def test_learning_takes_the_words_of_this_run(server: ModelServer, sync: bool) -> None:
+    reports: list[Any] = []
+    memory = await memory_of(
+        found("I use fish", "shell", "fish"), found("live in Busan", "city", "Busan", 2)
+    )
+    middleware = FactmemMiddleware(memory, user=user, auto_detect=True, on_report=reports.append)
+    agent = agent_of(server, middleware, checkpointer=InMemorySaver())
+    server.answer(says("Ok."), says("Nice city."))
+
+    await run(agent, "I use fish.", sync=sync, thread_id="t1")
+    await run(agent, "I live in Busan.", sync=sync, thread_id="t1")
+
+    assert await known(memory) == {"editor": "vim", "shell": "fish", "city": "Busan"}
+    (fact,) = reports[1].saved
+    assert fact.fact.source.conversation == "t1"
+
+
+async def test_learning_in_the_background(server: ModelServer) -> None:
+    memory = await memory_of(found("I use fish", "shell", "fish"))
+    runs = MemoryRuns[Any](memory, user=user, auto_detect=True)
+    server.answer(says("Ok."))
+
+    async with runs:
+        await run(agent_of(server, FactmemMiddleware(runs)), "I use fish.", sync=False)
+
+    assert (await known(memory))["shell"] == "fish"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [None, SystemMessage(content=[{"type": "text", "text": "In parts."}])],
+    ids=["none", "parts"],
+)
+async def test_other_system_prompts(server: ModelServer, prompt: Any) -> None:
+    agent = agent_of(server, FactmemMiddleware(await memory_of(), user=user), system_prompt=prompt)
+    server.answer(says("Hello."))
+
+    await run(agent, "Hi", sync=False)
+
+    assert "vim" in server.system()

@@ -1,0 +1,214 @@
+"""The OpenAI Agents SDK against a server that speaks the OpenAI API."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import (
+    Agent,
+    AgentHooks,
+    OpenAIChatCompletionsModel,
+    Runner,
+    SQLiteSession,
+    set_tracing_disabled,
+)
+
+from factmem.errors import UnboundSubjectError
+from factmem.integrations.openai_agents import chat_of, with_memory
+from factmem.memory.runs import UNREACHABLE, MemoryRuns
+from tests.chat_server import calls_tools, says, streams
+from tests.integrations.model_server import ModelServer, model_server
+from tests.integrations.world import BreakableProvider, found, known, memory_of
+
+pytestmark = pytest.mark.anyio
+set_tracing_disabled(True)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # the SDK is
+
+
+@dataclass
+class Context:
+    user: str | None
+
+
+def user(context: Any) -> str | None:
+    who: str | None = context.context.user
+    return who
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    async with model_server() as made:
+        yield made
+
+
+def agent_of(server: ModelServer, **options: Any) -> Agent[Any]:
+    model = OpenAIChatCompletionsModel("gpt-4o-mini", server.client)
+    return Agent("Desk", **{"instructions": "Be brief.", "model": model, **options})
+
+
+SAVES = calls_tools(("1", "memory_save", {"concept": "shell", "value": "fish"}))
+ALICE = Context("alice")
+
+
+async def test_what_a_tool_saves_is_there_in_the_second_turn(server: ModelServer) -> None:
+    memory = await memory_of()
+    agent = with_memory(agent_of(server), memory, user=user, save=True)
+    server.answer(SAVES, says("Done."))
+
+    result = await Runner.run(agent, "I use fish.", context=ALICE)
+
+    assert result.final_output == "Done."
+    assert [('"vim"' in server.system(n), '"fish"' in server.system(n)) for n in (0, 1)] == [
+        (True, False),
+        (True, True),
+    ]
+    assert server.system().startswith("Be brief.\n\n")
+    assert await known(memory) == {"editor": "vim", "shell": "fish"}
+
+
+async def test_nobody_elses_facts_are_shown(server: ModelServer) -> None:
+    agent = with_memory(agent_of(server), await memory_of(), user=user)
+    server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("No idea."))
+
+    await Runner.run(agent, "Which editor do I use?", context=Context("bob"))
+
+    assert "vim" not in str([request.body for request in server.requests])
+
+
+async def test_an_unbound_user_raises_before_any_call(server: ModelServer) -> None:
+    agent = with_memory(agent_of(server), await memory_of(), user=user)
+
+    with pytest.raises(UnboundSubjectError):
+        await Runner.run(agent, "Hi", context=Context(None))
+    assert server.requests == []
+
+
+async def test_a_broken_store_ends_no_run(server: ModelServer) -> None:
+    provider = BreakableProvider()
+    failures: list[Exception] = []
+    memory = await memory_of(found("I use fish", "shell", "fish"), provider=provider)
+    agent = with_memory(
+        agent_of(server), memory, user=user, auto_detect=True, on_failure=failures.append
+    )
+    provider.is_broken = True
+    server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("Fine."))
+
+    result = await Runner.run(agent, "I use fish.", context=ALICE)
+
+    assert result.final_output == "Fine."
+    assert UNREACHABLE in server.system()
+    assert "Error: the memory cannot be reached" in str(server.requests[1].messages)
+    assert len(failures) == 4
+
+
+async def test_a_session_and_a_run_state_hold_no_fact(server: ModelServer, tmp_path: Path) -> None:
+    agent = with_memory(agent_of(server), await memory_of(), user=user)
+    session = SQLiteSession("s1", tmp_path / "sessions.db")
+    server.answer(says("Hello."), says("Again."))
+
+    await Runner.run(agent, "Hi", context=ALICE, session=session)
+    result = await Runner.run(agent, "Hi", context=ALICE, session=session)
+    session.close()
+
+    assert '"vim"' in server.system()
+    assert "vim" not in str(result.to_input_list())
+    assert stored(tmp_path, b"Again.")
+    assert not stored(tmp_path, b"vim")
+
+
+def stored(folder: Path, words: bytes) -> bool:
+    return any(words in file.read_bytes() for file in folder.iterdir())
+
+
+class Counting(AgentHooks[Any]):
+    starts = 0
+    ends = 0
+
+    async def on_start(self, *_: Any) -> None:
+        self.starts += 1
+
+    async def on_end(self, *_: Any) -> None:
+        self.ends += 1
+
+
+async def test_the_agents_own_parts_stay(server: ModelServer) -> None:
+    hooks = Counting()
+    plain = agent_of(server, instructions=lambda _context, _agent: "By a function.", hooks=hooks)
+    memory = await memory_of({"facts": []})
+    agent = with_memory(plain, memory, user=user, auto_detect=True)
+    server.answer(says("Hello."))
+
+    await Runner.run(agent, "Hi", context=ALICE)
+
+    assert plain.tools == []
+    assert plain.hooks is hooks
+    assert (hooks.starts, hooks.ends) == (1, 1)
+    assert server.system().startswith("By a function.\n\n")
+
+
+@pytest.mark.parametrize("instructions", [None, ""], ids=repr)
+async def test_an_agent_without_instructions(server: ModelServer, instructions: str | None) -> None:
+    agent = with_memory(agent_of(server, instructions=instructions), await memory_of(), user=user)
+    server.answer(says("Hello."))
+
+    await Runner.run(agent, "Hi", context=ALICE)
+
+    assert '"vim"' in server.system()
+
+
+async def test_learning_in_a_session_streamed_and_in_the_background(server: ModelServer) -> None:
+    """The facts of this run's words, with the earlier ones to understand them."""
+    memory = await memory_of(
+        found("I use fish", "shell", "fish"), found("live in Busan", "city", "Busan", 2)
+    )
+    runs = MemoryRuns[Any](memory, user=user, auto_detect=True)
+    agent = with_memory(agent_of(server), runs)
+    session = SQLiteSession("s1")
+    server.answer(says("Ok."), streams("Nice city"))
+
+    async with runs:
+        await Runner.run(agent, "I use fish.", context=ALICE, session=session)
+        streamed = Runner.run_streamed(agent, "I live in Busan.", context=ALICE, session=session)
+        async for _ in streamed.stream_events():
+            pass
+    session.close()
+
+    assert await known(memory) == {"editor": "vim", "shell": "fish", "city": "Busan"}
+
+
+async def test_an_agent_that_is_handed_over_to_has_its_own_memory(server: ModelServer) -> None:
+    agent = with_memory(agent_of(server), await memory_of(), user=user)
+    first = Agent("First", instructions="Hand over.", model=agent.model, handoffs=[agent])
+    server.answer(calls_tools(("1", "transfer_to_desk", {})), says("Hello."))
+
+    await Runner.run(first, "Hi", context=ALICE)
+
+    assert ['"vim"' in server.system(n) for n in (0, 1)] == [False, True]
+
+
+async def test_mistakes_raise_when_it_is_made(server: ModelServer) -> None:
+    memory = await memory_of()
+    agent = with_memory(agent_of(server), memory, user=user)
+    with pytest.raises(ValueError, match="has a tool 'memory_forget' already"):
+        with_memory(agent, memory, user=user)
+    with pytest.raises(UnboundSubjectError):
+        with_memory(agent_of(server), memory)
+    with pytest.raises(TypeError, match="memory must be an AgentMemory"):
+        with_memory(agent_of(server), "alice")  # type: ignore[arg-type]
+
+
+def test_a_chat_has_only_what_was_said() -> None:
+    items = [
+        {"role": "user", "content": "Which theme?"},
+        {"type": "function_call", "name": "look", "arguments": "{}", "call_id": "1"},
+        {"type": "function_call_output", "call_id": "1", "output": "dark"},
+        {"role": "assistant", "content": "Dark."},
+    ]
+
+    assert [each["role"] for each in chat_of(items)] == ["user", "tool", "assistant"]

@@ -1,0 +1,205 @@
+"""The Pydantic AI capability against a server that speaks the OpenAI API."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+from pydantic_ai import Agent, ImageUrl, RunContext
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from factmem.errors import UnboundSubjectError
+from factmem.integrations.pydantic_ai import MemoryCapability, chat_of
+from factmem.memory.runs import UNREACHABLE, MemoryRuns
+from tests.chat_server import calls_tools, fails, says, streams
+from tests.integrations.model_server import ModelServer, model_server
+from tests.integrations.world import BreakableProvider, found, known, memory_of
+
+pytestmark = pytest.mark.anyio
+
+Placement = Literal["instructions", "request"]
+BOTH: list[Placement] = ["instructions", "request"]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # Pydantic AI's graph is
+
+
+@dataclass
+class Deps:
+    user: str | None
+
+
+def user(ctx: RunContext[Deps]) -> str | None:
+    return ctx.deps.user
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    async with model_server() as made:
+        yield made
+
+
+def agent_of(server: ModelServer, *capabilities: MemoryCapability[Deps]) -> Agent[Deps]:
+    provider = OpenAIProvider(openai_client=server.client)
+    model = OpenAIChatModel("gpt-4o-mini", provider=provider)
+    return Agent(model, deps_type=Deps, instructions="Be brief.", capabilities=capabilities)
+
+
+SAVES = calls_tools(("1", "memory_save", {"concept": "shell", "value": "fish"}))
+
+
+@pytest.mark.parametrize("placement", BOTH)
+async def test_what_a_tool_saves_is_there_in_the_second_turn(
+    server: ModelServer, placement: Placement
+) -> None:
+    memory = await memory_of()
+    agent = agent_of(server, MemoryCapability(memory, user=user, save=True, placement=placement))
+    server.answer(SAVES, says("Done."))
+
+    result = await agent.run("I use fish.", deps=Deps("alice"))
+
+    assert result.output == "Done."
+    assert [('"vim"' in server.system(n), '"fish"' in server.system(n)) for n in (0, 1)] == [
+        (True, False),
+        (True, True),
+    ]
+    assert server.system().startswith("Be brief.")
+    assert await known(memory) == {"editor": "vim", "shell": "fish"}
+
+
+async def test_nobody_elses_facts_are_shown(server: ModelServer) -> None:
+    agent = agent_of(server, MemoryCapability(await memory_of(), user=user))
+    recall = calls_tools(("1", "memory_recall", {"query": "editor"}))
+    server.answer(recall, says("I do not know."))
+
+    await agent.run("Which editor do I use?", deps=Deps("bob"))
+
+    assert "vim" not in str([request.body for request in server.requests])
+
+
+@pytest.mark.parametrize("placement", BOTH)
+async def test_an_unbound_user_raises_before_any_call(
+    server: ModelServer, placement: Placement
+) -> None:
+    agent = agent_of(server, MemoryCapability(await memory_of(), user=user, placement=placement))
+
+    with pytest.raises(UnboundSubjectError):
+        await agent.run("Hi", deps=Deps(None))
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("placement", BOTH)
+async def test_a_broken_store_ends_no_run(server: ModelServer, placement: Placement) -> None:
+    provider = BreakableProvider()
+    failures: list[Exception] = []
+    memory = await memory_of(found("I use fish", "shell", "fish"), provider=provider)
+    capability = MemoryCapability(
+        memory, user=user, auto_detect=True, placement=placement, on_failure=failures.append
+    )
+    provider.is_broken = True
+    server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("Fine."))
+
+    result = await agent_of(server, capability).run("I use fish.", deps=Deps("alice"))
+
+    assert result.output == "Fine."
+    assert UNREACHABLE in server.system()
+    assert "Error: the memory cannot be reached" in str(server.requests[1].messages)
+    assert len(failures) == 4
+
+
+@pytest.mark.parametrize("placement", BOTH)
+async def test_what_the_framework_persists(server: ModelServer, placement: Placement) -> None:
+    """With `request` no fact is in the history; with `instructions` it is, as documented."""
+    agent = agent_of(server, MemoryCapability(await memory_of(), user=user, placement=placement))
+    server.answer(says("Hello."), says("Again."))
+
+    first = await agent.run("Hi", deps=Deps("alice"))
+    second = await agent.run("Hi", deps=Deps("alice"), message_history=first.all_messages())
+
+    stored = second.all_messages_json().decode()
+    assert ("vim" in stored) == (placement == "instructions")
+    assert server.system().count("<factmem_memory>") == 1
+
+
+async def test_learning_after_the_run_and_in_the_background(server: ModelServer) -> None:
+    reports: list[Any] = []
+    memory = await memory_of(
+        found("I use fish", "shell", "fish"), found("live in Busan", "city", "Busan", 2)
+    )
+    runs = MemoryRuns[RunContext[Deps]](
+        memory, user=user, auto_detect=True, on_report=reports.append
+    )
+    agent = agent_of(server, MemoryCapability(runs))
+    server.answer(says("Ok."), streams("Nice city"))
+
+    first = await agent.run("I use fish.", deps=Deps("alice"))
+    assert (await known(memory))["shell"] == "fish"
+    async with (
+        runs,
+        agent.run_stream(
+            "I live in Busan.", deps=Deps("alice"), message_history=first.all_messages()
+        ) as streamed,
+    ):
+        assert await streamed.get_output() == "Nice city "
+    assert (await known(memory))["city"] == "Busan"
+    assert len(reports) == 2
+
+
+async def test_a_failed_run_learns_nothing(server: ModelServer) -> None:
+    memory = await memory_of(found("I use fish", "shell", "fish"))
+    agent = agent_of(server, MemoryCapability(memory, user=user, auto_detect=True))
+    server.answer(fails(400))
+
+    with pytest.raises(Exception, match="400"):
+        await agent.run("I use fish.", deps=Deps("alice"))
+    assert await known(memory) == {"editor": "vim"}
+
+
+async def test_two_memories_of_one_agent(server: ModelServer) -> None:
+    """They need ids and prefixes of their own."""
+    private, shared = await memory_of(), await memory_of()
+    agent = agent_of(
+        server,
+        MemoryCapability(private, user=user),
+        MemoryCapability(shared, user="team", id="team", prefix="team_", save=True),
+    )
+    server.answer(calls_tools(("1", "team_save", {"concept": "tabs", "value": "4"})), says("Ok."))
+
+    await agent.run("We indent by 4.", deps=Deps("alice"))
+
+    assert await known(private) == {"editor": "vim"}
+    assert '"4"' in server.system()
+
+
+async def test_mistakes_raise_when_it_is_made() -> None:
+    memory = await memory_of()
+    with pytest.raises(ValueError, match="placement must be"):
+        MemoryCapability(memory, user=user, placement="before")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="belongs to the MemoryRuns"):
+        MemoryCapability(MemoryRuns[RunContext[Any]](memory, user=user), save=True)
+    with pytest.raises(UnboundSubjectError):
+        MemoryCapability(memory)
+
+
+def test_a_chat_has_only_what_was_said() -> None:
+    image = ImageUrl("https://example.com/a.png")
+    messages: list[ModelMessage] = [
+        ModelRequest([UserPromptPart(["Look:", image])]),
+        ModelResponse([ThinkingPart("hm"), TextPart("A cat.")]),
+    ]
+
+    assert chat_of(messages) == [
+        {"role": "user", "content": "Look:"},
+        {"role": "assistant", "content": "A cat."},
+    ]

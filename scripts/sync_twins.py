@@ -293,11 +293,16 @@ def _members(of: str) -> Iterator[tuple[str, list[Function], str]]:
         if not each.__module__.startswith("factmem"):
             continue
         node = _class_node(each)
-        methods = [item for item in node.body if isinstance(item, Function)]
+        methods = [item for item in node.body if isinstance(item, Function) and not _is_made(item)]
         for member in dict.fromkeys(method.name for method in methods):
             if member not in seen and not member.startswith("_") and member != "aclose":
                 yield member, [item for item in methods if item.name == member], each.__module__
         seen |= {method.name for method in methods}
+
+
+def _is_made(function: Function) -> bool:
+    """Whether it makes an instance: twins are made of one."""
+    return "classmethod" in map(ast.unparse, function.decorator_list)
 
 
 def _class_node(owner: type) -> ast.ClassDef:

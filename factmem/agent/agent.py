@@ -6,7 +6,7 @@ from typing import Any, ParamSpec, Self, overload
 
 from typing_extensions import TypeVar, Unpack
 
-from factmem._arguments import expect, expect_function, expect_methods, kind_of
+from factmem._arguments import expect, expect_all, expect_function, expect_methods, kind_of
 from factmem.agent.context import (
     MAX_STEPS,
     AgentContext,
@@ -28,6 +28,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.checked import checked_subjects
 from factmem.models.names import checked_text
 from factmem.models.places import MemorySubject
+from factmem.models.scopes import ScopeChoice, checked_choice
 
 __all__ = ["Agent"]
 
@@ -133,6 +134,7 @@ class Agent:
         text: str,
         *,
         subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
         messages: Iterable[Message] | None = None,
         conversation: str | None = None,
     ) -> AgentResult:
@@ -149,6 +151,7 @@ class Agent:
             subjects: The subjects of the run, in place of those of the installation: the memory
                 loads and saves facts about these only. This is how one agent serves many users:
                 `subjects=[USER.of("alice")]`.
+            scopes: The scopes of the run, in place of all those of the installation.
             messages: The conversation so far, such as the `messages` of an earlier result; not
                 changed.
             conversation: The application's name for the conversation, for the source of facts.
@@ -162,7 +165,7 @@ class Agent:
             TypeError: An argument is of the wrong type. No model was asked.
             Exception: A tool or a node raised it.
         """
-        context = self._context(text, subjects, messages, conversation)
+        context = self._context(text, subjects, scopes, messages, conversation)
         features = tuple(self._features)
         for feature in features:
             await feature.before_model(context)
@@ -219,6 +222,7 @@ class Agent:
         self,
         text: str,
         subjects: Iterable[MemorySubject] | None,
+        scopes: Iterable[ScopeChoice] | None,
         messages: Iterable[Message] | None,
         conversation: str | None,
     ) -> AgentContext:
@@ -243,9 +247,18 @@ class Agent:
             tools=self._tools,
             max_steps=self._max_steps,
             subjects=concerned,
+            scopes=None if scopes is None else _checked_scopes(scopes),
             conversation=conversation,
             background=self._background,
         )
+
+
+def _checked_scopes(scopes: Iterable[ScopeChoice]) -> tuple[ScopeChoice, ...]:
+    example = "scopes=[MemoryScope.Product('my-app')]"
+    chosen: tuple[Any, ...] = expect_all(scopes, object, "scopes", example)
+    if not chosen:
+        raise ValueError("scopes is empty: name at least one, or omit the argument")
+    return tuple(checked_choice(each) for each in chosen)
 
 
 def _is_own_instruction(message: Message) -> bool:

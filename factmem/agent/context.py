@@ -18,6 +18,7 @@ from factmem.llm.messages import dicts_of
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.checked import checked_subjects
 from factmem.models.places import MemorySubject
+from factmem.models.scopes import ScopeChoice
 from factmem.usage import Usage
 
 __all__ = ["MAX_STEPS", "AgentContext", "AgentFeature", "AgentResult", "AgentTool", "FeatureError"]
@@ -112,6 +113,7 @@ class AgentContext:
         tools: What the model may ask to have run, by name.
         max_steps: How many times the model is asked for one answer.
         subjects: Whom the run concerns; without any, the memory's own subjects.
+        scopes: The scopes of the run; without any, the memory's own.
         conversation: The application's name for the conversation.
         background: Where work may go on after the run.
 
@@ -128,6 +130,7 @@ class AgentContext:
         tools: Mapping[str, AgentTool] | None = None,
         max_steps: int = MAX_STEPS,
         subjects: Sequence[MemorySubject] = (),
+        scopes: Sequence[ScopeChoice] | None = None,
         conversation: str | None = None,
         background: BackgroundWork | None = None,
     ) -> None:
@@ -142,6 +145,8 @@ class AgentContext:
         self.tools: dict[str, AgentTool] = dict(tools or {})
         self.max_steps = max_steps
         self.subjects: tuple[MemorySubject, ...] = checked_subjects(subjects)
+        self.scopes: tuple[ScopeChoice, ...] | None = None if scopes is None else tuple(scopes)
+        """The scopes of the run; None for those of the memory."""
         self.conversation = conversation
         self.usage: Usage = Usage()
         """What the calls to models have cost so far."""

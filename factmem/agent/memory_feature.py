@@ -6,13 +6,14 @@ from typing import Any, Generic
 
 from typing_extensions import TypedDict, TypeVar, Unpack
 
+from factmem._arguments import expect
 from factmem.agent.context import AgentContext, AgentTool
 from factmem.detection.report import DetectionReport
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.checked import checked_subjects
+from factmem.models.checked import checked_concepts, checked_subjects
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject
@@ -42,7 +43,8 @@ class MemoryOptions(TypedDict, total=False):
 
     - `provider`: the store. It stays its maker's to close. `NoMemory()` by default.
     - `agent_name`, `feature_name`, `product_name`, `organization_name`: the scopes to load from
-      and save in; at least one with a provider.
+      and save in; at least one with a provider. Or `scopes`: all of them as a
+      `MemoryScopesProfile`.
 
     What they are about:
 
@@ -58,6 +60,7 @@ class MemoryOptions(TypedDict, total=False):
       by `AgentMemory.recall_facts_to_agent`. For agents that know more than a prompt should hold.
     - `auto_detect`: whether facts are found in what was said, after the answer. One more call to a
       model for each run. False by default.
+    - `detect`: the concepts to look for, and no others; all by default. With `auto_detect`.
     - `background`: whether that goes on after the run has returned. It takes `async with agent`.
 
     - `tools`: whether the model may use the memory by itself, with the tools of
@@ -76,11 +79,13 @@ class MemoryOptions(TypedDict, total=False):
     feature_name: str | None
     product_name: str | None
     organization_name: str | None
+    scopes: MemoryScopesProfile
     subjects: Iterable[MemorySubject]
     concepts: Iterable[Concept[Any, Any]]
     auto_load: bool | None
     recall: int | None
     auto_detect: bool
+    detect: Iterable[Concept[Any, Any]]
     background: bool
     tools: bool
     chat_model: ChatModel | None
@@ -152,6 +157,8 @@ class MemoryFeature(Generic[M]):
         is_usual = not has_strategy or self._most_recalled is not None
         self._is_loading = is_usual if auto_load is None else auto_load
         self._is_detecting = options.get("auto_detect", False)
+        only = options.get("detect")
+        self._only = None if only is None else checked_concepts(only, "detect=[THEME]")
         self._is_in_background = options.get("background", False)
         self._has_tools = options.get("tools", False)
 
@@ -170,7 +177,7 @@ class MemoryFeature(Generic[M]):
             context.check_background()
         context.subjects = context.subjects or self._subjects
         _check_subjects(context.subjects, is_detecting=self._is_detecting)
-        context.memory = self.memory.view(subjects=context.subjects)
+        context.memory = self.memory.view(subjects=context.subjects, scopes=context.scopes)
         if self._has_tools:
             _offer(context.memory.tools(), context)
         if self._is_loading:
@@ -191,7 +198,7 @@ class MemoryFeature(Generic[M]):
 
         async def detect() -> DetectionReport:
             return await context.memory.auto_detect_facts(
-                messages, since=since, conversation=context.conversation
+                messages, since=since, conversation=context.conversation, only=self._only
             )
 
         if self._is_in_background:
@@ -216,7 +223,12 @@ def _profile(options: MemoryOptions) -> MemoryScopesProfile:
         options.get("product_name"),
         options.get("organization_name"),
     )
-    return _NOWHERE if names == (None,) * 4 else MemoryScopesProfile(*names)
+    if "scopes" not in options:
+        return _NOWHERE if names == (None,) * 4 else MemoryScopesProfile(*names)
+    if names != (None,) * 4:
+        raise ValueError("scopes replaces agent_name and the other names: omit one or the other")
+    example = "scopes=MemoryScopesProfile(agent='my-agent')"
+    return expect(options["scopes"], MemoryScopesProfile, "scopes", example)
 
 
 def _check(options: MemoryOptions) -> None:
@@ -227,7 +239,7 @@ def _check(options: MemoryOptions) -> None:
     if "provider" in options and _profile(options) is _NOWHERE:
         raise ValueError(
             "Facts need a scope to be in: give AgentMemory at least one of agent_name, "
-            "feature_name, product_name, organization_name"
+            "feature_name, product_name, organization_name, or scopes"
         )
     if options.get("tools") and not isinstance(options.get("provider", NoMemory()), FactStore):
         raise TypeError(
@@ -239,6 +251,8 @@ def _check(options: MemoryOptions) -> None:
         raise ValueError("recall is how many facts to put into the prompt: a number from 1 on")
     if recall is not None and options.get("auto_load") is False:
         raise ValueError("recall says what is loaded: leave auto_load out, or recall")
+    if options.get("detect") is not None and not options.get("auto_detect"):
+        raise ValueError("detect names the concepts to detect: set auto_detect as well")
     if options.get("background") and not options.get("auto_detect"):
         raise ValueError("background says where facts are detected: set auto_detect as well")
 

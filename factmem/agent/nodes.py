@@ -120,6 +120,11 @@ class MemoryNode:
         self._work = expect_function(work, "work", "MemoryNode(work, None)")
         self._subjects = None if subjects is None else checked_subjects(subjects)
 
+    def __repr__(self) -> str:
+        work = getattr(self._work, "__qualname__", type(self._work).__name__)
+        about = "" if self._subjects is None else f" of {', '.join(map(_name, self._subjects))}"
+        return f"<MemoryNode {work.partition('.<locals>')[0]}{about}>"
+
     async def __call__(self, context: AgentContext, text: str) -> str:
         """Do the work."""
         await self._work(context)
@@ -329,6 +334,10 @@ def node_llm_compress_history(compression: RetrieveFactsFromHistory) -> Node:
         return text
 
     return compress_history
+
+
+def _name(subject: MemorySubject) -> str:
+    return subject.name if subject.entity is None else f"{subject.name}({subject.entity})"
 
 
 def _check(node: object, context: AgentContext) -> None:

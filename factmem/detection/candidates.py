@@ -203,7 +203,11 @@ class Rules:
             raise Refusal(RejectionReason.INVALID_VALUE, "it has no value")
         keyword = self._keywords.known(text)
         if keyword in self._declared:
-            return self._declared[keyword], value
+            concept = self._declared[keyword]
+            if not concept.detect:
+                detail = f"{keyword!r} has detect=False: only the application sets it"
+                raise Refusal(RejectionReason.NOT_DETECTED, detail)
+            return concept, value
         if self._is_closed:
             wanted = ", ".join(map(repr, self._declared))
             raise Refusal(RejectionReason.UNKNOWN_CONCEPT, f"the request asks about {wanted} only")

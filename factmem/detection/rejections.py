@@ -18,6 +18,8 @@ class RejectionReason(StrEnum):
     UNKNOWN_SCOPE = "unknown scope"
     UNKNOWN_CONCEPT = "unknown concept"
     """The request asked about other concepts only."""
+    NOT_DETECTED = "not detected"
+    """The application owns the concept: it was declared with `detect=False`."""
     INVALID_KEYWORD = "invalid keyword"
     INVALID_VALUE = "invalid value"
     """The value does not fit the concept's type, is empty, or too long."""

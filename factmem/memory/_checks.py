@@ -1,13 +1,13 @@
 """Checks of the parts that AgentMemory is built from: provider, models, listeners, concepts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from factmem._arguments import expect_all, expect_function, expect_methods, has_name, kind_of
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
-from factmem.models.checked import checked_concepts
+from factmem.models.checked import checked_concept, checked_concepts
 from factmem.models.facts import Concept
 from factmem.providers.base import AgentMemoryProvider, FactStore
 
@@ -66,6 +66,31 @@ def concepts_by_keyword(concepts: Iterable[Concept[Any, Any]]) -> dict[str, Conc
         if found.setdefault(concept.keyword, concept) != concept:
             raise ValueError(f"Two concepts have the keyword {concept.keyword!r}: keep one")
     return found
+
+
+def declared_concepts(
+    own: Mapping[str, Concept[Any, Any]],
+    further: Iterable[Concept[Any, Any]],
+    only: Iterable[Concept[Any, Any]] | None,
+) -> list[Concept[Any, Any]]:
+    """Return the concepts of a detection; the memory's `detect=False` cannot be lifted by a call."""
+    if only is not None:
+        wanted = list(concepts_by_keyword(only).values())
+        for concept in wanted:
+            check_detected(concept, own)
+        return wanted
+    owned = {keyword: concept for keyword, concept in own.items() if not concept.detect}
+    return list({**own, **concepts_by_keyword(further), **owned}.values())
+
+
+def check_detected(concept: Concept[Any, Any], own: Mapping[str, Concept[Any, Any]]) -> None:
+    """Refuse a look-up that could write nothing, before it costs a call to the model."""
+    checked_concept(concept)
+    if not (concept.detect and own.get(concept.keyword, concept).detect):
+        raise ValueError(
+            f"{concept.keyword!r} has detect=False, so no model writes it: save it with "
+            f"memory.store.save(fact, subject, scope)"
+        )
 
 
 def fact_store(provider: AgentMemoryProvider) -> FactStore:

@@ -1,6 +1,8 @@
 """AgentMemory: facts into prompts, facts out of chats and texts, recall, views."""
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from copy import copy
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -16,10 +18,12 @@ from factmem.llm.base import ChatModel
 from factmem.llm.messages import History, checked_history, last_said
 from factmem.memory._checks import (
     check_chat_model,
+    check_detected,
     check_embedder,
     check_listeners,
     check_provider,
     concepts_by_keyword,
+    declared_concepts,
     fact_store,
 )
 from factmem.memory._saving import FactSaver
@@ -35,7 +39,6 @@ from factmem.memory.selection import PlaceSelection
 from factmem.memory.text_intake import TextIntake
 from factmem.memory.tools import MemoryTool, memory_tools
 from factmem.models.boundary import UNBOUNDED, Boundary
-from factmem.models.checked import checked_concept
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemorySubject, Place
@@ -46,6 +49,7 @@ from factmem.prompt.tokens import TokenCounter, estimate_tokens
 from factmem.prompt.transcript import CONTEXT, Transcript
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.guarded import guarded
+from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.reader import FactReader
 from factmem.recall.index_cache import WarmIndexes
 from factmem.recall.match import RecallReport, RecallResult
@@ -58,6 +62,7 @@ from factmem.recall.query import (
     checked_question,
 )
 from factmem.recall.search import FactSearch
+from factmem.storage.base import Storage
 
 __all__ = ["AgentMemory"]
 
@@ -65,6 +70,8 @@ __all__ = ["AgentMemory"]
 L = TypeVar("L", bound="AnyFact")
 _NO_SCOPES = MemoryScopesProfile()
 _SETTINGS = RecallSettings()
+_APP = MemoryScopesProfile(product="app")
+_USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
 
 
 class AgentMemory:
@@ -89,7 +96,10 @@ class AgentMemory:
     an argument of the wrong type, `UnboundSubjectError`, `MemoryAccessError`, and `ValueError` for
     a value out of range or a missing chat model. `StorageError`: a place could not be read or
     written; places that were written before stay written. `ChatModelError`: the endpoint failed.
-    `ExtractionError`: the model's answer was unusable.
+    `ExtractionError`: the model's answer was unusable. `StoredFactError`: a stored value does not
+    fit the declared `value_type`. `MissingExtraError`: the embedder's package is not installed.
+    Maintenance (`store`, `tools`, `consolidate`) raises `TypeError` if the provider is no
+    `FactStore`.
 
     An instance holds no state of a chat, a user or an event loop: any number of tasks can share it.
     `async with memory` opens it for texts that are processed in the background; an open memory
@@ -186,10 +196,56 @@ class AgentMemory:
         )
 
     def __repr__(self) -> str:
-        names = ", ".join(map(str, self._selection.subjects))
         kind = "read-only view" if self.boundary.is_read_only else "view"
         part = "" if self.boundary == UNBOUNDED else f", {kind}"
-        return f"<{type(self).__name__} in {type(self._unguarded).__name__}: {names}{part}>"
+        return (
+            f"<{type(self).__name__} in {type(self._unguarded).__name__}: {self._selection}{part}>"
+        )
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        user: str | None = None,
+        chat_model: ChatModel | None = None,
+        embedder: Embedder | None = None,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        storage: Storage | None = None,
+        subject: MemorySubject = _USER,
+        scopes: MemoryScopesProfile = _APP,
+    ) -> AsyncGenerator[Self]:
+        """Open a folder with a store in it, and a memory of one user; both close at the end.
+
+            async with AgentMemory.open("memory", user="alice", chat_model=model) as memory:
+                await memory.remember("I prefer the dark theme.")
+
+        Everything that it decides can be given instead. To share a store between users, open it
+        with `LocalFileMemoryProvider` and give each request a view.
+
+        Args:
+            folder: The folder; created if missing.
+            user: The entity to bind, as `of` does; without it, bind one with `of`.
+            chat_model: See `AgentMemory`.
+            embedder: See `AgentMemory`.
+            concepts: See `AgentMemory`.
+            storage: `EncryptedStorage(...)`; plain files by default.
+            subject: The subject of all facts: the per-entity subject `user` by default.
+            scopes: The scopes of the memory: the product `app` by default.
+        """
+        async with (
+            LocalFileMemoryProvider(folder, storage=storage) as store,
+            cls(
+                store,
+                chat_model=chat_model,
+                embedder=embedder,
+                concepts=concepts,
+                subjects=[subject],
+                scopes=scopes,
+            ) as memory,
+        ):
+            yield memory if user is None else memory.of(user)
 
     @property
     def boundary(self) -> Boundary:
@@ -216,11 +272,7 @@ class AgentMemory:
 
     @property
     def store(self) -> FactStore:
-        """The provider as a `FactStore`: for `forget`, `erase`, histories and `export_facts`.
-
-        Raises:
-            TypeError: The provider is not a `FactStore`.
-        """
+        """The provider as a `FactStore`: for `forget`, `erase`, histories and `export_facts`."""
         return fact_store(self._provider)
 
     @property
@@ -243,20 +295,15 @@ class AgentMemory:
         identity, never by a description. The arguments also become the defaults of the view's
         calls. A view of a view has what both have.
 
-        Every method goes through the same guarded provider. Reading outside finds nothing, as if
-        nothing had ever been written there. Writing outside, or anywhere when the view is
-        read-only, raises `MemoryAccessError` before a model is asked. Give code and tools that
-        serve a request a view of what this request may see.
+        Every method goes through the same guarded provider. Reading outside finds nothing. Writing
+        outside, or anywhere in a read-only view, raises `MemoryAccessError` before a model is
+        asked. Give code and tools that serve a request a view of what this request may see.
 
         Args:
             subjects: The subjects to admit.
             scopes: The scopes to admit; a type stands for the memory's scope of that type.
             places: The places to admit.
             read_only: Whether writing raises.
-
-        Raises:
-            TypeError: An argument is not a list, or has a member of another type.
-            UnboundSubjectError: A per-entity subject has no entity.
         """
         view = copy(self)
         selection = self._selection.narrowed(
@@ -264,6 +311,54 @@ class AgentMemory:
         )
         view._connect(selection, selection.boundary)
         return view
+
+    def of(self, entity: str) -> Self:
+        """Return a view in which every unbound per-entity subject is bound to one entity.
+
+            alice = memory.of("alice")  # memory.view(subjects=[USER.of("alice")])
+
+        Raises:
+            ValueError: The memory has no such subject, so the view would not be Alice's.
+        """
+        unbound = [each for each in self.subjects if each.per_entity and each.entity is None]
+        if not unbound:
+            raise ValueError(
+                "No subject of the memory is per entity and unbound: AgentMemory(..., "
+                "subjects=[MemorySubject('user', 'The user', 1, per_entity=True)])"
+            )
+        return self.view(
+            subjects=[each.of(entity) if each in unbound else each for each in self.subjects]
+        )
+
+    async def text(
+        self,
+        question: str | None = None,
+        limit: int | None = None,
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> str:
+        """Return the memory message's content as a string; empty if nothing is known.
+
+        The same facts give the same bytes. For frameworks that build prompts of their own.
+
+        Args:
+            question: Only the facts that it is about, as `recall_facts_to_agent` finds them.
+            limit: The most facts for a question; 20 by default.
+            scopes: See `AgentMemory`.
+            subjects: See `AgentMemory`.
+        """
+        report: LoadReport
+        if question is not None:
+            most = 20 if limit is None else limit
+            report = await self.recall_facts_to_agent(
+                [], question, limit=most, subjects=subjects, scopes=scopes
+            )
+        elif limit is not None:
+            raise ValueError("limit needs a question: memory.text('Which theme?', limit=5)")
+        else:
+            report = await self.load_all_facts_to_agent([], subjects=subjects, scopes=scopes)
+        return report.text
 
     async def load_facts_to_agent(
         self,
@@ -277,12 +372,6 @@ class AgentMemory:
 
         The memory message's lines about this concept are replaced; those about others stay as long
         as there is room. A message without facts is removed.
-
-        Args:
-            messages: The chat; changed in place.
-            concept: The concept to load.
-            scopes: See `AgentMemory`.
-            subjects: See `AgentMemory`.
         """
         return await self._loader.load_into(messages, concept, subjects, scopes)
 
@@ -310,9 +399,6 @@ class AgentMemory:
 
         At most one `SingleFact` for a concept of one value. For a concept of many values, one
         `MultipleFacts` per save, those of the most specific place first.
-
-        Raises:
-            StoredFactError: A stored value does not fit the concept's `value_type`.
         """
         return await self._loader.current(concept, subjects, scopes)
 
@@ -325,9 +411,6 @@ class AgentMemory:
         """Return the current facts of every concept, ordered by keyword. No call to a model.
 
         Values of the memory's `concepts` have their types; all others are plain JSON.
-
-        Raises:
-            StoredFactError: A stored value does not fit the type of one of the memory's `concepts`.
         """
         return await self._loader.current_all(subjects, scopes)
 
@@ -364,17 +447,13 @@ class AgentMemory:
     ) -> DetectionReport:
         """Find what a chat states about one concept, and save it. One call to the model.
 
-        Otherwise like `auto_detect_facts`, which explains the other arguments. With
-        `preserve_questions` the question and the model's answer are appended to `messages`; no
-        fact is ever taken from these two.
-
-        Raises:
-            ValueError: As for every call; or the scope has no name, or `preserve_questions` is set
-                while a tool call has no result yet.
+        `preserve_questions` appends the question and the model's answer to `messages`; no fact is
+        ever taken from these two. Otherwise like `auto_detect_facts`, which explains the other
+        arguments.
         """
         when = self._clock() if said_at is None else said_at
         async with self._events.operation(MemoryOperation.DETECT) as operation:
-            checked_concept(concept)
+            check_detected(concept, self._concepts)
             if preserve_questions:
                 check_question_fits(messages)
             self._detection.require_model()
@@ -410,6 +489,7 @@ class AgentMemory:
         speaker: str | None = None,
         doubtful: DoubtfulItems = "keep",
         verify: Verification = "off",
+        only: Iterable[Concept[Any, Any]] | None = None,
         dry_run: bool = False,
     ) -> DetectionReport:
         """Find the facts that a chat states, about all subjects at once, and save them.
@@ -437,10 +517,8 @@ class AgentMemory:
             speaker: The `name` of the user who may be cited; by default the entity of a subject.
             doubtful: Whether items that are flagged in `report.doubtful` are saved.
             verify: The new items that a second call checks: some 250 tokens, and 40 for each item.
+            only: Look for these concepts and no others.
             dry_run: Save nothing, only report.
-
-        Raises:
-            ValueError: As for every call; or two places would look the same to the model.
         """
         when = self._clock() if said_at is None else said_at
         async with self._events.operation(MemoryOperation.DETECT) as operation:
@@ -450,7 +528,8 @@ class AgentMemory:
             request = DetectionRequest(
                 transcript=chat,
                 places=self._selection.detection_places(subjects, scopes),
-                declared=list((self._concepts | concepts_by_keyword(concepts)).values()),
+                declared=declared_concepts(self._concepts, concepts, only),
+                is_closed=only is not None,
                 conversation=conversation,
                 dry_run=dry_run,
                 doubtful=doubtful,
@@ -512,9 +591,7 @@ class AgentMemory:
         Wrong arguments raise at once. `flush` waits for queued texts and raises what failed; each
         failure has a note with the text's number, counted from 1, its source and its places. Texts
         about the same subjects are processed in their order.
-
-        Raises:
-            RuntimeError: The memory is not open, or was opened in another event loop.
+        A memory that is not open, or in another event loop, raises `RuntimeError`.
         """
         await self._texts.queue([text], subject, scope, source, said_at)
 
@@ -533,10 +610,8 @@ class AgentMemory:
     async def flush(self) -> None:
         """Wait for all texts that were queued before, in this memory or a view of it.
 
-        A view waits for the texts that concern its own places only.
-
-        Raises:
-            ExceptionGroup: What failed since the last time.
+        A view waits for the texts that concern its own places only. Failures since the last time
+        are raised in an `ExceptionGroup`.
         """
         await self._pending.drain(self.boundary)
 
@@ -562,15 +637,11 @@ class AgentMemory:
         `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately. Queued texts are
         waited for.
 
-        Without an embedder no model is called and nothing is sent anywhere. With one, the question
-        is embedded, and so is each fact that has no vector yet: one call for the question, and one
-        for every 512 of these in a place. If the embedder fails or exceeds the time in the memory's
-        `recall_settings`, words alone are compared. With `depth="deep"` one call to the chat model
-        splits the question; if that fails, the question is searched as it is. The result's
+        Without an embedder no model is called. With one: one call for the question, and one for
+        every 512 facts of a place without a vector. If the embedder fails or exceeds the time in
+        `recall_settings`, words alone are compared. `depth="deep"` makes one call to the chat model,
+        which splits the question; if that fails, the question is searched as it is. The result's
         `failures` report both.
-
-        The first recall reads all facts of its places, later ones only those of places that have
-        changed. Searching runs in worker threads.
 
         Args:
             query: A question, or a few words.
@@ -585,10 +656,6 @@ class AgentMemory:
                 their subjects and days. "auto" does so for long questions if there is a model.
             weights: The weights of the parts of a score.
             half_life: The time since its last confirmation after which a fact's recency is 0.5.
-
-        Raises:
-            ValueError: As for every call; or the query is empty, or a datetime is naive.
-            MissingExtraError: The embedder needs a package that is not installed.
         """
         async with self._events.operation(MemoryOperation.RECALL) as operation:
             check_depth(depth)
@@ -628,22 +695,9 @@ class AgentMemory:
         facts give the same bytes.
 
         A text of several sentences is searched sentence by sentence, the last eight that contain
-        words, and a fact counts where it matches best. The cost is that of `recall`, which explains
-        the other arguments.
-
-        Args:
-            messages: The chat; changed in place.
-            query: What to look for; the user's last message by default. Without a word, nothing is
-                searched.
-            limit: The most facts to put into the chat.
-            min_score: The smallest `relevance` of a match, from 0 to 1; `prompt_min_score` of the
-                memory's `recall_settings` by default.
-            subjects: See `AgentMemory`.
-            scopes: See `AgentMemory`.
-            concepts: See `recall`.
-            since: See `recall`.
-            until: See `recall`.
-            depth: See `recall`.
+        words, and a fact counts where it matches best. The query defaults to the user's last
+        message; without a word, nothing is searched. `min_score` defaults to `prompt_min_score` of
+        the memory's `recall_settings`. The other arguments, and the cost, are those of `recall`.
         """
         async with self._events.operation(MemoryOperation.RECALL) as operation:
             operation.places = self._selection.places(subjects, scopes)
@@ -682,17 +736,6 @@ class AgentMemory:
         merge is one entry in the history of its place, written whole or not at all. The kept value
         gets the sources of the others, their greatest importance and their latest expiry; it counts
         as confirmed.
-
-        Args:
-            concept: A concept of many values.
-            scopes: See `AgentMemory`.
-            subjects: See `AgentMemory`.
-            dry_run: Write nothing, only report.
-
-        Raises:
-            ValueError: As for every call; or the concept holds one value.
-            TypeError: `dry_run` is off and the provider is not a `FactStore`.
-            StoredFactError: A stored value does not fit the concept's `value_type`.
         """
         return await self._consolidator.consolidate(concept, subjects, scopes, dry_run=dry_run)
 
@@ -702,9 +745,6 @@ class AgentMemory:
         Only current values are merged: a kept value that was forgotten since does not come back,
         and such merges are in `outdated` of the returned report. A merge that was done before is
         not written again, so a failed call can be repeated; one that was undone is done again.
-
-        Raises:
-            TypeError: `report` is not a `ConsolidationReport`, or the provider not a `FactStore`.
         """
         return await self._consolidator.merge(report)
 
@@ -714,9 +754,6 @@ class AgentMemory:
         Each dropped value comes back with its date, source, importance and expiry; history shows a
         new save. Nothing comes back where the kept value is no longer current, or what was purged,
         erased, expired or is beyond the retained history. The kept values stay as they are.
-
-        Raises:
-            TypeError: `report` is not a `ConsolidationReport`, or the provider not a `FactStore`.
         """
         return await self._consolidator.restore(report)
 
@@ -731,17 +768,11 @@ class AgentMemory:
         with exact counts, at most 8,000 characters long.
 
         Args:
-            prefix: The beginning of the tools' names.
+            prefix: The beginning of the tools' names: letters, digits, `_` and `-`.
             writable: Whether to offer `remember`, `save` and `forget`; a read-only view never does.
             save: Whether to offer `save`, with which the model itself states a fact, without a call
                 to the chat model. No quote proves such a fact: a page or a tool's result can talk a
                 model into saving it. Its source is `SourceKind.ASSISTANT`.
-
-        Raises:
-            TypeError: The provider is not a `FactStore`.
-            UnboundSubjectError: A per-entity subject has no entity: make a view first.
-            ValueError: `prefix` makes names that endpoints refuse: at most 64 letters, digits, `_`
-                and `-`.
         """
         fact_store(self._provider)
         places = self._selection.places()
@@ -756,16 +787,14 @@ class AgentMemory:
             writable=writable and not self.boundary.is_read_only,
             save=saver.save if save and places else None,
             subjects=[place.subject for place in places],
+            owned=[each.keyword for each in self._concepts.values() if not each.detect],
         )
 
     async def aclose(self) -> None:
         """Do what `flush` does, and save vectors that are not in the store yet.
 
-        The caller closes the store, after this. If it is closed already, or refuses, no vectors are
-        saved, without an error. The memory can still be used.
-
-        Raises:
-            ExceptionGroup: What failed in the background since the last time.
+        The caller closes the store, after this; if it is closed already, no vectors are saved. The
+        memory can still be used.
         """
         try:
             await self.flush()
@@ -773,11 +802,7 @@ class AgentMemory:
             await self._search.keep_vectors(self.boundary.allows)
 
     async def __aenter__(self) -> Self:
-        """Open the memory for `remember_later`.
-
-        Raises:
-            RuntimeError: It is open already, or it is a view.
-        """
+        """Open the memory for `remember_later`; a view cannot be opened."""
         if self.boundary != UNBOUNDED:
             raise RuntimeError(
                 "A view cannot be opened: open the memory that it was made of, which processes the "
@@ -795,11 +820,8 @@ class AgentMemory:
         """Process all queued texts, those of views included, and save vectors as `aclose` does.
 
         After an exception the texts are processed as well, and failures become a note on it. A
-        cancellation cancels the texts; those that were not saved by then are lost, each with an
-        event.
-
-        Raises:
-            ExceptionGroup: What failed, and was not raised by `flush`.
+        cancellation cancels the texts, each with an event. Otherwise failures that `flush` did not
+        raise are raised in an `ExceptionGroup`.
         """
         try:
             await self._pending.close(exc_type, exc, traceback)

@@ -81,4 +81,6 @@ class FactRecall:
         placed = [PlacedFact(match.place, match.fact) for match in found]
         resolution = Resolution(placed, found.unreadable)
         report = self._message.put(messages, resolution, operation.places, None, best_first=True)
-        return RecallReport(report.facts, report.left_out, report.unreadable, found)
+        return RecallReport(
+            report.facts, report.left_out, report.unreadable, found, text=report.text
+        )

@@ -49,6 +49,14 @@ class PlaceSelection:
         self.boundary = boundary
         self._default_scopes = None if default_scopes is None else tuple(default_scopes)
 
+    def __str__(self) -> str:
+        subjects = [
+            each.name if each.entity is None else f"{each.name}({each.entity})"
+            for each in self.subjects
+        ]
+        scopes = map(str, self.profile.scopes(self._default_scopes))
+        return f"{', '.join(subjects) or 'no subject'} in {', '.join(scopes) or 'no scope'}"
+
     def places(
         self,
         subjects: Iterable[MemorySubject] | None = None,

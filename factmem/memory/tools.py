@@ -48,6 +48,8 @@ _ALL = sys.maxsize
 _NO_CONCEPT = "There is no such concept."
 _SEVERAL_CONCEPTS = "Several concepts look like this: write the keyword exactly as it is listed."
 
+_OWNED = "Only the application changes this concept. Nothing was forgotten."
+
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BY_WORDS = "Only words were compared this time, not meanings: other words may find more."
 
@@ -138,6 +140,7 @@ def memory_tools(
     writable: bool,
     save: Callable[[SaveArguments], Awaitable[str]] | None = None,
     subjects: Iterable[MemorySubject] = (),
+    owned: Collection[str] = (),
 ) -> list[MemoryTool]:
     """Return the tools of some places; see `AgentMemory.tools`.
 
@@ -150,13 +153,14 @@ def memory_tools(
         writable: Whether to offer what changes something.
         save: Saves a fact that the model states; None offers no such tool.
         subjects: Those of the places: where two have one name, rows tell their entities.
+        owned: Keywords of concepts that only the application changes.
 
     Raises:
         ValueError: No endpoint takes the names that begin with `prefix`.
     """
     names = Counter(name for name, _ in {(each.name, each.entity) for each in subjects})
     shared = {name for name, count in names.items() if count > 1}
-    made = _Tools(recall, contents, remember, caught_up, shared)
+    made = _Tools(recall, contents, remember, caught_up, shared, owned=owned)
     tools = [
         MemoryTool(
             f"{prefix}recall",
@@ -197,12 +201,15 @@ class _Tools:
         remember: Callable[[str], Awaitable[DetectionReport]] | None,
         caught_up: Callable[[], Awaitable[None]],
         shared: Collection[str],
+        *,
+        owned: Collection[str],
     ) -> None:
         self._recall = recall
         self._contents = contents
         self._remember = remember
         self._caught_up = caught_up
         self._shared = shared
+        self._owned = owned
 
     async def recall(self, asked: RecallArguments) -> str:
         keywords: list[str] | None = None
@@ -242,6 +249,8 @@ class _Tools:
             note = _SEVERAL_CONCEPTS if meant else _NO_CONCEPT
             return to_json({"forgotten": 0, "note": note}).decode()
         (each,) = meant
+        if each.keyword in self._owned:
+            return to_json({"forgotten": 0, "note": _OWNED}).decode()
         concept: Concept[JsonValue, Any] = Concept(
             each.keyword, each.description, each.fact_type, value_type=JsonValue
         )

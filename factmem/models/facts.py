@@ -67,17 +67,21 @@ class Concept(Generic[T, F]):
         fact_type: Whether one value holds at a time, or many.
         value_type: Anything pydantic understands: `int`, `date`, a `Literal`, a union, an
             `Annotated`, a `BaseModel`.
+        detect: Whether models may write its values. False for values that the application owns,
+            such as a setting in a form: models see them as known and cannot change them. Not part
+            of equality, and not stored.
 
     Raises:
         ValueError: The keyword is no valid name.
         TypeError: The value type is a value, or stands in the place of `fact_type`.
     """
 
-    __slots__ = ("_codec", "description", "fact_type", "keyword", "value_type")
+    __slots__ = ("_codec", "description", "detect", "fact_type", "keyword", "value_type")
     keyword: str
     description: str
     fact_type: FactType
     value_type: TypeForm[T]
+    detect: bool
     _codec: ValueCodec
 
     @overload
@@ -86,6 +90,8 @@ class Concept(Generic[T, F]):
         keyword: str,
         description: str,
         fact_type: Literal[FactType.SINGLE] = ...,
+        *,
+        detect: bool = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -93,6 +99,8 @@ class Concept(Generic[T, F]):
         keyword: str,
         description: str,
         fact_type: Literal[FactType.MULTIPLE],
+        *,
+        detect: bool = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -102,6 +110,7 @@ class Concept(Generic[T, F]):
         fact_type: Literal[FactType.SINGLE] = ...,
         *,
         value_type: TypeForm[V],
+        detect: bool = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -111,6 +120,7 @@ class Concept(Generic[T, F]):
         fact_type: Literal[FactType.MULTIPLE],
         *,
         value_type: TypeForm[V],
+        detect: bool = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -120,6 +130,7 @@ class Concept(Generic[T, F]):
         fact_type: FactType,
         *,
         value_type: object = ...,
+        detect: bool = ...,
     ) -> None: ...
     def __init__(
         self,
@@ -128,6 +139,7 @@ class Concept(Generic[T, F]):
         fact_type: FactType = FactType.SINGLE,
         *,
         value_type: object = str,
+        detect: bool = True,
     ) -> None:
         put = object.__setattr__
         put(self, "keyword", checked_name(keyword, "keyword"))
@@ -139,6 +151,7 @@ class Concept(Generic[T, F]):
                 f"no type: give the type itself, as in value_type=int or value_type=list[int]"
             )
         put(self, "value_type", value_type)
+        put(self, "detect", bool(detect))
 
     @property
     def codec(self) -> ValueCodec:
@@ -168,7 +181,9 @@ class Concept(Generic[T, F]):
 
     def __repr__(self) -> str:
         keyword, description, fact_type, value_type = self._state()
-        return f"Concept({keyword!r}, {description!r}, {fact_type}, value_type={value_type!r})"
+        owned = "" if self.detect else ", detect=False"
+        shown = f"{keyword!r}, {description!r}, {fact_type}, value_type={value_type!r}"
+        return f"Concept({shown}{owned})"
 
     def __setattr__(self, name: str, value: object) -> None:
         raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be set")
@@ -177,7 +192,7 @@ class Concept(Generic[T, F]):
         raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be deleted")
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return stored_concept, self._state()
+        return stored_concept, (*self._state(), self.detect)
 
     def _state(self) -> tuple[str, str, FactType, object]:
         return self.keyword, self.description, self.fact_type, self.value_type
@@ -188,7 +203,11 @@ class Concept(Generic[T, F]):
 
 
 def stored_concept(
-    keyword: str, description: str, fact_type: FactType, value_type: object
+    keyword: str,
+    description: str,
+    fact_type: FactType,
+    value_type: object,
+    detect: bool = True,
 ) -> Concept[Any, Any]:
     """Return a concept from what a store holds of it; the names were checked when it was saved."""
     concept: Concept[Any, Any] = Concept.__new__(Concept)
@@ -197,6 +216,7 @@ def stored_concept(
     put(concept, "description", description)
     put(concept, "fact_type", fact_type)
     put(concept, "value_type", value_type)
+    put(concept, "detect", detect)
     return concept
 
 
@@ -204,7 +224,7 @@ def _new_id() -> str:
     return os.urandom(16).hex()  # what secrets.token_hex does, in two thirds of its time
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AnyFact:
     """A fact of either kind, with values of any type: `SingleFact` or `MultipleFacts`.
 
@@ -264,8 +284,26 @@ class AnyFact:
         if (name := checked_name(self.id, "id")) is not self.id:
             put(self, "id", name)
 
+    def _summary(self, concept: Concept[Any, Any], values: tuple[object, ...]) -> str:
+        """Return keyword, values and day in under 100 characters, as facts fill logs and cells."""
+        shown = ", ".join(repr(_shortened(value)) for value in values[:_MOST_SHOWN])
+        day = self.timestamp.date().isoformat()
+        keyword, shown = _cut(concept.keyword, 28), _cut(shown, 38)
+        return f"<{type(self).__name__} {keyword}: {shown} ({day})>"
 
-@dataclass(frozen=True, slots=True)
+
+_MOST_SHOWN = 20
+
+
+def _shortened(value: object) -> object:
+    return value[:40] if isinstance(value, str) else value
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class SingleFact(AnyFact, Generic[T]):
     """One value of a concept that holds one: `SingleFact(AGE, 36, importance=0.8)`.
 
@@ -301,13 +339,16 @@ class SingleFact(AnyFact, Generic[T]):
             object.__setattr__(self, "value", value)
         self._check_fields()
 
+    def __repr__(self) -> str:
+        return self._summary(self.concept, (self.value,))
+
     @property
     def values(self) -> tuple[T, ...]:
         """Its one value as a tuple, so that both kinds of fact can be walked alike."""
         return (self.value,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MultipleFacts(AnyFact, Generic[T]):
     """Values of a concept that holds many, saved together: `MultipleFacts(PETS, ["Miso"])`.
 
@@ -343,6 +384,9 @@ class MultipleFacts(AnyFact, Generic[T]):
             raise ValueError(f"The fact about {keyword!r} needs at least one value")
         object.__setattr__(self, "values", values)
         self._check_fields()
+
+    def __repr__(self) -> str:
+        return self._summary(self.concept, self.values)
 
 
 Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]

@@ -1,7 +1,7 @@
 """The one message of a chat that says what is remembered."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic
 
 from pydantic import JsonValue
@@ -61,6 +61,9 @@ class LoadReport(Generic[L_co]):
     unreadable: list[UnreadableConcept]
     """Concepts with a stored value that does not fit their type, each with its place and error.
     They are left out, and so is what is less specific about them; the values stay stored."""
+    text: str = field(default="", kw_only=True, repr=False)
+    """The content of the memory message; empty if there is none. The same facts give the same
+    bytes."""
 
 
 class MemoryMessage:
@@ -113,7 +116,7 @@ class MemoryMessage:
         )
         put_own_text(messages, MEMORY_MESSAGE, rendering.text)
         unreadable = [*resolution.unreadable, *rendering.unreadable]
-        return LoadReport(resolution.facts, rendering.left_out, unreadable)
+        return LoadReport(resolution.facts, rendering.left_out, unreadable, text=rendering.text)
 
 
 MEMORY = Frame(

@@ -4,6 +4,7 @@ import ast
 import inspect
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from inspect import getattr_static
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -59,7 +60,9 @@ TWINS: dict[type, type] = {
 
 
 def _public(owner: type) -> list[str]:
-    return [name for name in dir(owner) if not name.startswith("_") and name != "aclose"]
+    """The public names, without `aclose`, whose twin is `close`, and without class methods."""
+    names = [name for name in dir(owner) if not name.startswith("_") and name != "aclose"]
+    return [name for name in names if not isinstance(getattr_static(owner, name), classmethod)]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

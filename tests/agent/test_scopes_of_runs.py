@@ -1,0 +1,117 @@
+"""Scopes of an installation and of one run, the concepts that are detected, and reprs."""
+
+from typing import Any
+
+import pytest
+
+from factmem.agent.agent import Agent
+from factmem.agent.nodes import node_load_from_memory
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import SingleFact
+from factmem.models.places import MemoryScope
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.agent.world import ALICE, APP, THEME, USER, item, memory_texts
+
+DESK = MemoryScope.Agent("desk")
+SAID = "I prefer the dark theme."
+PROFILE = MemoryScopesProfile(agent="desk", product="my-app")
+
+
+async def stored() -> InMemoryProvider:
+    """One theme for the product, another for the agent alone."""
+    store = InMemoryProvider()
+    await store.save(SingleFact(THEME, "dark"), ALICE, APP)
+    await store.save(SingleFact(THEME, "light"), ALICE, DESK)
+    return store
+
+
+async def test_a_profile_says_all_scopes_at_once() -> None:
+    """And a run may concern some of them only."""
+    agent = Agent(ScriptedChatModel("A", "B"))
+    agent.install(AgentMemory, provider=await stored(), scopes=PROFILE, subjects=[USER])
+
+    everywhere = await agent.run("Which theme?", subjects=[ALICE])
+    product = await agent.run("Which theme?", subjects=[ALICE], scopes=[APP])
+
+    assert "light" in memory_texts(everywhere.messages)[0]
+    assert "dark" in memory_texts(product.messages)[0]
+    assert "light" not in memory_texts(product.messages)[0]
+
+
+async def test_a_run_writes_within_its_scopes() -> None:
+    """The agent's own scope is the narrowest, and would else get the fact."""
+    store = InMemoryProvider()
+    agent = Agent(ScriptedChatModel("Noted.", {"facts": [item("dark", SAID, scope="product")]}))
+    agent.install(AgentMemory, provider=store, scopes=PROFILE, subjects=[USER], auto_detect=True)
+
+    await agent.run(SAID, subjects=[ALICE], scopes=[APP])
+
+    assert [place.scope for place in await store.places()] == [APP]
+
+
+@pytest.mark.parametrize(
+    ("scopes", "error", "told"),
+    [
+        (APP, TypeError, r"scopes must be a list, not MemoryScope"),
+        ([], ValueError, "scopes is empty"),
+        (["my-app"], TypeError, "MemoryScope"),
+    ],
+)
+async def test_wrong_scopes_of_a_run(scopes: Any, error: type[Exception], told: str) -> None:
+    model = ScriptedChatModel()
+
+    with pytest.raises(error, match=told):
+        await Agent(model).run("Hello", scopes=scopes)
+
+    assert model.calls == []
+
+
+def test_scopes_replace_the_names() -> None:
+    def install(**options: Any) -> None:
+        Agent(ScriptedChatModel()).install(AgentMemory, provider=InMemoryProvider(), **options)
+
+    with pytest.raises(ValueError, match="scopes replaces agent_name"):
+        install(scopes=PROFILE, agent_name="desk")
+    with pytest.raises(TypeError, match="scopes must be a MemoryScopesProfile, not list"):
+        install(scopes=[APP])
+    with pytest.raises(ValueError, match="set auto_detect as well"):
+        install(scopes=PROFILE, detect=[THEME])
+
+
+async def test_only_some_concepts_are_learnt() -> None:
+    store = InMemoryProvider()
+    found = {"facts": [item("dark", SAID), item("dark", SAID, keyword="city")]}
+    agent = Agent(ScriptedChatModel("Noted.", found))
+    memory = agent.install(
+        AgentMemory,
+        provider=store,
+        product_name="my-app",
+        subjects=[USER],
+        auto_detect=True,
+        detect=[THEME],
+    )
+
+    await agent.run(SAID, subjects=[ALICE])
+
+    facts = await memory.of("alice").current_all()
+    assert [fact.concept.keyword for fact in facts] == [THEME.keyword]
+
+
+def test_agents_and_nodes_say_what_they_are() -> None:
+    agent = Agent(ScriptedChatModel(), tools=[abs_of])
+    agent.install(AgentMemory, provider=InMemoryProvider(), scopes=PROFILE, subjects=[USER])
+
+    assert repr(agent) == (
+        "<Agent ScriptedChatModel, 1 tool, features [<AgentMemory in InMemoryProvider: user in "
+        "agent/desk, product/my-app>]>"
+    )
+    assert repr(node_load_from_memory([THEME], subjects=[ALICE])) == (
+        "<MemoryNode node_load_from_memory of user(alice)>"
+    )
+
+
+def abs_of(number: int) -> int:
+    """Return the absolute value."""
+    return abs(number)

@@ -1,0 +1,165 @@
+"""Views by name, the memory as a string, opening in one line, and what a memory shows of itself."""
+
+from pathlib import Path
+
+import pytest
+
+from factmem.errors import UnboundSubjectError
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
+from factmem.testing.chat import ScriptedChatModel
+from factmem.testing.facts import SAID
+from tests.memory.world import (
+    AGENT,
+    ALICE,
+    COMPANY,
+    PROFILE,
+    THEME,
+    USER,
+    languages,
+    memory_of,
+    memory_texts,
+    theme,
+)
+
+BOB = USER.of("bob")
+
+
+async def test_of_binds_every_unbound_subject() -> None:
+    """A subject without entities and one that is bound already stay as they are."""
+    pet = MemorySubject("pet", "The user's pet", 4, per_entity=True)
+    memory = memory_of(subjects=[USER, pet, BOB, COMPANY])
+
+    alice = memory.of("alice")
+
+    assert memory.subjects == (USER, pet, BOB, COMPANY)
+    assert alice.subjects == (ALICE, pet.of("alice"), BOB, COMPANY)
+    with pytest.raises(UnboundSubjectError):
+        await memory.current(THEME)
+    assert await alice.current(THEME) == []
+
+
+async def test_of_shows_one_user_only() -> None:
+    """It is a view like any other."""
+    store = InMemoryProvider()
+    await store.save(theme("dark"), ALICE, AGENT)
+    memory = memory_of(store, subjects=[USER])
+
+    assert [fact.value for fact in await memory.of("alice").current(THEME)] == ["dark"]
+    assert await memory.of("bob").current(THEME, subjects=[ALICE]) == []
+
+
+def test_of_refuses_a_memory_that_is_about_no_user() -> None:
+    """Else it would show everything to everyone, under the name of one."""
+    with pytest.raises(ValueError, match="per entity and unbound"):
+        memory_of(subjects=[COMPANY]).of("alice")
+    with pytest.raises(ValueError, match="per entity and unbound"):
+        memory_of(subjects=[USER]).of("alice").of("bob")
+
+
+async def test_the_text_is_the_memory_message() -> None:
+    """The same bytes for the same facts, whatever the order in which they were saved."""
+    texts = []
+    given: list[AnyFact] = [theme("dark"), languages("Korean")]
+    for facts in (given, given[::-1]):
+        store = InMemoryProvider()
+        for fact in facts:
+            await store.save(fact, ALICE, AGENT)
+        memory = memory_of(store)
+        messages: list[dict[str, object]] = []
+        report = await memory.load_all_facts_to_agent(messages)
+        assert memory_texts(messages) == [report.text]
+        assert "Korean" not in repr(report).replace(repr(report.facts), "")
+        texts += [report.text, await memory.text()]
+
+    assert len(set(texts)) == 1
+    assert "Korean" in texts[0]
+
+
+async def test_the_text_for_a_question() -> None:
+    """Only what it is about, and no more than the limit."""
+    store = InMemoryProvider()
+    await store.save_many([theme("dark"), languages("Korean")], ALICE, AGENT)
+    memory = memory_of(store)
+
+    text = await memory.text("Which theme?", limit=1)
+
+    assert "dark" in text
+    assert "Korean" not in text
+    assert await memory.text("quantum chromodynamics") == ""
+    assert await memory_of().text() == ""
+    with pytest.raises(ValueError, match="limit needs a question"):
+        await memory.text(limit=5)
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+async def test_a_memory_of_one_user_opens_in_one_line(tmp_path: Path, is_encrypted: bool) -> None:
+    """What it saved is there again, for this user only; the store is closed at the end."""
+    storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate())) if is_encrypted else None
+    fact = {"message": 0, "quote": "dark theme", "keyword": "ide-theme", "value": "dark"}
+    model = ScriptedChatModel({"facts": [fact]}, {"facts": []})
+
+    async with AgentMemory.open(
+        tmp_path / "memory", user="alice", chat_model=model, storage=storage
+    ) as memory:
+        await memory.remember("I prefer the dark theme.")
+        await memory.remember_later("Nothing else.")
+    async with AgentMemory.open(tmp_path / "memory", user="alice", storage=storage) as memory:
+        assert [match.fact.values for match in await memory.recall("Which theme?")] == [("dark",)]
+    async with AgentMemory.open(tmp_path / "memory", storage=storage) as memory:
+        assert await memory.of("bob").current_all() == []
+        assert len(await memory.of("alice").current_all()) == 1
+
+    assert model.calls
+    with pytest.raises(ValueError, match="closed"):
+        await memory.of("alice").current_all()
+
+
+async def test_what_open_decides_can_be_given(tmp_path: Path) -> None:
+    """Subject and scopes are those of an application that grows out of the defaults."""
+    async with AgentMemory.open(tmp_path, subject=COMPANY, scopes=PROFILE) as memory:
+        await memory.store.save(theme("dark"), COMPANY, AGENT)
+    async with LocalFileMemoryProvider(tmp_path) as store:
+        assert len(await store.load(THEME, COMPANY, AGENT)) == 1
+
+
+def test_a_memory_says_what_it_is() -> None:
+    """Where facts are, and about whom; no value and no key."""
+    memory = memory_of(subjects=[USER])
+
+    assert repr(memory) == (
+        "<AgentMemory in InMemoryProvider: user in agent/support-bot, product/my-app>"
+    )
+    assert repr(memory.of("alice").view(read_only=True)) == (
+        "<AgentMemory in InMemoryProvider: user(alice) in agent/support-bot, product/my-app, "
+        "read-only view>"
+    )
+    assert repr(AgentMemory(InMemoryProvider())).endswith(": everything in no scope>")
+
+
+def test_a_fact_shows_keyword_value_and_day() -> None:
+    """In under 100 characters, however long they are."""
+    day = SAID.date().isoformat()
+    long = Concept("k" * 200, "Long", FactType.MULTIPLE, value_type=list[str])
+
+    assert repr(theme("dark")) == f"<SingleFact ide-theme: 'dark' ({day})>"
+    assert repr(languages("Korean", "German")) == (
+        f"<MultipleFacts languages: 'Korean', 'German' ({day})>"
+    )
+    assert len(repr(theme("x" * 2000))) < 100
+    assert len(repr(MultipleFacts(long, [["v" * 500]] * 100))) < 100
+    assert len(repr(SingleFact(Concept("k" * 200, "d"), "v" * 200))) < 100
+
+
+def test_scopes_of_a_view_are_shown() -> None:
+    product = MemoryScope.Product("my-app")
+    memory = AgentMemory(InMemoryProvider(), scopes=MemoryScopesProfile(product="my-app"))
+
+    assert repr(memory.view(scopes=[product])).endswith("everything in product/my-app, view>")

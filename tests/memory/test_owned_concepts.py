@@ -1,0 +1,103 @@
+"""Concepts with `detect=False`: models see them and never write them."""
+
+import copy
+import json
+import pickle
+
+import pytest
+
+from factmem.detection.candidates import RejectionReason
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import Concept
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.memory.world import AGENT, ALICE, THEME, item, memory_of, theme, user
+
+OWNED = Concept("ide-theme", "The IDE theme that the user prefers", detect=False)
+CHAT = [user("I prefer the dark theme.")]
+
+
+async def owned(*answers: object) -> tuple[AgentMemory, ScriptedChatModel]:
+    """A memory whose theme was set in a form, and a model that wants to change it."""
+    store, model = InMemoryProvider(), ScriptedChatModel(*[{"facts": [each]} for each in answers])
+    await store.save(theme("light"), ALICE, AGENT)
+    return memory_of(store, model, concepts=[OWNED]), model
+
+
+async def themes(memory: AgentMemory) -> list[str]:
+    return [fact.value for fact in await memory.current(THEME)]
+
+
+def test_the_flag_is_no_part_of_equality() -> None:
+    """The store holds nothing of it, so facts of both are the same facts; copies keep it."""
+    assert OWNED == THEME
+    assert hash(OWNED) == hash(THEME)
+    assert not pickle.loads(pickle.dumps(OWNED)).detect
+    assert not copy.deepcopy(OWNED).detect
+    assert pickle.loads(pickle.dumps(THEME)).detect
+    assert repr(OWNED).endswith(", detect=False)")
+
+
+@pytest.mark.parametrize("fields", [{}, {"keyword": "IDE_Theme"}, {"action": "retract"}])
+async def test_detection_rejects_it_with_the_reason(fields: dict[str, str]) -> None:
+    """A new value, another spelling and a retraction; the model saw the current value."""
+    wanted = item(value="light" if fields.get("action") else "dark", **fields)
+    memory, model = await owned(wanted)
+
+    report = await memory.auto_detect_facts(CHAT)
+
+    (rejected,) = report.rejected
+    assert rejected.reason is RejectionReason.NOT_DETECTED
+    assert "detect=False" in rejected.detail
+    assert await themes(memory) == ["light"]
+    assert "light" in json.dumps(model.calls[0])
+
+
+async def test_remembering_and_an_argument_do_not_lift_it() -> None:
+    memory, _ = await owned(item(), item())
+
+    await memory.remember("I prefer the dark theme.")
+    await memory.auto_detect_facts(CHAT, concepts=[THEME])
+
+    assert await themes(memory) == ["light"]
+
+
+@pytest.mark.parametrize("concept", [THEME, OWNED])
+async def test_a_look_up_that_could_write_nothing_costs_no_call(concept: Concept) -> None:
+    memory, model = await owned()
+
+    with pytest.raises(ValueError, match="detect=False"):
+        await memory.save_facts_from_history(CHAT, concept, ALICE, AGENT)
+    with pytest.raises(ValueError, match="detect=False"):
+        await memory.auto_detect_facts(CHAT, only=[concept])
+
+    assert model.calls == []
+
+
+async def test_tools_change_nothing_of_it() -> None:
+    memory, _ = await owned(item())
+    tools = {tool.name: tool for tool in memory.tools(save=True)}
+
+    saved = await tools["memory_save"].call({"concept": "IDE theme", "value": "dark"})
+    forgotten = await tools["memory_forget"].call({"concept": "ide-theme"})
+    recalled = await tools["memory_recall"].call({"query": "theme"})
+    await tools["memory_remember"].call({"text": "I prefer the dark theme."})
+
+    assert saved.startswith("Error: nothing was saved. Only the application")
+    assert json.loads(forgotten)["forgotten"] == 0
+    assert "light" in recalled
+    assert await themes(memory) == ["light"]
+
+
+async def test_only_these_concepts_are_looked_for() -> None:
+    """A fact about another one is rejected; without a list everything is looked for."""
+    other = item(keyword="city", value="dark")
+    model = ScriptedChatModel({"facts": [item(), other]}, {"facts": [other]})
+    memory = memory_of(model=model)
+
+    closed = await memory.auto_detect_facts(CHAT, only=[THEME])
+    await memory.auto_detect_facts(CHAT)
+
+    assert [each.fact.concept.keyword for each in closed.saved] == ["ide-theme"]
+    assert [each.reason for each in closed.rejected] == [RejectionReason.UNKNOWN_CONCEPT]
+    assert len(await memory.current_all()) == 2

@@ -184,6 +184,8 @@ def _joined(
 
 def _moved(candidate: Candidate, known: Concept[Any, Any], rules: Rules) -> Candidate | None:
     """Return a candidate about another concept, or None where its value does not fit that."""
+    if not known.detect:
+        return None  # only the application writes it
     plain = candidate.concept.codec.dump(candidate.value, candidate.concept.keyword)
     fact_type = known.fact_type
     is_declared = rules.is_declared(known)

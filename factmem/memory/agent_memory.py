@@ -221,18 +221,10 @@ class AgentMemory:
             async with AgentMemory.open("memory", user="alice", chat_model=model) as memory:
                 await memory.remember("I prefer the dark theme.")
 
-        Everything that it decides can be given instead. To share a store between users, open it
-        with `LocalFileMemoryProvider` and give each request a view.
-
-        Args:
-            folder: The folder; created if missing.
-            user: The entity to bind, as `of` does; without it, bind one with `of`.
-            chat_model: See `AgentMemory`.
-            embedder: See `AgentMemory`.
-            concepts: See `AgentMemory`.
-            storage: `EncryptedStorage(...)`; plain files by default.
-            subject: The subject of all facts: the per-entity subject `user` by default.
-            scopes: The scopes of the memory: the product `app` by default.
+        The folder is created if missing and holds plain files, unless `storage` is an
+        `EncryptedStorage`. `user` is the entity to bind, as `of` does. The subject is the
+        per-entity subject `user` and the scope the product `app`, unless `subject` and `scopes` say
+        otherwise. To share a store between users, open it with `LocalFileMemoryProvider`.
         """
         async with (
             LocalFileMemoryProvider(folder, storage=storage) as store,
@@ -315,10 +307,7 @@ class AgentMemory:
     def of(self, entity: str) -> Self:
         """Return a view in which every unbound per-entity subject is bound to one entity.
 
-            alice = memory.of("alice")  # memory.view(subjects=[USER.of("alice")])
-
-        Raises:
-            ValueError: The memory has no such subject, so the view would not be Alice's.
+        Without such a subject, `ValueError` is raised: the view would not be of that entity.
         """
         unbound = [each for each in self.subjects if each.per_entity and each.entity is None]
         if not unbound:
@@ -340,13 +329,9 @@ class AgentMemory:
     ) -> str:
         """Return the memory message's content as a string; empty if nothing is known.
 
-        The same facts give the same bytes. For frameworks that build prompts of their own.
-
-        Args:
-            question: Only the facts that it is about, as `recall_facts_to_agent` finds them.
-            limit: The most facts for a question; 20 by default.
-            scopes: See `AgentMemory`.
-            subjects: See `AgentMemory`.
+        The same facts give the same bytes. For frameworks that build prompts of their own. With a
+        question, only the facts that it is about, as `recall_facts_to_agent` finds them: at most
+        `limit`, or 20.
         """
         report: LoadReport
         if question is not None:

@@ -18,7 +18,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.origin import FactOrigin
 from factmem.models.boundary import Boundary
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
@@ -32,7 +32,7 @@ from factmem.sync.portal import SHARED_PORTAL, Portal
 from factmem.sync.stores import ProviderSync, StoreSync
 
 __all__ = ["MemorySync"]
-L = TypeVar("L", bound="AnyFact")
+L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
 
 
 class MemorySync(WrapsContext[AgentMemory]):
@@ -78,11 +78,7 @@ class MemorySync(WrapsContext[AgentMemory]):
 
     @property
     def store(self) -> StoreSync:
-        """The provider as a `FactStore`: for `forget`, `erase`, histories and `export_facts`.
-
-        Raises:
-            TypeError: The provider is not a `FactStore`.
-        """
+        """The provider as a `FactStore`: for `forget`, `erase`, histories and `export_facts`."""
         return StoreSync(self._wrapped.store, self._portal)
 
     @property
@@ -105,26 +101,46 @@ class MemorySync(WrapsContext[AgentMemory]):
         identity, never by a description. The arguments also become the defaults of the view's
         calls. A view of a view has what both have.
 
-        Every method goes through the same guarded provider. Reading outside finds nothing, as if
-        nothing had ever been written there. Writing outside, or anywhere when the view is
-        read-only, raises `MemoryAccessError` before a model is asked. Give code and tools that
-        serve a request a view of what this request may see.
+        Every method goes through the same guarded provider. Reading outside finds nothing. Writing
+        outside, or anywhere in a read-only view, raises `MemoryAccessError` before a model is
+        asked. Give code and tools that serve a request a view of what this request may see.
 
         Args:
             subjects: The subjects to admit.
             scopes: The scopes to admit; a type stands for the memory's scope of that type.
             places: The places to admit.
             read_only: Whether writing raises.
-
-        Raises:
-            TypeError: An argument is not a list, or has a member of another type.
-            UnboundSubjectError: A per-entity subject has no entity.
         """
         return type(self)(
             self._wrapped.view(
                 subjects=subjects, scopes=scopes, places=places, read_only=read_only
             ),
             self._portal,
+        )
+
+    def of(self, entity: str) -> Self:
+        """Return a view in which every unbound per-entity subject is bound to one entity.
+
+        Without such a subject, `ValueError` is raised: the view would not be of that entity.
+        """
+        return type(self)(self._wrapped.of(entity), self._portal)
+
+    def text(
+        self,
+        question: str | None = None,
+        limit: int | None = None,
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> str:
+        """Return the memory message's content as a string; empty if nothing is known.
+
+        The same facts give the same bytes. For frameworks that build prompts of their own. With a
+        question, only the facts that it is about, as `recall_facts_to_agent` finds them: at most
+        `limit`, or 20.
+        """
+        return self._portal.call(
+            self._wrapped.text, question, limit, scopes=scopes, subjects=subjects
         )
 
     def load_facts_to_agent(
@@ -139,12 +155,6 @@ class MemorySync(WrapsContext[AgentMemory]):
 
         The memory message's lines about this concept are replaced; those about others stay as long
         as there is room. A message without facts is removed.
-
-        Args:
-            messages: The chat; changed in place.
-            concept: The concept to load.
-            scopes: See `AgentMemory`.
-            subjects: See `AgentMemory`.
         """
         return self._portal.call(
             self._wrapped.load_facts_to_agent, messages, concept, scopes=scopes, subjects=subjects
@@ -176,9 +186,6 @@ class MemorySync(WrapsContext[AgentMemory]):
 
         At most one `SingleFact` for a concept of one value. For a concept of many values, one
         `MultipleFacts` per save, those of the most specific place first.
-
-        Raises:
-            StoredFactError: A stored value does not fit the concept's `value_type`.
         """
         return self._portal.call(self._wrapped.current, concept, scopes=scopes, subjects=subjects)
 
@@ -191,9 +198,6 @@ class MemorySync(WrapsContext[AgentMemory]):
         """Return the current facts of every concept, ordered by keyword. No call to a model.
 
         Values of the memory's `concepts` have their types; all others are plain JSON.
-
-        Raises:
-            StoredFactError: A stored value does not fit the type of one of the memory's `concepts`.
         """
         return self._portal.call(self._wrapped.current_all, scopes=scopes, subjects=subjects)
 
@@ -230,13 +234,9 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> DetectionReport:
         """Find what a chat states about one concept, and save it. One call to the model.
 
-        Otherwise like `auto_detect_facts`, which explains the other arguments. With
-        `preserve_questions` the question and the model's answer are appended to `messages`; no
-        fact is ever taken from these two.
-
-        Raises:
-            ValueError: As for every call; or the scope has no name, or `preserve_questions` is set
-                while a tool call has no result yet.
+        `preserve_questions` appends the question and the model's answer to `messages`; no fact is
+        ever taken from these two. Otherwise like `auto_detect_facts`, which explains the other
+        arguments.
         """
         return self._portal.call(
             self._wrapped.save_facts_from_history,
@@ -271,6 +271,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         speaker: str | None = None,
         doubtful: DoubtfulItems = "keep",
         verify: Verification = "off",
+        only: Iterable[Concept[Any, Any]] | None = None,
         dry_run: bool = False,
     ) -> DetectionReport:
         """Find the facts that a chat states, about all subjects at once, and save them.
@@ -298,10 +299,8 @@ class MemorySync(WrapsContext[AgentMemory]):
             speaker: The `name` of the user who may be cited; by default the entity of a subject.
             doubtful: Whether items that are flagged in `report.doubtful` are saved.
             verify: The new items that a second call checks: some 250 tokens, and 40 for each item.
+            only: Look for these concepts and no others.
             dry_run: Save nothing, only report.
-
-        Raises:
-            ValueError: As for every call; or two places would look the same to the model.
         """
         return self._portal.call(
             self._wrapped.auto_detect_facts,
@@ -317,6 +316,7 @@ class MemorySync(WrapsContext[AgentMemory]):
             speaker=speaker,
             doubtful=doubtful,
             verify=verify,
+            only=only,
             dry_run=dry_run,
         )
 
@@ -388,9 +388,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         Wrong arguments raise at once. `flush` waits for queued texts and raises what failed; each
         failure has a note with the text's number, counted from 1, its source and its places. Texts
         about the same subjects are processed in their order.
-
-        Raises:
-            RuntimeError: The memory is not open, or was opened in another event loop.
+        A memory that is not open, or in another event loop, raises `RuntimeError`.
         """
         return self._portal.call(
             self._wrapped.remember_later,
@@ -423,10 +421,8 @@ class MemorySync(WrapsContext[AgentMemory]):
     def flush(self) -> None:
         """Wait for all texts that were queued before, in this memory or a view of it.
 
-        A view waits for the texts that concern its own places only.
-
-        Raises:
-            ExceptionGroup: What failed since the last time.
+        A view waits for the texts that concern its own places only. Failures since the last time
+        are raised in an `ExceptionGroup`.
         """
         return self._portal.call(self._wrapped.flush)
 
@@ -452,15 +448,11 @@ class MemorySync(WrapsContext[AgentMemory]):
         `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately. Queued texts are
         waited for.
 
-        Without an embedder no model is called and nothing is sent anywhere. With one, the question
-        is embedded, and so is each fact that has no vector yet: one call for the question, and one
-        for every 512 of these in a place. If the embedder fails or exceeds the time in the memory's
-        `recall_settings`, words alone are compared. With `depth="deep"` one call to the chat model
-        splits the question; if that fails, the question is searched as it is. The result's
+        Without an embedder no model is called. With one: one call for the question, and one for
+        every 512 facts of a place without a vector. If the embedder fails or exceeds the time in
+        `recall_settings`, words alone are compared. `depth="deep"` makes one call to the chat model,
+        which splits the question; if that fails, the question is searched as it is. The result's
         `failures` report both.
-
-        The first recall reads all facts of its places, later ones only those of places that have
-        changed. Searching runs in worker threads.
 
         Args:
             query: A question, or a few words.
@@ -475,10 +467,6 @@ class MemorySync(WrapsContext[AgentMemory]):
                 their subjects and days. "auto" does so for long questions if there is a model.
             weights: The weights of the parts of a score.
             half_life: The time since its last confirmation after which a fact's recency is 0.5.
-
-        Raises:
-            ValueError: As for every call; or the query is empty, or a datetime is naive.
-            MissingExtraError: The embedder needs a package that is not installed.
         """
         return self._portal.call(
             self._wrapped.recall,
@@ -517,22 +505,9 @@ class MemorySync(WrapsContext[AgentMemory]):
         facts give the same bytes.
 
         A text of several sentences is searched sentence by sentence, the last eight that contain
-        words, and a fact counts where it matches best. The cost is that of `recall`, which explains
-        the other arguments.
-
-        Args:
-            messages: The chat; changed in place.
-            query: What to look for; the user's last message by default. Without a word, nothing is
-                searched.
-            limit: The most facts to put into the chat.
-            min_score: The smallest `relevance` of a match, from 0 to 1; `prompt_min_score` of the
-                memory's `recall_settings` by default.
-            subjects: See `AgentMemory`.
-            scopes: See `AgentMemory`.
-            concepts: See `recall`.
-            since: See `recall`.
-            until: See `recall`.
-            depth: See `recall`.
+        words, and a fact counts where it matches best. The query defaults to the user's last
+        message; without a word, nothing is searched. `min_score` defaults to `prompt_min_score` of
+        the memory's `recall_settings`. The other arguments, and the cost, are those of `recall`.
         """
         return self._portal.call(
             self._wrapped.recall_facts_to_agent,
@@ -566,17 +541,6 @@ class MemorySync(WrapsContext[AgentMemory]):
         merge is one entry in the history of its place, written whole or not at all. The kept value
         gets the sources of the others, their greatest importance and their latest expiry; it counts
         as confirmed.
-
-        Args:
-            concept: A concept of many values.
-            scopes: See `AgentMemory`.
-            subjects: See `AgentMemory`.
-            dry_run: Write nothing, only report.
-
-        Raises:
-            ValueError: As for every call; or the concept holds one value.
-            TypeError: `dry_run` is off and the provider is not a `FactStore`.
-            StoredFactError: A stored value does not fit the concept's `value_type`.
         """
         return self._portal.call(
             self._wrapped.consolidate, concept, scopes=scopes, subjects=subjects, dry_run=dry_run
@@ -588,9 +552,6 @@ class MemorySync(WrapsContext[AgentMemory]):
         Only current values are merged: a kept value that was forgotten since does not come back,
         and such merges are in `outdated` of the returned report. A merge that was done before is
         not written again, so a failed call can be repeated; one that was undone is done again.
-
-        Raises:
-            TypeError: `report` is not a `ConsolidationReport`, or the provider not a `FactStore`.
         """
         return self._portal.call(self._wrapped.merge, report)
 
@@ -600,9 +561,6 @@ class MemorySync(WrapsContext[AgentMemory]):
         Each dropped value comes back with its date, source, importance and expiry; history shows a
         new save. Nothing comes back where the kept value is no longer current, or what was purged,
         erased, expired or is beyond the retained history. The kept values stay as they are.
-
-        Raises:
-            TypeError: `report` is not a `ConsolidationReport`, or the provider not a `FactStore`.
         """
         return self._portal.call(self._wrapped.restore, report)
 
@@ -617,17 +575,11 @@ class MemorySync(WrapsContext[AgentMemory]):
         with exact counts, at most 8,000 characters long.
 
         Args:
-            prefix: The beginning of the tools' names.
+            prefix: The beginning of the tools' names: letters, digits, `_` and `-`.
             writable: Whether to offer `remember`, `save` and `forget`; a read-only view never does.
             save: Whether to offer `save`, with which the model itself states a fact, without a call
                 to the chat model. No quote proves such a fact: a page or a tool's result can talk a
                 model into saving it. Its source is `SourceKind.ASSISTANT`.
-
-        Raises:
-            TypeError: The provider is not a `FactStore`.
-            UnboundSubjectError: A per-entity subject has no entity: make a view first.
-            ValueError: `prefix` makes names that endpoints refuse: at most 64 letters, digits, `_`
-                and `-`.
         """
         return [
             ToolSync(each, self._portal)

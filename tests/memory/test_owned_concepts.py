@@ -8,7 +8,7 @@ import pytest
 
 from factmem.detection.candidates import RejectionReason
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import Concept
+from factmem.models.facts import Concept, FactType
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.memory.world import AGENT, ALICE, THEME, item, memory_of, theme, user
@@ -101,3 +101,14 @@ async def test_only_these_concepts_are_looked_for() -> None:
     assert [each.fact.concept.keyword for each in closed.saved] == ["ide-theme"]
     assert [each.reason for each in closed.rejected] == [RejectionReason.UNKNOWN_CONCEPT]
     assert len(await memory.current_all()) == 2
+
+
+async def test_a_keyword_of_the_same_words_is_not_joined_to_it() -> None:
+    """Elsewhere "theme-ide" becomes "ide-theme"; here that would write what is owned."""
+    pets = Concept("pets", "The pets of the user", FactType.MULTIPLE, detect=False)
+    model = ScriptedChatModel({"facts": [item(keyword="pet", value="dark")]})
+    memory = memory_of(model=model, concepts=[pets])
+
+    await memory.auto_detect_facts(CHAT)
+
+    assert await memory.current(pets) == []

@@ -290,12 +290,6 @@ class AgentMemory:
         Every method goes through the same guarded provider. Reading outside finds nothing. Writing
         outside, or anywhere in a read-only view, raises `MemoryAccessError` before a model is
         asked. Give code and tools that serve a request a view of what this request may see.
-
-        Args:
-            subjects: The subjects to admit.
-            scopes: The scopes to admit; a type stands for the memory's scope of that type.
-            places: The places to admit.
-            read_only: Whether writing raises.
         """
         view = copy(self)
         selection = self._selection.narrowed(
@@ -573,9 +567,8 @@ class AgentMemory:
     ) -> None:
         """Queue a text for `remember` in the background of an open memory.
 
-        Wrong arguments raise at once. `flush` waits for queued texts and raises what failed; each
-        failure has a note with the text's number, counted from 1, its source and its places. Texts
-        about the same subjects are processed in their order.
+        Wrong arguments raise at once. `flush` waits for queued texts and raises what failed, each
+        with a note of the text's number, source and places. Texts about one subject keep order.
         A memory that is not open, or in another event loop, raises `RuntimeError`.
         """
         await self._texts.queue([text], subject, scope, source, said_at)
@@ -736,8 +729,7 @@ class AgentMemory:
     async def restore(self, report: ConsolidationReport) -> int:
         """Undo the merges of a report, and return how many values came back. No call to a model.
 
-        Each dropped value comes back with its date, source, importance and expiry; history shows a
-        new save. Nothing comes back where the kept value is no longer current, or what was purged,
+        Each dropped value comes back with its date, source, importance and expiry. Nothing comes back where the kept value is no longer current, or what was purged,
         erased, expired or is beyond the retained history. The kept values stay as they are.
         """
         return await self._consolidator.restore(report)

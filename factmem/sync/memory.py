@@ -18,7 +18,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.origin import FactOrigin
 from factmem.models.boundary import Boundary
-from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
@@ -32,7 +32,7 @@ from factmem.sync.portal import SHARED_PORTAL, Portal
 from factmem.sync.stores import ProviderSync, StoreSync
 
 __all__ = ["MemorySync"]
-L = TypeVar("L", bound="SingleFact[Any] | MultipleFacts[Any]")
+L = TypeVar("L", bound="AnyFact")
 
 
 class MemorySync(WrapsContext[AgentMemory]):

@@ -256,10 +256,7 @@ class AgentMemory:
 
     @property
     def provider(self) -> AgentMemoryProvider:
-        """The provider, restricted to the view's places; listeners receive what is done with it.
-
-        It has the four methods of every provider. `store` is the same object as a `FactStore`.
-        """
+        """The provider, restricted to the view's places; events report what is done with it."""
         return self._provider
 
     @property
@@ -400,10 +397,7 @@ class AgentMemory:
         scopes: Iterable[ScopeChoice] | None = None,
         subjects: Iterable[MemorySubject] | None = None,
     ) -> FactOrigin | None:
-        """Return the sources and quotes of a fact, and the history of its concept.
-
-        No call to a model. None if no place has, or had, a fact with its id.
-        """
+        """Return sources, quotes and history of a fact; None if no place had one with its id."""
         return await self._loader.origin(fact, subjects, scopes)
 
     async def save_facts_from_history(

@@ -70,10 +70,7 @@ class MemorySync(WrapsContext[AgentMemory]):
 
     @property
     def provider(self) -> ProviderSync:
-        """The provider, restricted to the view's places; listeners receive what is done with it.
-
-        It has the four methods of every provider. `store` is the same object as a `FactStore`.
-        """
+        """The provider, restricted to the view's places; events report what is done with it."""
         return ProviderSync(self._wrapped.provider, self._portal)
 
     @property
@@ -104,12 +101,6 @@ class MemorySync(WrapsContext[AgentMemory]):
         Every method goes through the same guarded provider. Reading outside finds nothing. Writing
         outside, or anywhere in a read-only view, raises `MemoryAccessError` before a model is
         asked. Give code and tools that serve a request a view of what this request may see.
-
-        Args:
-            subjects: The subjects to admit.
-            scopes: The scopes to admit; a type stands for the memory's scope of that type.
-            places: The places to admit.
-            read_only: Whether writing raises.
         """
         return type(self)(
             self._wrapped.view(
@@ -208,10 +199,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         scopes: Iterable[ScopeChoice] | None = None,
         subjects: Iterable[MemorySubject] | None = None,
     ) -> FactOrigin | None:
-        """Return the sources and quotes of a fact, and the history of its concept.
-
-        No call to a model. None if no place has, or had, a fact with its id.
-        """
+        """Return sources, quotes and history of a fact; None if no place had one with its id."""
         return self._portal.call(self._wrapped.why, fact, scopes=scopes, subjects=subjects)
 
     def save_facts_from_history(
@@ -385,9 +373,8 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> None:
         """Queue a text for `remember` in the background of an open memory.
 
-        Wrong arguments raise at once. `flush` waits for queued texts and raises what failed; each
-        failure has a note with the text's number, counted from 1, its source and its places. Texts
-        about the same subjects are processed in their order.
+        Wrong arguments raise at once. `flush` waits for queued texts and raises what failed, each
+        with a note of the text's number, source and places. Texts about one subject keep order.
         A memory that is not open, or in another event loop, raises `RuntimeError`.
         """
         return self._portal.call(
@@ -558,8 +545,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     def restore(self, report: ConsolidationReport) -> int:
         """Undo the merges of a report, and return how many values came back. No call to a model.
 
-        Each dropped value comes back with its date, source, importance and expiry; history shows a
-        new save. Nothing comes back where the kept value is no longer current, or what was purged,
+        Each dropped value comes back with its date, source, importance and expiry. Nothing comes back where the kept value is no longer current, or what was purged,
         erased, expired or is beyond the retained history. The kept values stay as they are.
         """
         return self._portal.call(self._wrapped.restore, report)

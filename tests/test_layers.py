@@ -39,7 +39,7 @@ DOORS = {
     "cryptography": ["storage.encryption.ciphers"],
     "keyring": ["storage.encryption.key"],
     "litellm": ["embedding.litellm"],
-    "numpy": ["recall.vector_table"],
+    "numpy": ["recall.arrays"],
     "openai": ["llm.openai", "llm.openai_client", "embedding.openai"],
     "sentence_transformers": ["embedding.sentence_transformer"],
     "snowballstemmer": ["recall.lexical.stemming"],

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 from benchmarks.recall.corpus import Question, read_facts, read_questions, read_unanswerable
+from benchmarks.recall.lexical_index import LexicalIndex
 from factmem.recall.documents import FIELD_WEIGHTS, fact_fields
 from factmem.recall.lexical.analysis import (
     STOP_WORDS,
     Word,
     words,
 )
-from factmem.recall.lexical.bm25 import LexicalIndex
 from factmem.recall.lexical.stemming import (
     plural_stem,
     snowball_stem,

@@ -16,12 +16,12 @@ from statistics import median, quantiles
 from time import perf_counter
 
 from benchmarks.recall.corpus import Fact, read_facts, read_questions
+from benchmarks.recall.lexical_index import LexicalIndex
 from factmem.recall.documents import (
     FIELD_WEIGHTS,
     fact_fields,
     value_words,
 )
-from factmem.recall.lexical.bm25 import LexicalIndex
 
 
 def made_up(count: int, facts: list[Fact], seed: int = 7) -> Iterator[tuple[int, dict[str, str]]]:

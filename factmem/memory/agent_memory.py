@@ -51,7 +51,7 @@ from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.guarded import guarded
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.reader import FactReader
-from factmem.recall.index_cache import WarmIndexes
+from factmem.recall.index_cache import IndexCache
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import (
     Depth,
@@ -154,7 +154,7 @@ class AgentMemory:
         self._chat_model = check_chat_model(chat_model)
         self._embedder = check_embedder(embedder)
         self._recall_settings = recall_settings
-        self._warm = WarmIndexes()
+        self._warm = IndexCache()
         self._concepts = concepts_by_keyword(concepts)
         self._clock = expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
         self._events = MemoryEvents(check_listeners(listeners), include_values=include_values)

@@ -22,6 +22,7 @@ __all__ = [
     "fact_fields",
     "meaning_of",
     "plain_values",
+    "said",
     "text_digest",
     "value_words",
     "words_of",
@@ -30,6 +31,10 @@ __all__ = [
 
 LONGEST_TEXT = 4_000
 """Characters of a fact that are embedded: every model takes so many, and means little by more."""
+
+
+_LONGEST_SAID = 1_000
+"""Characters of a message that find what was said before and after it."""
 
 
 def words_of(fact: AnyFact, entity: str | None) -> dict[str, str]:
@@ -60,6 +65,12 @@ def meaning_of(fact: AnyFact, entity: str | None) -> str:
     whom = f"{entity}: " if entity else ""
     values = ", ".join(map(value_words, plain_values(fact)))
     return f"{whom}{topic}{about}: {values}"[:LONGEST_TEXT]
+
+
+def said(fact: AnyFact) -> str:
+    """Return the words that a fact's message had, as far as the fact knows them."""
+    quote = None if fact.source is None else fact.source.quote
+    return (quote or " ".join(map(value_words, plain_values(fact))))[:_LONGEST_SAID]
 
 
 def text_digest(text: str) -> bytes:

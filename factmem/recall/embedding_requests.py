@@ -4,22 +4,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from json import JSONDecodeError
-from typing import TypeAlias, TypeVar
-
-from anyio import to_thread
+from typing import TypeAlias
 
 from factmem.embedding.base import Embedder, QueryEmbedder
 from factmem.embedding.vectors import checked_vectors
 from factmem.errors import EmbeddingError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.models.places import Place
-from factmem.recall.index_cache import WarmIndexes
+from factmem.recall.index_cache import IndexCache
 from factmem.recall.place_vectors import PlaceVectors
 
 __all__ = ["EmbeddingCost", "EmbeddingRequests"]
 
-
-R = TypeVar("R")
 
 _MOST_SEARCHING = 32
 """How many requests a recall makes at most to find refused texts: one among 512 takes up to 20."""
@@ -53,13 +49,13 @@ class EmbeddingRequests:
 
     Args:
         embedder: Makes the vectors.
-        warm: Whose threads to work in.
+        cache: Provides the worker threads.
         events: Who is told of each request.
     """
 
-    def __init__(self, embedder: Embedder, warm: WarmIndexes, events: MemoryEvents) -> None:
+    def __init__(self, embedder: Embedder, cache: IndexCache, events: MemoryEvents) -> None:
         self._embedder = embedder
-        self._warm = warm
+        self._cache = cache
         self._events = events
 
     async def of_questions(
@@ -99,7 +95,7 @@ class EmbeddingRequests:
 
         async def take(texts: Mapping[bytes, str]) -> None:
             given = dict(zip(texts, await ask([*texts.values()]), strict=True))
-            await self._work(partial(vectors.add, given))
+            await self._cache.work(partial(vectors.add, given))
 
         try:
             await take(texts)
@@ -125,11 +121,7 @@ class EmbeddingRequests:
             seen.count, seen.embedding_calls = len(texts), 1
             given, model = await embed(texts), self._embedder.model
             check = partial(checked_vectors, count=len(texts), dimensions=dimensions, model=model)
-            return await self._work(lambda: check(given))
-
-    async def _work(self, work: Callable[[], R]) -> R:
-        """Do what takes processor time in a worker thread."""
-        return await to_thread.run_sync(work, limiter=self._warm.workers.get())
+            return await self._cache.work(lambda: check(given))
 
 
 class _Search:

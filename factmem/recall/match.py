@@ -1,4 +1,4 @@
-"""What a recall gives back."""
+"""The results of a recall."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,6 +33,9 @@ class Match:
     semantic: float
     """The cosine, from the least that a candidate has, 0, to the greatest, 1; 0 without an
     embedder, and where only this one has no vector, what the others have in the mean."""
+    support: float
+    """What names and days in the question add, and other facts of the same conversation; 0 as a
+    rule, up to 0.7."""
     recency: float
     """One half to the power of the half-lives since the fact was last confirmed."""
     importance: float

@@ -1,10 +1,11 @@
-"""What this process has seen of one place: its facts, and which of them changed when."""
+"""The facts of one place as this process last read them, and their vectors."""
 
 import threading
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import count
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 import anyio
 
@@ -16,63 +17,68 @@ from factmem.providers.indexed import PlaceChanges
 from factmem.recall.documents import meaning_of, text_digest
 from factmem.recall.place_vectors import PlaceVectors
 
-__all__ = ["PlaceDelta", "PlaceMirror", "PlaceState", "PlaceTexts"]
+__all__ = ["KnownFact", "PlaceCache", "PlaceSnapshot"]
 
 
-Facts: TypeAlias = Mapping[str, AnyFact]
-"""The facts of one keyword by their ids, in their order in the place."""
+class KnownFact(NamedTuple):
+    """A fact, and the digest of the text that stands for it where meanings are compared."""
+
+    fact: AnyFact
+    digest: bytes
+    """Empty where no meanings are compared."""
+
+
+Known: TypeAlias = Mapping[str, KnownFact]
+"""The facts of one keyword by their ids, in their order in the place. Never changed."""
 
 Unreadable: TypeAlias = Mapping[str, StoredFactError]
-"""Keywords whose values do not fit their type, and how."""
+"""Keywords whose values do not fit their type, with the errors."""
 
-_MOST_READINGS = 256
-"""Of how many readings it is known what they changed."""
-_NO_FACTS: Facts = {}
+_NO_FACTS: Known = MappingProxyType({})
+_numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceState:
-    """What was known of a place at one time."""
+class PlaceSnapshot:
+    """What was known of a place at one time. Never changed.
+
+    What did not change from one snapshot to the next is the same object in both, so that comparing
+    identities finds the changes.
+    """
 
     number: int
-    """Grows with time, over all places: what has a greater one was read later."""
+    """Grows with time, over all places."""
     version: str | None
-    """What the store said before it was read."""
-    has_facts: bool
+    """The store's version of the place."""
+    topics: Mapping[str, Known]
+    """By keyword."""
     unreadable: Unreadable
 
+    def facts(self, keyword: str) -> Known:
+        """Return what is known under a keyword."""
+        return self.topics.get(keyword, _NO_FACTS)
 
-@dataclass(frozen=True, slots=True)
-class PlaceDelta:
-    """What a place's readings have changed since one of them."""
+    def knows(self, keyword: str) -> bool:
+        """Whether the place has anything under a keyword, readable or not."""
+        return keyword in self.topics or keyword in self.unreadable
 
-    number: int
-    """The latest of them."""
-    changed: Mapping[str, Collection[str] | None]
-    """By keyword the ids of the facts that came, went or changed; None where all may have."""
-    is_whole: bool
-    """Whether it is not known any more what changed: then `changed` has all keywords there are."""
+    def by_digest(self) -> dict[bytes, AnyFact]:
+        """Return, for each text that meanings are compared with, a fact that it stands for."""
+        return {digest: fact for topic in self.topics.values() for fact, digest in topic.values()}
 
-
-@dataclass(frozen=True, slots=True)
-class PlaceTexts:
-    """The texts that stand for the facts of a place where meanings are compared."""
-
-    number: int
-    version: str | None
-    facts: Mapping[bytes, AnyFact]
-    """By the digest of its text a fact that has it."""
-
-    def of(self, digests: Collection[bytes], entity: str | None) -> dict[bytes, str]:
-        """Return the texts of which these are the digests."""
-        return {digest: meaning_of(self.facts[digest], entity) for digest in digests}
+    def changed_since(self, before: "PlaceSnapshot") -> set[str]:
+        """Return the keywords under which something changed."""
+        changed = {
+            keyword
+            for keyword, known in self.topics.items()
+            if before.topics.get(keyword) is not known
+        }
+        changed |= before.topics.keys() - self.topics.keys()
+        return changed | (self.unreadable.keys() ^ before.unreadable.keys())
 
 
-class PlaceMirror:
-    """One place as this process knows it; shared by all recalls that concern it. Safe for threads.
-
-    Facts that did not change stay the same objects from one reading to the next.
-    """
+class PlaceCache:
+    """The latest snapshot of a place, shared by all recalls over it. Safe for threads."""
 
     def __init__(self, identity: Identity, *, has_meaning: bool = False) -> None:
         self.identity = identity
@@ -83,139 +89,88 @@ class PlaceMirror:
         """Held in each event loop by the one task that has its texts embedded."""
         self._has_meaning = has_meaning
         self._lock = threading.Lock()
-        self._state = PlaceState(0, None, False, {})
-        self._topics: dict[str, Facts] = {}
-        """By keyword. The inner mappings are never changed: others take their place."""
-        self._digests: dict[str, Mapping[str, bytes]] = {}
-        """Of the facts' texts, by keyword and id; nothing where no meanings are compared."""
-        self._readings: deque[tuple[int, Mapping[str, Collection[str] | None]]] = deque()
-        self._known_since = 0
+        self._snapshot = EMPTY
 
     @property
-    def state(self) -> PlaceState:
+    def snapshot(self) -> PlaceSnapshot:
         """What was read last."""
-        return self._state
+        return self._snapshot
+
+    @staticmethod
+    def next_number() -> int:
+        """Return a number for a reading that begins now."""
+        return next(_numbers)
 
     def take(
         self, number: int, version: str | None, facts: Iterable[AnyFact], unreadable: Unreadable
-    ) -> PlaceState:
-        """Take in all of a place, unless somebody began to read later; return what holds."""
+    ) -> PlaceSnapshot:
+        """Take in all of a place, unless a reading that began later is here; return the latest."""
         with self._lock:
-            state = self._state
-            if number <= state.number:
-                return state
+            before = self._snapshot
+            if number <= before.number:
+                return before
             read: dict[str, dict[str, AnyFact]] = {}
             for fact in facts:
                 read.setdefault(fact.concept.keyword, {})[fact.id] = fact
-            topics: dict[str, Facts] = {
-                keyword: {} for keyword in self._topics if keyword not in read
-            }
+            topics: dict[str, Known] = {}
             for keyword, new in read.items():
-                known = self._topics.get(keyword, _NO_FACTS)
-                kept = {each: _same(known.get(each), fact) for each, fact in new.items()}
-                if list(known) != list(kept) or any(known[each] is not kept[each] for each in kept):
-                    topics[keyword] = kept
-            changed = topics.keys() | (state.unreadable.keys() ^ unreadable.keys())
-            if changed or version is None or version != state.version:
-                self._hold(number, version, topics, unreadable, dict.fromkeys(changed))
-            return self._state
+                topics[keyword] = self._known(before.facts(keyword), new)
+            self._snapshot = PlaceSnapshot(number, version, topics, unreadable)
+            return self._snapshot
 
-    def follow(self, number: int, since: str, changes: PlaceChanges) -> PlaceState | None:
-        """Take in what has changed since a version; None where it does not fit what is known.
+    def follow(self, number: int, since: str, changes: PlaceChanges) -> PlaceSnapshot | None:
+        """Take in the changes since a version.
 
-        Then all of the place is to be read.
+        Returns None where they do not fit what is known: then the place must be read.
         """
         with self._lock:
-            state = self._state
-            if number <= state.number:
-                return state
-            if since != state.version or not state.unreadable.keys().isdisjoint(changes.facts):
+            before = self._snapshot
+            if number <= before.number:
+                return before
+            if since != before.version or not before.unreadable.keys().isdisjoint(changes.facts):
                 return None
-            topics: dict[str, Facts] = {}
-            changed: dict[str, Collection[str]] = {}
+            topics = dict(before.topics)
             for keyword, found in changes.facts.items():
-                known = self._topics.get(keyword, _NO_FACTS)
-                new = {fact.id: fact for fact in found if not isinstance(fact, str)}
-                ids = [each if isinstance(each, str) else each.id for each in found]
-                if not all(each in new or each in known for each in ids):
-                    return None
-                topics[keyword] = {each: new[each] if each in new else known[each] for each in ids}
-                changed[keyword] = new.keys() | (known.keys() - topics[keyword].keys())
-            self._hold(number, changes.version, topics, state.unreadable, changed)
-            return self._state
+                known = before.facts(keyword)
+                new: dict[str, AnyFact] = {}
+                for each in found:
+                    if not isinstance(each, str):
+                        new[each.id] = each
+                    elif each in known:
+                        new[each] = known[each].fact
+                    else:
+                        return None
+                if new:
+                    topics[keyword] = self._known(known, new)
+                else:
+                    topics.pop(keyword, None)
+            self._snapshot = PlaceSnapshot(number, changes.version, topics, before.unreadable)
+            return self._snapshot
 
-    def _hold(
-        self,
-        number: int,
-        version: str | None,
-        topics: Mapping[str, Facts],
-        unreadable: Unreadable,
-        changed: Mapping[str, Collection[str] | None],
-    ) -> None:
-        """Put these facts in the place of those that were under their keywords."""
-        for keyword, facts in topics.items():
-            if self._has_meaning:
-                self._digests[keyword] = self._digested(keyword, facts)
-            self._topics[keyword] = facts
-            if not facts:
-                del self._topics[keyword]
-                self._digests.pop(keyword, None)
-        self._state = PlaceState(number, version, bool(self._topics), unreadable)
-        self._readings.append((number, changed))
-        if len(self._readings) > _MOST_READINGS:
-            self._known_since, _ = self._readings.popleft()
+    def _known(self, known: Known, facts: Mapping[str, AnyFact]) -> Known:
+        """Return facts with their digests: the same objects for those that did not change."""
+        new = {each: self._known_fact(known.get(each), fact) for each, fact in facts.items()}
+        if len(new) == len(known) and all(
+            ours is theirs for ours, theirs in zip(new.values(), known.values(), strict=True)
+        ):
+            return known
+        return new
 
-    def _digested(self, keyword: str, facts: Facts) -> Mapping[str, bytes]:
-        """Return the digests of facts; those of facts that are known are not computed anew."""
-        known, digests = self._topics.get(keyword, _NO_FACTS), self._digests.get(keyword, {})
-        entity = self.identity[3]
-        return {
-            each: digests[each]
-            if known.get(each) is fact
-            else text_digest(meaning_of(fact, entity))
-            for each, fact in facts.items()
-        }
+    def _known_fact(self, known: KnownFact | None, fact: AnyFact) -> KnownFact:
+        if known is not None and (
+            known.fact is fact
+            or (known.fact == fact and known.fact.confirmed_at == fact.confirmed_at)
+        ):
+            return known
+        if not self._has_meaning:
+            return KnownFact(fact, b"")
+        return KnownFact(fact, text_digest(meaning_of(fact, self.identity[3])))
 
-    def since(self, number: int) -> PlaceDelta:
-        """Return what the readings after one of them have changed; after 0, all there is."""
-        with self._lock:
-            latest = self._state.number
-            if number < self._known_since or not number:
-                return PlaceDelta(latest, dict.fromkeys(self._topics), is_whole=True)
-            changed: dict[str, Collection[str] | None] = {}
-            for reading, touched in reversed(self._readings):
-                if reading <= number:
-                    break
-                for keyword, ids in touched.items():
-                    others = changed.get(keyword, ())
-                    changed[keyword] = None if ids is None or others is None else {*ids, *others}
-            return PlaceDelta(latest, changed, is_whole=False)
-
-    def facts(self, keyword: str) -> Facts:
-        """Return what is known under a keyword."""
-        return self._topics.get(keyword, _NO_FACTS)
-
-    def digests(self, keyword: str) -> Mapping[str, bytes]:
-        """Return the digests of the texts of a keyword's facts, by their ids."""
-        return self._digests.get(keyword, {})
-
-    def knows(self, keyword: str) -> bool:
-        """Whether the place has anything under a keyword, readable or not."""
-        return keyword in self._topics or keyword in self._state.unreadable
-
-    def texts(self) -> PlaceTexts:
-        """Return all texts that meanings are compared with."""
-        with self._lock:
-            facts = {
-                digest: self._topics[keyword][each]
-                for keyword, digests in self._digests.items()
-                for each, digest in digests.items()
-            }
-            return PlaceTexts(self._state.number, self._state.version, facts)
+    def texts(self, snapshot: PlaceSnapshot, digests: Collection[bytes]) -> dict[bytes, str]:
+        """Return the texts of which these are the digests."""
+        facts = snapshot.by_digest()
+        return {digest: meaning_of(facts[digest], self.identity[3]) for digest in digests}
 
 
-def _same(known: AnyFact | None, fact: AnyFact) -> AnyFact:
-    """Return what is known, where it says the same as what was read."""
-    if known is not None and known == fact and known.confirmed_at == fact.confirmed_at:
-        return known
-    return fact
+EMPTY = PlaceSnapshot(0, None, {}, {})
+"""What is known of a place before it is read."""

@@ -1,13 +1,17 @@
 """The vectors of one place's texts, and what the store's index has of them."""
 
 import threading
+from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from math import nan
 from time import monotonic
+from typing import cast
 
+from factmem.recall.arrays import Array, numpy_or_none
 from factmem.recall.vector_table import VectorTable
 
-__all__ = ["PlaceVectors"]
+__all__ = ["PlaceVectors", "TextRows"]
 
 
 _WORTHWHILE = 64
@@ -15,6 +19,34 @@ _WORTHWHILE = 64
 
 _SECONDS = 60.0
 """Less than that is written when the last writing was a minute ago."""
+
+
+class TextRows:
+    """The rows of some texts in a table, kept until the table changes.
+
+    Args:
+        digests: Those of the texts.
+    """
+
+    def __init__(self, digests: Sequence[bytes]) -> None:
+        self.digests = digests
+        self._table: VectorTable | None = None
+        self._changes = 0
+        self._rows: Sequence[int] = ()
+
+    def taken_from(self, table: VectorTable, products: Sequence[float]) -> Sequence[float]:
+        """Return each text's product; NaN where it has no row."""
+        if self._table is not table or self._changes != table.changes:
+            rows = table.rows(self.digests)
+            self._table, self._changes = table, table.changes
+            self._rows = array("q", [-1 if row is None else row for row in rows])
+        np = numpy_or_none()
+        if np is None or not self._rows or not len(products):
+            return [products[row] if row >= 0 else nan for row in self._rows]
+        rows = np.frombuffer(self._rows, np.int64)
+        taken: Array = np.asarray(products)[rows]
+        taken[rows < 0] = nan
+        return cast("Sequence[float]", taken)
 
 
 class PlaceVectors:
@@ -138,12 +170,16 @@ class PlaceVectors:
             if number is not None and not self.missing(digests):
                 self._whole_for = number
 
-    def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
-        """Return the cosine between each text and a vector; nothing where dimensions differ."""
+    def cosines(self, vector: Sequence[float], texts: "TextRows") -> Sequence[float]:
+        """Return the cosine between each text and a vector; NaN where a text has no vector.
+
+        None has one where the dimensions differ.
+        """
         with self._lock:
-            if self._table is None or self._table.dimensions != len(vector):
-                return {}
-            return self._table.similarities(vector)
+            table = self._table
+            if table is None or table.dimensions != len(vector):
+                return [nan] * len(texts.digests)
+            return texts.taken_from(table, table.products(vector))
 
     def settle(
         self, digests: AbstractSet[bytes], number: int | None = None, *, is_last: bool = False

@@ -1,4 +1,4 @@
-"""The facts that hold in one set of places, followed as the places change."""
+"""The facts that hold in one set of places, kept up to date with the places."""
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,122 +15,131 @@ from factmem.ledger.resolution import (
 )
 from factmem.models.facts import AnyFact, FactType
 from factmem.models.places import Identity, Place
-from factmem.recall.fact_index import FactIndex, Similarities
+from factmem.recall.fact_index import Cosines, FactIndex
 from factmem.recall.match import Match
-from factmem.recall.place_cache import PlaceMirror, PlaceState
+from factmem.recall.place_cache import EMPTY, PlaceCache, PlaceSnapshot
 from factmem.recall.query import RecallQuery
 
 __all__ = ["PlacesIndex", "holding", "seen_together"]
 
 
-_Touched: TypeAlias = Mapping[Identity, Collection[str] | None]
-"""What changed under one keyword: by place the ids of facts, or None for all of them."""
+Snapshots: TypeAlias = Mapping[Identity, PlaceSnapshot]
+"""The snapshots of some places."""
 
 
 class PlacesIndex:
     """An index over several places. Safe for threads."""
 
-    def __init__(self, places: Iterable[Place], mirrors: Mapping[Identity, PlaceMirror]) -> None:
+    def __init__(self, places: Iterable[Place], caches: Mapping[Identity, PlaceCache]) -> None:
         self.places: Mapping[Identity, Place] = {place.identity: place for place in places}
-        self.mirrors = mirrors
+        self.caches = caches
         self.turn: PerLoop[Lock] = PerLoop(Lock)
-        """Held in each event loop by the one task that searches: the others wait without a thread."""
+        """Held in each event loop by the one task that searches; others wait without a thread."""
         self._lock = threading.Lock()
-        self._index = FactIndex()
+        self._index = FactIndex(self.places.values())
         self._together = seen_together(self.places.values())
-        self._numbers: dict[Identity, int] = dict.fromkeys(self.places, 0)
-        """Up to which reading each place was followed."""
-        self._unreadable: list[UnreadableConcept] = []
+        self._snapshots: dict[Identity, PlaceSnapshot] = dict.fromkeys(self.places, EMPTY)
+        """What is indexed of each place."""
 
     def __len__(self) -> int:
         return len(self._index)
 
     def search(
         self,
-        states: Mapping[Identity, PlaceState],
+        snapshots: Snapshots,
         queries: Sequence[RecallQuery],
         now: datetime,
-        similar: Sequence[Similarities] | None,
+        vectors: Sequence[Sequence[float]] | None,
     ) -> tuple[list[list[Match]], list[UnreadableConcept]]:
         """Return the matches of each query, and what could not be read.
 
         Takes processor time, so it is for worker threads; any number may call at once.
 
         Args:
-            states: What was current in the places when the recall began, or later.
+            snapshots: The places when the recall began, or later.
             queries: What to look for.
             now: The time that recency is reckoned from.
-            similar: For each query the cosines with it, where meanings are compared.
+            vectors: Those of the queries, where meanings are compared.
         """
         with self._lock:
-            if any(self._numbers[identity] < state.number for identity, state in states.items()):
+            known = self._snapshots
+            if any(known[each].number < new.number for each, new in snapshots.items()):
                 self._follow()
             found = [
-                self._index.search(query, now, None if similar is None else similar[at])
+                self._index.search(
+                    query, now, None if vectors is None else self._cosines(vectors[at])
+                )
                 for at, query in enumerate(queries)
             ]
-            return found, self._unreadable
+            return found, self.unreadable(self._snapshots)
 
-    def _follow(self) -> None:
-        """Bring the index up to date with what was read last."""
-        touched: dict[str, dict[Identity, Collection[str] | None]] = {}
-        numbers: dict[Identity, int] = {}
-        for identity, mirror in self.mirrors.items():
-            delta = mirror.since(self._numbers[identity])
-            numbers[identity] = delta.number
-            for keyword, ids in delta.changed.items():
-                touched.setdefault(keyword, {})[identity] = ids
-            if delta.is_whole:
-                for keyword in self._index.keywords(identity):
-                    touched.setdefault(keyword, {})[identity] = None
-        self._unreadable = [
+    def unreadable(self, snapshots: Snapshots) -> list[UnreadableConcept]:
+        """Return what could not be read of the places."""
+        return [
             UnreadableConcept(place, keyword, error)
             for identity, place in self.places.items()
-            for keyword, error in self.mirrors[identity].state.unreadable.items()
+            for keyword, error in snapshots[identity].unreadable.items()
         ]
-        alone = {keyword for keyword, those in touched.items() if self._is_alone(keyword, those)}
-        for keyword in alone:
-            for identity, ids in touched[keyword].items():
-                self._take(identity, keyword, ids or ())
-        self._resolve(touched.keys() - alone)
-        self._numbers = numbers
 
-    def _is_alone(self, keyword: str, touched: _Touched) -> bool:
-        """Whether all facts of a keyword hold, as nothing that is seen with them has it too."""
-        for identity, ids in touched.items():
-            first = next(iter(self.mirrors[identity].facts(keyword).values()), None)
-            if ids is None or (first and first.concept.fact_type is FactType.SINGLE):
+    def _cosines(self, vector: Sequence[float]) -> Cosines:
+        return lambda identity, texts: self.caches[identity].vectors.cosines(vector, texts)
+
+    def _follow(self) -> None:
+        """Bring the index up to date with the latest snapshots."""
+        before = self._snapshots
+        self._snapshots = {identity: cache.snapshot for identity, cache in self.caches.items()}
+        changed: dict[str, set[Identity]] = {}
+        for identity, snapshot in self._snapshots.items():
+            for keyword in snapshot.changed_since(before[identity]):
+                changed.setdefault(keyword, set()).add(identity)
+        together = set[str]()
+        for keyword, identities in changed.items():
+            if self._is_alone(keyword, identities):
+                for identity in identities:
+                    self._take(identity, keyword, before[identity])
+            else:
+                together.add(keyword)
+        self._resolve(together)
+
+    def _is_alone(self, keyword: str, identities: Iterable[Identity]) -> bool:
+        """Whether all facts of a keyword hold: no other place seen with them has it too."""
+        for identity in identities:
+            first = next(iter(self._snapshots[identity].facts(keyword).values()), None)
+            if first and first.fact.concept.fact_type is FactType.SINGLE:
                 return False
-            if any(self.mirrors[other].knows(keyword) for other in self._together[identity]):
+            others = self._together[identity]
+            if any(self._snapshots[other].knows(keyword) for other in others):
                 return False
+            if any(self._index.ids(other, keyword) for other in others):
+                return False  # it had until now, so facts of this place may come back
         return True
 
-    def _take(self, identity: Identity, keyword: str, ids: Collection[str]) -> None:
-        """Hold some facts of a place as they are there."""
-        place, mirror = self.places[identity], self.mirrors[identity]
-        facts, digests = mirror.facts(keyword), mirror.digests(keyword)
-        for each in ids:
-            if each in facts:
-                self._index.put(identity, PlacedFact(place, facts[each]), digests.get(each, b""))
-        self._index.drop(identity, keyword, [each for each in ids if each not in facts])
+    def _take(self, identity: Identity, keyword: str, before: PlaceSnapshot) -> None:
+        """Index the changed facts of a place as they are there."""
+        place, known = self.places[identity], before.facts(keyword)
+        facts = self._snapshots[identity].facts(keyword)
+        held = self._index.ids(identity, keyword)
+        for each, entry in facts.items():
+            if known.get(each) is not entry or each not in held:
+                self._index.put(identity, PlacedFact(place, entry.fact), entry.digest)
+        self._index.drop(identity, keyword, [each for each in held if each not in facts])
 
     def _resolve(self, keywords: Collection[str]) -> None:
-        """Hold what holds of some keywords, looked at in all places together."""
+        """Index what holds of some keywords, looked at in all places together."""
         found: list[PlacedFact[AnyFact]] = []
-        digests: dict[tuple[Identity, str], Mapping[str, bytes]] = {}
         kept: dict[tuple[Identity, str], set[str]] = {}
         for identity, place in self.places.items():
-            mirror = self.mirrors[identity]
             for keyword in keywords:
-                found += [PlacedFact(place, fact) for fact in mirror.facts(keyword).values()]
-                digests[identity, keyword] = mirror.digests(keyword)
+                known = self._snapshots[identity].facts(keyword)
+                found += [PlacedFact(place, entry.fact) for entry in known.values()]
                 kept[identity, keyword] = set()
-        unreadable = [each for each in self._unreadable if each.keyword in keywords]
-        for placed in holding(found, unreadable, self.places.values()):
-            fact = placed.fact
-            key = placed.place.identity, fact.concept.keyword
-            self._index.put(key[0], placed, digests[key].get(fact.id, b""))
-            kept[key].add(fact.id)
+        unreadable = self.unreadable(self._snapshots)
+        hiding = [each for each in unreadable if each.keyword in keywords]
+        for placed in holding(found, hiding, self.places.values()):
+            fact, identity = placed.fact, placed.place.identity
+            known = self._snapshots[identity].facts(fact.concept.keyword)
+            self._index.put(identity, placed, known[fact.id].digest)
+            kept[identity, fact.concept.keyword].add(fact.id)
         for (identity, keyword), ids in kept.items():
             gone = [each for each in self._index.ids(identity, keyword) if each not in ids]
             self._index.drop(identity, keyword, gone)
@@ -143,11 +152,11 @@ _Placed: TypeAlias = PlacedFact[AnyFact]
 def holding(
     found: Sequence[_Placed], unreadable: Sequence[UnreadableConcept], places: Iterable[Place]
 ) -> list[_Placed]:
-    """Return what holds over several places, as seen from any of the entities.
+    """Return the facts that hold over several places, as seen from any of the entities.
 
     Args:
-        found: What is current in the places.
-        unreadable: What of it could not be read: it hides what is less specific.
+        found: The current facts of the places.
+        unreadable: What could not be read of them: it hides what is less specific.
         places: All of the places, those without facts too.
     """
     apart = _entities_apart(places)
@@ -209,7 +218,7 @@ def _of_concept(
     shared, hiding = own.pop(None, []), hidden.pop(None, [])
     views = own.keys() | hidden.keys()
     kept: dict[tuple[Identity, str], _Placed] = {}
-    if len(views) < len(apart):  # somebody has nothing of his own about it
+    if len(views) < len(apart):  # an entity has no facts of its own about it
         _add(kept, resolve(shared, hiding).placed)
     for entity in views:
         theirs = resolve([*shared, *own.get(entity, ())], [*hiding, *hidden.get(entity, ())])

@@ -8,9 +8,10 @@ from numbers import Real
 from typing import Any, Literal, TypeAlias, get_args
 
 from factmem._arguments import kind_of, listed
-from factmem.ledger.resolution import PlacedFact
 from factmem.models.clock import utc
 from factmem.models.facts import Concept
+from factmem.models.places import Place
+from factmem.models.sources import SourceKind
 
 __all__ = [
     "Depth",
@@ -128,7 +129,12 @@ class RecallQuery:
     subjects: frozenset[str] | None = None
     """The names of the subjects to look at; None means all."""
     since: datetime | None = None
+    """When facts were said: from this time on."""
     until: datetime | None = None
+    """When facts were said: before this time."""
+    source_kinds: frozenset[SourceKind] | None = None
+    """The kinds of sources to look at; None means all, and facts without a source."""
+    min_importance: float | None = None
 
     @classmethod
     def checked(
@@ -180,18 +186,17 @@ class RecallQuery:
     @property
     def is_narrowed(self) -> bool:
         """Whether it looks at some of the facts only."""
-        narrowing = (self.keywords, self.subjects, self.since, self.until)
-        return any(each is not None for each in narrowing)
-
-    def concerns(self, placed: PlacedFact[Any]) -> bool:
-        """Whether a fact is among those to look at; it was said from `since` on, before `until`."""
-        said = placed.fact.timestamp
-        return (
-            (self.keywords is None or placed.fact.concept.keyword in self.keywords)
-            and (self.subjects is None or placed.place.subject.name in self.subjects)
-            and (self.since is None or said >= self.since)
-            and (self.until is None or said < self.until)
+        return any(
+            each is not None
+            for each in (
+                *(self.keywords, self.subjects, self.since, self.until),
+                *(self.source_kinds, self.min_importance),
+            )
         )
+
+    def is_about(self, place: Place) -> bool:
+        """Whether a place's facts are among those to look at."""
+        return self.subjects is None or place.subject.name in self.subjects
 
     def narrowed(
         self,

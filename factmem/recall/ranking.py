@@ -4,9 +4,12 @@ What a part is worth is settled among the candidates: BM25 is divided by the bes
 are stretched from the least to the greatest. Such a combination of normalised scores is convex
 fusion: Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM
 Transactions on Information Systems 42(1), 2023, found it to be better than reciprocal ranks.
+
+The formula is here twice, over dictionaries and over numpy arrays. Both give the same scores.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from heapq import nlargest
 from operator import itemgetter
@@ -14,27 +17,55 @@ from typing import NamedTuple, TypeAlias
 
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
+from factmem.recall.arrays import Array, numpy_or_none
+from factmem.recall.lexical.bm25 import DenseScores, WordScores
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
 
-__all__ = ["Candidates", "Ranking"]
+__all__ = ["Candidates", "Hints", "Ranking"]
 
 
+NAMED = 0.2
+"""What a fact gains whose entity is the one that the question names."""
+
+OTHERS = 0.5
+"""What the relevance of other entities' facts is multiplied by then."""
+
+DAY = 0.2
+"""What a fact gains that was said on the day, or in the month, that the question names."""
+
+TOGETHER = 0.3
+"""What the best three facts of one conversation gain, times the mean of the others among them."""
+
+_SUPPORTERS = 3
 _NO_WORDS = (0.0, 0.0)
 
-_Scored: TypeAlias = tuple[float, float, int, float, float, float, float]
-"""Score, when it was last confirmed, the number, relevance, lexical, semantic, recency."""
+_Scored: TypeAlias = tuple[float, float, int, float, float, float, float, float]
+"""Score, when it was last confirmed, slot, relevance, lexical, semantic, support, recency."""
 
 _Rank: TypeAlias = tuple[float, float, tuple[str, ...]]
 
 
 class Candidates(NamedTuple):
-    """The facts that may be matches, by their numbers."""
+    """The facts that may be matches, by slot."""
 
     placed: Sequence[PlacedFact[AnyFact] | None]
-    """None where no fact has the number: then nothing else has it either."""
+    """None where the slot is free: then nothing else has it either."""
     heard_at: Sequence[float]
     """When they were last confirmed, in seconds."""
+    importance: Sequence[float]
+    conversations: Sequence[int] | None
+    """A number for each conversation whose messages have none, -1 elsewhere; None if all are -1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the question says of the facts it is about, by slot; None where it says nothing."""
+
+    named: bytearray | None = None
+    """1 for the facts of the entity it names, 2 for those of other entities."""
+    days: bytearray | None = None
+    """1 for what was said on a day it names."""
 
 
 class Ranking:
@@ -43,40 +74,49 @@ class Ranking:
     Args:
         query: What is looked for, and how it is weighed.
         now: The time that recency is reckoned from.
-        has_meaning: Whether meanings are compared; else words alone have the weight of both.
+        hints: What the question says of the facts it is about.
+        has_meaning: Whether cosines are compared; otherwise words have the weight of both.
     """
 
-    def __init__(self, query: RecallQuery, now: datetime, *, has_meaning: bool) -> None:
+    def __init__(
+        self, query: RecallQuery, now: datetime, hints: Hints, *, has_meaning: bool
+    ) -> None:
         weights = query.weights
         self._lexical = weights.lexical / weights.relevance if has_meaning else 1.0
         self._semantic = weights.semantic / weights.relevance if has_meaning else 0.0
         self._query = query
         self._now = now.timestamp()
+        self._half_life = query.half_life.total_seconds()
+        self._whole = weights.relevance + weights.recency + weights.importance
+        self._hints = hints
 
     def best(
         self,
         candidates: Candidates,
-        words: Mapping[int, tuple[float, float]],
-        cosines: Mapping[int, float],
+        words: WordScores | DenseScores,
+        cosines: "Mapping[int, float] | Array | None",
     ) -> list[Match]:
         """Return the matches, best first; of equal ones the last confirmed goes first.
 
-        What is equal in that too comes by its keyword, id and place: never by its number, which
-        tells in which order facts were met.
+        What is equal in that too comes by its keyword, id and place: never by its slot, which
+        depends on the order in which facts were met.
 
         Args:
-            candidates: The facts by their numbers.
+            candidates: The facts by slot.
             words: BM25 and coverage of those that have words of the question.
-            cosines: The cosine of each candidate that has a vector. The relevance of others is
-                what words alone give; they are ranked as if they meant what candidates do in the
-                mean.
+            cosines: The cosine of each candidate that has a vector: by slot, or as an array with
+                NaN for the others. Their relevance is what words alone give; they are ranked as if
+                their cosine was the mean.
         """
-        scored = self._scored(candidates, words, cosines)
         limit = self._query.limit
-        best = nlargest(limit, scored)
-        if best and len(best) < len(scored):
-            least = best[-1][0]
-            best = [each for each in scored if each[0] >= least]
+        if isinstance(words, DenseScores):
+            best = self._dense(candidates, words, cosines)
+        else:
+            scored = self._scored(candidates, words, cosines or {})
+            best = nlargest(limit, scored)
+            if best and len(best) < len(scored):
+                least = best[-1][0]
+                best = [each for each in scored if each[0] >= least]
         ordered: list[tuple[_Rank, Match]] = []
         for each in best:
             placed = candidates.placed[each[2]]
@@ -86,57 +126,139 @@ class Ranking:
         return [match for _, match in ordered[:limit]]
 
     def _scored(
-        self,
-        candidates: Candidates,
-        words: Mapping[int, tuple[float, float]],
-        cosines: Mapping[int, float],
+        self, candidates: Candidates, words: WordScores, cosines: Mapping[int, float]
     ) -> list[_Scored]:
-        """Score what is relevant enough. One loop without calls: it sees thousands."""
-        lexical_weight, semantic_weight, weights = (
-            self._lexical,
-            self._semantic,
-            self._query.weights,
-        )
-        whole = weights.relevance + weights.recency + weights.importance
-        half_life = self._query.half_life.total_seconds()
+        relevances = self._relevances(words, cosines)
         most = max((score for score, _ in words.values()), default=1.0)
         least = min(cosines.values(), default=0.0)
         span = max(cosines.values(), default=0.0) - least
         usual = (sum(cosines.values()) / len(cosines) - least) / span if span else 1.0
-        facts, times = candidates
-        scored: list[_Scored] = []
-        for number in self._possible(words, cosines):
-            bm25, coverage = words.get(number, _NO_WORDS)
-            cosine = cosines.get(number)
-            if cosine is None:
-                relevance = coverage
-            else:
-                relevance = lexical_weight * coverage + semantic_weight * max(cosine, 0.0)
-            if relevance < self._query.min_score or relevance <= 0:
-                continue
-            placed, heard_at = facts[number], times[number]
-            if placed is None:
-                continue
-            lexical = bm25 / most
-            recency = 0.5 ** (max(self._now - heard_at, 0.0) / half_life)
-            prior = weights.recency * recency + weights.importance * placed.fact.importance
-            if not cosines:
-                semantic, fused = 0.0, lexical
-            else:
+        parts: dict[int, tuple[float, float]] = {}
+        for slot in relevances:
+            cosine, semantic = cosines.get(slot), 0.0
+            if cosines:
                 semantic = (cosine - least) / span if cosine is not None and span else usual
-                fused = lexical_weight * lexical + semantic_weight * semantic
-            score = fused * (weights.relevance + prior) / whole
-            scored.append((score, heard_at, number, relevance, lexical, semantic, recency))
+            parts[slot] = words.get(slot, _NO_WORDS)[0] / most, semantic
+        has_cosines = bool(cosines)
+        fused = {
+            slot: self._lexical * lexical + self._semantic * semantic if has_cosines else lexical
+            for slot, (lexical, semantic) in parts.items()
+        }
+        support = self._supports(fused, candidates.conversations)
+        weights, scored = self._query.weights, list[_Scored]()
+        for slot, relevance in relevances.items():
+            heard_at = candidates.heard_at[slot]
+            recency = 0.5 ** (max(self._now - heard_at, 0.0) / self._half_life)
+            prior = weights.recency * recency + weights.importance * candidates.importance[slot]
+            score = (fused[slot] + support[slot]) * (weights.relevance + prior) / self._whole
+            lexical, semantic = parts[slot]
+            scored.append(
+                (score, heard_at, slot, relevance, lexical, semantic, support[slot], recency)
+            )
         return scored
 
-    def _possible(
-        self, words: Mapping[int, tuple[float, float]], cosines: Mapping[int, float]
-    ) -> Iterable[int]:
-        """Return the candidates that can be relevant enough: few, as a rule, of all there are."""
-        if not self._semantic:
-            return words
-        bar = self._query.min_score / self._semantic
-        return words.keys() | [number for number, cosine in cosines.items() if cosine >= bar]
+    def _relevances(self, words: WordScores, cosines: Mapping[int, float]) -> dict[int, float]:
+        """Return the relevance of what is relevant enough."""
+        named, least = self._hints.named, self._query.min_score
+        relevances: dict[int, float] = {}
+        for slot in words.keys() | cosines.keys() if self._semantic else words:
+            bm25, relevance = words.get(slot, _NO_WORDS)
+            cosine = cosines.get(slot)
+            if cosine is not None:
+                relevance = self._lexical * relevance + self._semantic * max(cosine, 0.0)
+            if named is not None and named[slot] == 2:
+                relevance *= OTHERS
+            if relevance >= least and (relevance > 0 or bm25 > 0):
+                relevances[slot] = relevance
+        return relevances
+
+    def _supports(
+        self, fused: Mapping[int, float], conversations: Sequence[int] | None
+    ) -> dict[int, float]:
+        named, days = self._hints.named, self._hints.days
+        support = {
+            slot: NAMED * (named is not None and named[slot] == 1)
+            + DAY * (days is not None and days[slot])
+            for slot in fused
+        }
+        if conversations is not None:
+            groups: dict[int, list[tuple[float, int]]] = {}
+            for slot, score in fused.items():
+                if conversations[slot] >= 0:
+                    groups.setdefault(conversations[slot], []).append((score, slot))
+            for group in groups.values():
+                best = nlargest(_SUPPORTERS, group)
+                whole = sum(score for score, _ in best)
+                for score, slot in best:
+                    support[slot] += TOGETHER * (whole - score) / (_SUPPORTERS - 1)
+        return support
+
+    def _dense(
+        self, candidates: Candidates, words: DenseScores, cosines: Array | None
+    ) -> Iterable[_Scored]:
+        np: Array = numpy_or_none()
+        bm25, relevance = words
+        known: Array = None
+        if cosines is not None:
+            known = ~np.isnan(cosines)
+            both = self._lexical * relevance + self._semantic * np.maximum(cosines, 0.0)
+            relevance = np.where(known, both, relevance)
+        if self._hints.named is not None:
+            others = np.frombuffer(self._hints.named, np.uint8)[: len(relevance)] == 2
+            relevance = np.where(others, relevance * OTHERS, relevance)
+        kept = (relevance >= self._query.min_score) & ((relevance > 0) | (bm25 > 0))
+        slots = np.flatnonzero(kept)
+        if not len(slots):
+            return ()
+        lexical = bm25[slots] / (float(bm25.max()) or 1.0)
+        semantic, fused = np.zeros(len(slots)), lexical
+        if cosines is not None and known.any():
+            semantic = _stretched(np, cosines, known)[slots]
+            fused = self._lexical * lexical + self._semantic * semantic
+        support = self._dense_support(np, slots, fused, candidates.conversations)
+        weights = self._query.weights
+        heard_at = np.frombuffer(candidates.heard_at)[slots]
+        recency = np.exp2(-np.maximum(self._now - heard_at, 0.0) / self._half_life)
+        importance = np.frombuffer(candidates.importance)[slots]
+        prior = weights.recency * recency + weights.importance * importance
+        score = (fused + support) * ((weights.relevance + prior) / self._whole)
+        best = np.arange(len(slots))
+        if len(slots) > self._query.limit:
+            at = len(slots) - self._query.limit
+            best = np.flatnonzero(score >= np.partition(score, at)[at])
+        columns = (score, heard_at, slots, relevance[slots], lexical, semantic, support, recency)
+        return zip(*(column[best].tolist() for column in columns), strict=True)
+
+    def _dense_support(
+        self, np: Array, slots: Array, fused: Array, conversations: Sequence[int] | None
+    ) -> Array:
+        support = np.zeros(len(slots))
+        if self._hints.named is not None:
+            support += NAMED * (np.frombuffer(self._hints.named, np.uint8)[slots] == 1)
+        if self._hints.days is not None:
+            support += DAY * np.frombuffer(self._hints.days, np.uint8)[slots]
+        if conversations is not None:
+            groups = np.frombuffer(conversations, np.int32)[slots]
+            among = np.flatnonzero(groups >= 0)
+            order = among[np.lexsort((-slots[among], -fused[among], groups[among]))]
+            groups, scores = groups[order], fused[order]
+            starts = np.flatnonzero(np.diff(groups, prepend=-1))
+            rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+            best = rank < _SUPPORTERS
+            group_of = np.cumsum(rank == 0) - 1
+            whole = np.bincount(group_of[best], scores[best])
+            gain = TOGETHER * (whole[group_of] - scores) / (_SUPPORTERS - 1)
+            support[order[best]] += gain[best]
+        return support
+
+
+def _stretched(np: Array, cosines: Array, known: Array) -> Array:
+    """Return cosines stretched from 0 to 1; in place of those that are not known, their mean."""
+    found = cosines[known]
+    least = float(found.min())
+    span = float(found.max()) - least
+    usual = (float(found.mean(dtype=np.float64)) - least) / span if span else 1.0
+    return np.where(known, (cosines - least) / span if span else usual, usual)
 
 
 def _rank(placed: PlacedFact[AnyFact], scored: _Scored) -> _Rank:
@@ -148,7 +270,7 @@ def _rank(placed: PlacedFact[AnyFact], scored: _Scored) -> _Rank:
 
 
 def _match(placed: PlacedFact[AnyFact], scored: _Scored) -> Match:
-    score, _, _, relevance, lexical, semantic, recency = scored
+    score, _, _, relevance, lexical, semantic, support, recency = scored
     return Match(
         fact=placed.fact,
         place=placed.place,
@@ -156,6 +278,7 @@ def _match(placed: PlacedFact[AnyFact], scored: _Scored) -> Match:
         relevance=min(relevance, 1.0),
         lexical=lexical,
         semantic=semantic,
+        support=support,
         recency=recency,
         importance=placed.fact.importance,
     )

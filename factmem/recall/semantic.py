@@ -1,9 +1,7 @@
-"""Comparing meanings: vectors for questions, and for the facts that have none yet."""
+"""Vectors for questions, and for the facts that have none yet."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from logging import getLogger
-from typing import TypeVar
 
 from anyio import (
     Semaphore,
@@ -11,7 +9,6 @@ from anyio import (
     create_task_group,
     get_cancelled_exc_class,
     move_on_after,
-    to_thread,
 )
 
 from factmem.embedding.base import Embedder
@@ -22,19 +19,13 @@ from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.indexed import IndexedStore
 from factmem.recall.documents import LONGEST_TEXT
 from factmem.recall.embedding_requests import EmbeddingCost, EmbeddingRequests
-from factmem.recall.fact_index import Similarities
-from factmem.recall.index_cache import WarmIndexes
-from factmem.recall.place_cache import (
-    PlaceMirror,
-    PlaceState,
-    PlaceTexts,
-)
-from factmem.recall.places_index import PlacesIndex
+from factmem.recall.index_cache import IndexCache
+from factmem.recall.place_cache import PlaceCache
+from factmem.recall.place_vectors import PlaceVectors
+from factmem.recall.places_index import PlacesIndex, Snapshots
 
-__all__ = ["Meanings", "similarities"]
+__all__ = ["FactEmbedding"]
 
-
-R = TypeVar("R")
 
 _logger = getLogger(__name__)
 
@@ -46,16 +37,16 @@ _AT_ONCE = 4
 """Of how many places a recall has texts embedded at a time."""
 
 
-class Meanings:
+class FactEmbedding:
     """Has texts embedded, each once, and keeps the vectors where the store can.
 
-    Vectors of questions are kept here: whoever holds another view cannot tell what was asked.
+    Vectors of questions are kept here, so that another view cannot tell what was asked.
 
     Args:
         embedder: Makes the vectors.
         provider: Where facts are; an `IndexedStore` keeps their vectors for the next process.
-        warm: What is known from earlier recalls, and the threads to work in.
-        events: Who is told of each request to the embedder.
+        cache: Provides the worker threads.
+        events: Receives an event for each request to the embedder.
         seconds: How long a recall may wait for vectors.
     """
 
@@ -63,15 +54,15 @@ class Meanings:
         self,
         embedder: Embedder,
         provider: AgentMemoryProvider,
-        warm: WarmIndexes,
+        cache: IndexCache,
         events: MemoryEvents,
         *,
         seconds: float,
     ) -> None:
         self._embedder = embedder
-        self._requests = EmbeddingRequests(embedder, warm, events)
+        self._requests = EmbeddingRequests(embedder, cache, events)
         self._store = provider if isinstance(provider, IndexedStore) else None
-        self._warm = warm
+        self._cache = cache
         self._seconds = seconds
         self._questions: Mapping[tuple[str, str], Sequence[float]] = {}
         """The vectors of the last questions, by model and text; never changed, another one takes
@@ -81,7 +72,7 @@ class Meanings:
         self,
         texts: Sequence[str],
         index: PlacesIndex,
-        states: Mapping[Identity, PlaceState],
+        snapshots: Snapshots,
         cost: EmbeddingCost,
     ) -> list[Sequence[float]]:
         """Return a vector for each question, having made sure that all facts have theirs.
@@ -96,7 +87,7 @@ class Meanings:
         with move_on_after(self._seconds):
             try:
                 vectors = await self._of_questions(texts, [*index.places.values()], cost)
-                await self._of_facts(index, states, len(vectors[0]), cost)
+                await self._of_facts(index, snapshots, len(vectors[0]), cost)
             except Exception:
                 self._questions = {}  # perhaps they are of a model that is there no more
                 raise
@@ -124,7 +115,7 @@ class Meanings:
     async def _of_facts(
         self,
         index: PlacesIndex,
-        states: Mapping[Identity, PlaceState],
+        snapshots: Snapshots,
         dimensions: int,
         cost: EmbeddingCost,
     ) -> None:
@@ -136,11 +127,11 @@ class Meanings:
         model = self._embedder.model
         turns, failures, at_work = Semaphore(_AT_ONCE), list[BaseException](), set[Identity]()
 
-        async def do(place: Place, mirror: PlaceMirror) -> None:
+        async def do(place: Place, cache: PlaceCache) -> None:
             async with turns:
                 try:
                     if not failures:
-                        await self._of_place(place, mirror, dimensions, cost)
+                        await self._of_place(place, cache, dimensions, cost)
                 except get_cancelled_exc_class():
                     raise
                 except BaseException as exc:  # noqa: BLE001 - raised when those at work are done
@@ -151,47 +142,51 @@ class Meanings:
 
         async with create_task_group() as group:
             for identity, place in index.places.items():
-                mirror = index.mirrors[identity]
-                if not mirror.vectors.are_whole(states[identity].number, model, dimensions):
+                cache = index.caches[identity]
+                if not cache.vectors.are_whole(snapshots[identity].number, model, dimensions):
                     at_work.add(identity)
-                    group.start_soon(do, place, mirror)
+                    group.start_soon(do, place, cache)
         if failures:
             raise next((each for each in failures if not isinstance(each, Exception)), failures[0])
         if at_work:  # an asyncio task that raises what cancels it ends its group in silence
             raise EmbeddingError(f"{model!r} broke off a request, as if it had been cancelled")
 
     async def _of_place(
-        self, place: Place, mirror: PlaceMirror, dimensions: int, cost: EmbeddingCost
+        self, place: Place, cache: PlaceCache, dimensions: int, cost: EmbeddingCost
     ) -> None:
-        model, vectors = self._embedder.model, mirror.vectors
-        async with mirror.embedding.get():
-            if vectors.are_whole(mirror.state.number, model, dimensions):
-                return  # somebody has done it all while this one waited
-            wanting = await self._work(partial(_Wanting, place, mirror))
-            await self._work(lambda: vectors.use(model, dimensions))
-            await self._look_up(wanting, dimensions)
-            await self._embed(wanting, dimensions, cost)
-            await self._write(wanting, await self._work(wanting.done))
+        model, vectors, work = self._embedder.model, cache.vectors, self._cache.work
+        async with cache.embedding.get():
+            snapshot = cache.snapshot
+            if vectors.are_whole(snapshot.number, model, dimensions):
+                return  # another task has done it while this one waited
+            digests = (await work(snapshot.by_digest)).keys()
+            await work(lambda: vectors.use(model, dimensions))
+            await self._look_up(place, vectors, dimensions)
+            missing = await work(lambda: cache.texts(snapshot, vectors.missing(digests)))
+            await self._embed(missing, place, vectors, dimensions, cost)
+            worth = await work(lambda: vectors.settle(digests, snapshot.number))
+            await self._write(place, vectors, snapshot.version, worth)
 
-    async def keep(self, place: Place, mirror: PlaceMirror) -> None:
+    async def keep(self, place: Place, cache: PlaceCache) -> None:
         """Leave vectors in the store that could wait until now.
 
-        Those of a place that somebody else is about to write are left to them.
+        Skips a place that another task is about to write.
         """
-        lock = mirror.embedding.get()
+        lock = cache.embedding.get()
         try:
             lock.acquire_nowait()
         except WouldBlock:
             return
         try:
-            wanting = await self._work(partial(_Wanting, place, mirror))
-            await self._write(wanting, await self._work(wanting.left))
+            snapshot, vectors = cache.snapshot, cache.vectors
+            digests = (await self._cache.work(snapshot.by_digest)).keys()
+            worth = await self._cache.work(lambda: vectors.settle(digests, is_last=True))
+            await self._write(place, vectors, snapshot.version, worth)
         finally:
             lock.release()
 
-    async def _look_up(self, wanting: "_Wanting", dimensions: int) -> None:
+    async def _look_up(self, place: Place, vectors: PlaceVectors, dimensions: int) -> None:
         """Take what an earlier process has left in the store."""
-        vectors, place = wanting.mirror.vectors, wanting.place
         if vectors.is_looked_up:
             return
         index = None
@@ -200,31 +195,39 @@ class Meanings:
                 index = await self._store.read_index(place.subject, place.scope)
             except FactmemError as exc:  # the vectors are made again
                 _logger.warning("An index could not be read: %s", type(exc).__name__)
-        await self._work(lambda: vectors.take_index(index, dimensions))
+        await self._cache.work(lambda: vectors.take_index(index, dimensions))
 
-    async def _embed(self, wanting: "_Wanting", dimensions: int, cost: EmbeddingCost) -> None:
-        """Have the texts embedded that have no vector yet."""
-        vectors = wanting.mirror.vectors
-        texts = await self._work(wanting.missing)
+    async def _embed(
+        self,
+        texts: Mapping[bytes, str],
+        place: Place,
+        vectors: PlaceVectors,
+        dimensions: int,
+        cost: EmbeddingCost,
+    ) -> None:
+        """Have texts embedded, some at a time."""
         digests = list(texts)
         while digests:
             cut, size = vectors.cut, max(_BATCH // vectors.cut, 1)
             vectors.cut = min(4 * cut, _BATCH)  # the next recall asks for less if this is too much
             batch = {each: texts[each] for each in digests[:size]}
-            await self._requests.of_facts(batch, wanting.place, dimensions, vectors, cost)
+            await self._requests.of_facts(batch, place, dimensions, vectors, cost)
             vectors.cut = max(cut // 2, 1)
             del digests[:size]
 
     async def _write(
-        self, wanting: "_Wanting", worth: tuple[bytes, frozenset[bytes]] | None
+        self,
+        place: Place,
+        vectors: PlaceVectors,
+        version: str | None,
+        worth: tuple[bytes, frozenset[bytes]] | None,
     ) -> None:
         """Leave the vectors in the store, unless the place has changed meanwhile."""
-        vectors, place, version = wanting.mirror.vectors, wanting.place, wanting.texts.version
         if self._store is None or version is None or worth is None:
             return
         index, new = worth
         try:
-            async with self._warm.writing.get():
+            async with self._cache.writing.get():
                 is_written = await self._store.write_index(
                     place.subject, place.scope, index, version=version
                 )
@@ -233,40 +236,3 @@ class Meanings:
         else:
             if is_written:
                 vectors.written(new)
-
-    async def _work(self, work: Callable[[], R]) -> R:
-        """Do what takes processor time in a worker thread."""
-        return await to_thread.run_sync(work, limiter=self._warm.workers.get())
-
-
-class _Wanting:
-    """A place of which some texts may have no vector."""
-
-    def __init__(self, place: Place, mirror: PlaceMirror) -> None:
-        self.place = place
-        self.mirror = mirror
-        self.texts: PlaceTexts = mirror.texts()
-
-    def missing(self) -> dict[bytes, str]:
-        """Return the texts that have no vector, by their digests."""
-        missing = self.mirror.vectors.missing(self.texts.facts)
-        return self.texts.of(missing, self.place.subject.entity)
-
-    def done(self) -> tuple[bytes, frozenset[bytes]] | None:
-        """Let go of what is not wanted any more; return what is to be written, as vectors do."""
-        return self.mirror.vectors.settle(self.texts.facts.keys(), self.texts.number)
-
-    def left(self) -> tuple[bytes, frozenset[bytes]] | None:
-        """Do what `done` does, at the end: some texts may have no vector, and nothing can wait."""
-        return self.mirror.vectors.settle(self.texts.facts.keys(), is_last=True)
-
-
-def similarities(vectors: Sequence[Sequence[float]], index: PlacesIndex) -> list[Similarities]:
-    """Return for each question the cosines with all texts. Takes processor time."""
-    return [
-        {
-            identity: mirror.vectors.similarities(vector)
-            for identity, mirror in index.mirrors.items()
-        }
-        for vector in vectors
-    ]

@@ -7,40 +7,39 @@ millisecond with numpy. Without it everything works the same, about a hundred ti
 import json
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cache
-from logging import getLogger
+from itertools import chain
 from math import hypot
 from operator import mul
-from typing import TypeAlias
+from typing import TypeAlias, cast
+
+from factmem.recall.arrays import Array, numpy_or_none
 
 __all__ = ["Products", "VectorTable", "default_products", "numpy_products", "python_products"]
 
 
 Floats: TypeAlias = "array[float]"
 
-Products: TypeAlias = Callable[[Floats, Floats], list[float]]
+Products: TypeAlias = Callable[[Floats, Floats], Sequence[float]]
 """Takes rows in single precision, one after the other, and a vector as long as each of them; gives
 the scalar product of each row with it."""
 
-_logger = getLogger(__name__)
 _MAGIC = b"factmem vectors 1\n"
 _KEY_BYTES = 16
 _FLOAT_BYTES = 4
 
 
-def numpy_products(rows: Floats, vector: Floats) -> list[float]:
-    """Multiply by numpy, which the extra `recall` brings.
+def numpy_products(rows: Floats, vector: Floats) -> Sequence[float]:
+    """Multiply with numpy, into an array of its own.
 
     In this thread alone: BLAS, which `@` goes to, wakes threads of its own that wait for each other
     longer than they work where the processors are busy.
     """
-    import numpy as np
-
+    np: Array = numpy_or_none()
     matrix = np.frombuffer(rows, np.float32).reshape(-1, len(vector))
-    products: list[float] = np.einsum("ij,j->i", matrix, np.frombuffer(vector, np.float32)).tolist()
-    return products
+    products: Array = np.einsum("ij,j->i", matrix, np.frombuffer(vector, np.float32))
+    return cast("Sequence[float]", products)
 
 
 def python_products(rows: Floats, vector: Floats) -> list[float]:
@@ -49,24 +48,9 @@ def python_products(rows: Floats, vector: Floats) -> list[float]:
     return [sum(map(mul, rows[at : at + width], vector)) for at in range(0, len(rows), width)]
 
 
-@cache
 def default_products() -> Products:
-    """Choose numpy where it can be imported, which is tried once and may take some 0.3 seconds.
-
-    One that is there and broken, as after an update of half of its files, is told in the log.
-    """
-    try:
-        import numpy as np
-    except Exception as exc:  # noqa: BLE001 - a broken package raises whatever it comes upon
-        if not (isinstance(exc, ModuleNotFoundError) and exc.name == "numpy"):
-            _logger.warning(
-                "numpy is installed and cannot be imported (%s): vectors are compared without it, "
-                "which takes about a hundred times as long",
-                type(exc).__name__,
-            )
-        return python_products
-    # An empty folder that an uninstallation left behind can be imported as well.
-    return numpy_products if hasattr(np, "einsum") else python_products
+    """Return the products by numpy where it can be imported."""
+    return python_products if numpy_or_none() is None else numpy_products
 
 
 class VectorTable:
@@ -78,24 +62,30 @@ class VectorTable:
     def __init__(self, dimensions: int, *, products: Products | None = None) -> None:
         self.dimensions = dimensions
         self._products = products
-        self._keys: list[bytes] = []
-        """In the order of their rows."""
-        self._places: dict[bytes, int] = {}
+        self._rows: dict[bytes, int] = {}
         """Which row each key has."""
-        self._rows: Floats = array("f")
+        self._free: list[int] = []
+        """The rows of discarded keys."""
+        self._numbers: Floats = array("f")
+        self.changes: int = 0
+        """Grows with each change of the keys."""
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._rows)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._places
+        return key in self._rows
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._keys)
+        return iter(self._rows)
 
     def keys(self) -> AbstractSet[bytes]:
         """Return its keys, as a view that goes with it."""
-        return self._places.keys()
+        return self._rows.keys()
+
+    def rows(self, keys: Iterable[bytes]) -> list[int | None]:
+        """Return which row each key has; None where it has none."""
+        return list(map(self._rows.get, keys))
 
     def add(self, key: bytes, vector: Sequence[float]) -> None:
         """Take in a vector; a key that is there keeps the one it has.
@@ -105,39 +95,47 @@ class VectorTable:
         """
         if len(vector) != self.dimensions:
             raise ValueError(f"A vector has {len(vector)} dimensions, and not {self.dimensions}")
-        if key not in self._places:
-            self._places[key] = len(self._keys)
-            self._keys.append(key)
-            self._rows.extend(_unit(vector))
+        if key in self._rows:
+            return
+        self.changes += 1
+        if self._free:
+            row, width = self._free.pop(), self.dimensions
+            self._numbers[row * width : (row + 1) * width] = _unit(vector)
+            self._rows[key] = row
+        else:
+            self._rows[key] = len(self._numbers) // self.dimensions
+            self._numbers.extend(_unit(vector))
 
     def discard(self, key: bytes) -> None:
-        """Let go of a vector, if it is there; the last one takes its row."""
-        at = self._places.pop(key, None)
-        if at is None:
-            return
-        last, width = self._keys.pop(), self.dimensions
-        if last != key:
-            self._rows[at * width : (at + 1) * width] = self._rows[-width:]
-            self._keys[at] = last
-            self._places[last] = at
-        del self._rows[-width:]
+        """Let go of a vector, if it is there; the next one takes its row."""
+        row = self._rows.pop(key, None)
+        if row is not None:
+            self.changes += 1
+            self._free.append(row)
+
+    def products(self, vector: Sequence[float]) -> Sequence[float]:
+        """Return the cosine between each row and a vector, from -1 to 1."""
+        if not self._numbers:
+            return ()
+        return (self._products or default_products())(self._numbers, _unit(vector))
 
     def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
-        """Return the cosine between each vector and this one, from -1 to 1."""
-        if not self._keys:
-            return {}
-        products = self._products or default_products()
-        return dict(zip(self._keys, products(self._rows, _unit(vector)), strict=True))
+        """Return the cosine between each key's vector and this one."""
+        products = self.products(vector)
+        return {key: float(products[row]) for key, row in self._rows.items()}
 
     def dump(self, model: str) -> bytes:
         """Return the table as bytes, with the name of the model that made the vectors."""
         header = {"model": model, "dimensions": self.dimensions, "count": len(self)}
-        rows = self._rows
+        numbers, width = self._numbers, self.dimensions
+        keys = sorted(self._rows, key=self._rows.__getitem__)
+        if self._free or sys.byteorder == "big":
+            rows = (numbers[row * width : (row + 1) * width] for row in sorted(self._rows.values()))
+            numbers = array("f", chain.from_iterable(rows))
         if sys.byteorder == "big":
-            rows = rows[:]
-            rows.byteswap()
-        keys = b"".join(self._keys)
-        return b"".join((_MAGIC, json.dumps(header).encode(), b"\n", keys, memoryview(rows)))
+            numbers.byteswap()
+        start = (_MAGIC, json.dumps(header).encode(), b"\n")
+        return b"".join((*start, *keys, memoryview(numbers)))
 
     @classmethod
     def load(cls, data: bytes, model: str, *, products: Products | None = None) -> "VectorTable":
@@ -160,12 +158,13 @@ class VectorTable:
             raise ValueError("no table of vectors of this model")
         table = cls(dimensions, products=products)
         keys = bytes(rest[:keys_end])
-        table._keys = [keys[at : at + _KEY_BYTES] for at in range(0, keys_end, _KEY_BYTES)]
-        table._places = {key: at for at, key in enumerate(table._keys)}
-        table._rows.frombytes(rest[keys_end:])
+        table._rows = {
+            keys[at : at + _KEY_BYTES]: row for row, at in enumerate(range(0, keys_end, _KEY_BYTES))
+        }
+        table._numbers.frombytes(rest[keys_end:])
         if sys.byteorder == "big":
-            table._rows.byteswap()
-        if len(table._places) != count:
+            table._numbers.byteswap()
+        if len(table._rows) != count:
             raise ValueError("a table of vectors that has a key twice")
         return table
 

@@ -165,7 +165,7 @@ def test_an_index_has_nothing_that_comes_while_it_is_made() -> None:
     assert settled is not None
     index, new = settled
     assert (OLD in index, set(new)) == (False, {NEW})
-    assert OLD in vectors.similarities([1.0, 0.0])
+    assert OLD not in vectors.missing([OLD])
 
 
 @pytest.mark.parametrize(

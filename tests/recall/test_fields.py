@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.recall.lexical_index import LexicalIndex
 from factmem.recall.documents import (
     FIELD_WEIGHTS,
     date_words,
     fact_fields,
     value_words,
 )
-from factmem.recall.lexical.bm25 import LexicalIndex
 
 MAY = datetime(2023, 5, 7, 23, 30, tzinfo=UTC)
 

@@ -15,6 +15,7 @@ from factmem.errors import MissingExtraError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall import vector_table as vectors
+from factmem.recall.arrays import numpy_or_none
 from factmem.testing.chat import ScriptedChatModel
 from tests.recall.world import AGENT, ALICE, TopicEmbedder, memory_of, note, values
 
@@ -77,11 +78,11 @@ async def test_an_embedder_without_its_package_says_what_to_install(
 @pytest.fixture
 def without_numpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As if numpy were not there; what was found out about it is found out anew."""
-    vectors.default_products.cache_clear()
+    numpy_or_none.cache_clear()
     monkeypatch.setitem(sys.modules, "numpy", None)
     yield
     monkeypatch.undo()
-    vectors.default_products.cache_clear()
+    numpy_or_none.cache_clear()
 
 
 @pytest.mark.usefixtures("without_numpy")

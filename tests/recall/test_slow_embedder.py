@@ -58,8 +58,8 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 def waiting(memory: AgentMemory) -> int:
     """How many tasks wait for one that has texts embedded."""
-    mirrors = memory._warm._mirrors.values()
-    return sum(mirror.embedding.get().statistics().tasks_waiting for mirror in mirrors)
+    caches = memory._warm._places.values()
+    return sum(cache.embedding.get().statistics().tasks_waiting for cache in caches)
 
 
 @pytest.fixture

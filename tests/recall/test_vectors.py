@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factmem.recall.arrays import numpy_or_none
 from factmem.recall.vector_table import (
     Products,
     VectorTable,
@@ -69,15 +70,15 @@ def test_numpy_and_python_agree(rows: list[list[float]], vector: list[float]) ->
 
 def test_without_numpy_plain_python_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
     """The choice is made where it is installed, once."""
-    default_products.cache_clear()
+    numpy_or_none.cache_clear()
     assert default_products() is numpy_products
 
     monkeypatch.setitem(sys.modules, "numpy", None)
-    default_products.cache_clear()
+    numpy_or_none.cache_clear()
     try:
         assert default_products() is python_products
     finally:
-        default_products.cache_clear()
+        numpy_or_none.cache_clear()
 
 
 def test_a_key_keeps_its_vector() -> None:
@@ -217,7 +218,7 @@ def test_a_broken_numpy_is_as_good_as_none(
     (package / "__init__.py").write_text(text)
     monkeypatch.delitem(sys.modules, "numpy", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
-    default_products.cache_clear()
+    numpy_or_none.cache_clear()
     made = VectorTable(2)
     made.add(bytes(16), [3.0, 4.0])
     try:
@@ -227,7 +228,7 @@ def test_a_broken_numpy_is_as_good_as_none(
         assert default_products() is python_products
     finally:
         sys.modules.pop("numpy", None)
-        default_products.cache_clear()
+        numpy_or_none.cache_clear()
 
     assert len(caplog.records) == is_told
     assert "numpy" in "".join(record.message for record in caplog.records) or not is_told
@@ -243,7 +244,7 @@ def test_a_table_is_made_without_a_look_at_numpy(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.delitem(sys.modules, "numpy", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Watching(), *sys.meta_path])
-    default_products.cache_clear()
+    numpy_or_none.cache_clear()
 
     VectorTable(2).add(bytes(16), [3.0, 4.0])
 

@@ -1,0 +1,92 @@
+"""Which facts come from which message of which conversation."""
+
+from array import array
+from heapq import heappop, heappush
+
+from factmem.models.sources import FactSource
+
+__all__ = ["AROUND", "Conversations"]
+
+
+AROUND = ((-1, 0.5), (-2, 0.25), (1, 0.25))
+"""The messages around a fact's own whose words find it, by distance, with their weights."""
+
+_UNNUMBERED = -1
+
+
+class _Conversation:
+    __slots__ = ("code", "messages")
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        self.messages: dict[int, set[int]] = {}
+        """The slots of each message's facts."""
+
+
+class Conversations:
+    """The conversations of the facts in an index's slots."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Conversation] = {}
+        self._free: list[int] = []
+        self._codes: array[int] = array("i")
+        self._unnumbered = 0
+
+    @property
+    def codes(self) -> "array[int] | None":
+        """A number for each slot's conversation where its message is not known, -1 elsewhere.
+
+        None where no message is unknown.
+        """
+        return self._codes if self._unnumbered else None
+
+    def put(self, slot: int, source: FactSource) -> set[int]:
+        """Note a fact's source; return the slots that its message is around."""
+        while len(self._codes) <= slot:
+            self._codes.extend([_UNNUMBERED] * 256)
+        if source.conversation is None:
+            return set()
+        known = self._known.get(source.conversation)
+        if known is None:
+            code = heappop(self._free) if self._free else len(self._known)
+            known = self._known[source.conversation] = _Conversation(code)
+        message = _UNNUMBERED if source.message is None else source.message
+        known.messages.setdefault(message, set()).add(slot)
+        if message == _UNNUMBERED:
+            self._codes[slot] = known.code
+            self._unnumbered += 1
+            return set()
+        return _around(known, message)
+
+    def drop(self, slot: int, source: FactSource) -> set[int]:
+        """Forget a fact's source; return the slots that its message was around."""
+        if source.conversation is None:
+            return set()
+        known = self._known[source.conversation]
+        message = _UNNUMBERED if source.message is None else source.message
+        slots = known.messages[message]
+        slots.remove(slot)
+        if not slots:
+            del known.messages[message]
+        if not known.messages:
+            del self._known[source.conversation]
+            heappush(self._free, known.code)
+        if message == _UNNUMBERED:
+            self._codes[slot] = _UNNUMBERED
+            self._unnumbered -= 1
+            return set()
+        return _around(known, message)
+
+    def at(self, conversation: str, message: int) -> set[int]:
+        """Return the slots of a message's facts."""
+        known = self._known.get(conversation)
+        return set() if known is None or message < 0 else known.messages.get(message, set())
+
+
+def _around(conversation: _Conversation, message: int) -> set[int]:
+    return {
+        slot
+        for offset, _ in AROUND
+        if message - offset >= 0
+        for slot in conversation.messages.get(message - offset, ())
+    }

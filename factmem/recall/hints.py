@@ -1,0 +1,98 @@
+"""What a question says of the facts it is about: the entity it names, the days it names."""
+
+import re
+from collections.abc import Collection
+from functools import lru_cache
+from typing import NamedTuple
+
+from factmem.recall.arrays import Array
+from factmem.recall.lexical.analysis import STOP_WORDS, words
+
+__all__ = ["Day", "asked_days", "named_entity"]
+
+
+class Day(NamedTuple):
+    """A day or a month, with or without its year; 0 where it is not named."""
+
+    year: int
+    month: int
+    day: int
+
+    def has(self, day: "int | Array") -> "bool | Array":
+        """Whether a day, as 20260517, is this one or in this month; for each day of an array."""
+        is_month = day // 100 % 100 == self.month
+        is_year = not self.year or day // 10_000 == self.year
+        return is_month & is_year & (not self.day or day % 100 == self.day)
+
+
+@lru_cache(maxsize=1024)
+def _name_terms(entity: str) -> frozenset[str]:
+    """Return the terms by which a question names an entity; none where it cannot."""
+    terms = frozenset(term for word in words(entity) for term in word)
+    is_telling = any(not term.isdecimal() and term not in STOP_WORDS for term in terms)
+    return terms if is_telling else frozenset()
+
+
+def named_entity(question: str, entities: Collection[str]) -> str | None:
+    """Return the only one of the entities that a question names; None where it is not one."""
+    if not entities:
+        return None
+    asked = {term for word in words(question) for term in word}
+    named = [entity for entity in entities if (terms := _name_terms(entity)) and terms <= asked]
+    return named[0] if len(named) == 1 else None
+
+
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            ("january", "jan", "januar", "jänner"),
+            ("february", "feb", "februar"),
+            ("march", "mar", "märz"),
+            ("april", "apr"),
+            ("may", "mai"),
+            ("june", "jun", "juni"),
+            ("july", "jul", "juli"),
+            ("august", "aug"),
+            ("september", "sept", "sep"),
+            ("october", "oct", "oktober", "okt"),
+            ("november", "nov"),
+            ("december", "dec", "dezember", "dez"),
+        ),
+        start=1,
+    )
+    for name in names
+}
+_NAME = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_days = re.compile(
+    r"(?<!\d)(?P<y1>[12]\d{3})-(?P<m1>\d{1,2})(?:-(?P<d1>\d{1,2}))?(?!\d)"  # 2026-05-17, 2026-05
+    r"|(?<!\d)(?:(?P<y2>[12]\d{3})[년年] ?)?(?P<m2>\d{1,2})[월月](?: ?(?P<d2>\d{1,2})[일日])?"
+    rf"|(?<![^\W_])(?:(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?\.? (?:of )?)?(?P<m3>{_NAME})\b\.?"
+    r"(?: (?P<d4>\d{1,2})(?:st|nd|rd|th)?(?!\d))?(?:,? (?P<y3>[12]\d{3})(?!\d))?",
+    re.IGNORECASE,
+)
+_AMBIGUOUS = frozenset({"may", "mar", "march", "jan", "dec", "sep"})
+"""Names of months that are words too: without a number beside them they must be capitalised and
+not open the sentence."""
+
+
+def asked_days(question: str) -> list[Day]:
+    """Return the days and months that a question names.
+
+    In English, German, Korean, Japanese, Chinese and ISO 8601.
+    """
+    found: list[Day] = []
+    for match in _days.finditer(question[:4000]):
+        groups = match.groupdict()
+        name = groups["m3"]
+        year, day = (
+            next((int(groups[each]) for each in keys if groups[each]), 0)
+            for keys in (("y1", "y2", "y3"), ("d1", "d2", "d3", "d4"))
+        )
+        is_word = name and name.lower() in _AMBIGUOUS and not (year or day)
+        if is_word and (name.islower() or not question[: match.start()].strip()):
+            continue
+        month = _MONTHS[name.lower()] if name else int(groups["m1"] or groups["m2"])
+        if 1 <= month <= 12 and day <= 31:
+            found.append(Day(year, month, day))
+    return found

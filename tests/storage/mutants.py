@@ -271,8 +271,8 @@ _ERRORS = [
             Change(
                 StoreKeys,
                 "_rewrap",
-                "self._write([",
-                "self._mode.encryption = encryption; self._write([",
+                "self._write(slots)",
+                "self._mode.encryption = encryption; self._write(slots)",
             ),
         ),
         (SEALED,),

@@ -81,9 +81,7 @@ class FolderReader:
         if is_end:
             if damage := place.damage():
                 raise damage
-            with self._places_mutex:
-                if len(self._places) < _MOST_PLACES:  # reading pushes no writer's place out
-                    self._places.setdefault(file, place)
+            place = self._end_of_reading(file, place)
         return Reading(records, place, is_from_start=start is not known, is_end=is_end)
 
     def place(self, codec: Codec, file: str, fd: int, known: Place | None) -> Place:
@@ -138,6 +136,24 @@ class FolderReader:
             self._places[place.file] = place
             if len(self._places) > _MOST_PLACES:
                 self._places.pop(next(iter(self._places)))
+
+    def _end_of_reading(self, file: str, place: Place) -> Place:
+        """Return the place that writers start from, if that is where a reading has ended.
+
+        Whoever reads compares places by `is`: with a place of its own, each load after a save of
+        the same process would read the file again.
+        """
+        with self._places_mutex:
+            known = self._places.get(file)
+            if known is None:
+                if len(self._places) < _MOST_PLACES:  # reading pushes no writer's place out
+                    self._places[file] = place
+            elif known.header == place.header and known.size >= place.size:
+                is_same = (known.offset, known.size) == (place.offset, place.size)
+                return known if is_same else place
+            else:
+                self._places[file] = place
+        return place
 
     def note_synced(self, file: str, header: bytes) -> None:
         """Note that the name of a file's incarnation is durable; to forget it costs one flush."""

@@ -140,6 +140,27 @@ async def test_a_warm_load_makes_one_file_call(root: Path) -> None:
     assert not guard.in_threads
 
 
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+async def test_a_load_after_an_own_save_makes_no_thread_hop(root: Path, key: Key | None) -> None:
+    """What was appended is taken in, also after saves of another process that were read."""
+    guard = Guard()
+    store, other = opened(root, guard, key), opened(root, guard, key)
+    await store.save(theme("dark"), ALICE, AGENT)
+    await current(store)
+    hops = Counter[str]()
+
+    for number in range(10):
+        if number % 3 == 2:
+            await other.save(theme(f"of another {number}"), ALICE, AGENT)
+            await current(store)
+        await store.save(theme(f"theme {number}"), ALICE, AGENT)
+        guard.in_threads.clear()
+        assert await current(store) == [f"theme {number}"]
+        hops += guard.in_threads
+
+    assert not hops
+
+
 async def test_a_call_on_the_loop_is_caught(root: Path) -> None:
     """The guard is no empty promise: a storage that is used directly is found out."""
     guard = Guard()

@@ -601,6 +601,8 @@ class AgentMemory:
         depth: Depth = "shallow",
         weights: RecallWeights | None = None,
         half_life: timedelta | None = None,
+        source_kinds: Iterable[SourceKind] | None = None,
+        min_importance: float | None = None,
     ) -> RecallResult:
         """Return the facts that a question may be about, best first.
 
@@ -618,7 +620,8 @@ class AgentMemory:
         Args:
             query: A question, or a few words.
             limit: The most matches to return.
-            min_score: The smallest `relevance` of a match, from 0 to 1.
+            min_score: The smallest `relevance` of a match, from 0 to 1. Other facts of a
+                conversation come with one that reaches it.
             subjects: See `AgentMemory`.
             scopes: See `AgentMemory`.
             concepts: The concepts to search, or their keywords; all by default.
@@ -628,6 +631,8 @@ class AgentMemory:
                 their subjects and days. "auto" does so for long questions if there is a model.
             weights: The weights of the parts of a score.
             half_life: The time since its last confirmation after which a fact's recency is 0.5.
+            source_kinds: Only facts from sources of these kinds.
+            min_importance: Only facts of at least this importance.
         """
         async with self._events.operation(MemoryOperation.RECALL) as operation:
             check_depth(depth)
@@ -641,6 +646,8 @@ class AgentMemory:
                 until=until,
                 weights=weights,
                 half_life=half_life,
+                source_kinds=source_kinds,
+                min_importance=min_importance,
             )
             operation.places = self._selection.places(subjects, scopes)
             return await self._recall.find(question, depth, operation)

@@ -30,30 +30,35 @@ class Conversations:
         self._known: dict[str, _Conversation] = {}
         self._free: list[int] = []
         self._codes: array[int] = array("i")
+        self._loose: array[int] = array("i")
         self._unnumbered = 0
 
     @property
     def codes(self) -> "array[int] | None":
-        """A number for each slot's conversation where its message is not known, -1 elsewhere.
+        """A number for each slot's conversation, -1 where it has none; None if all are -1."""
+        return self._codes if self._known else None
 
-        None where no message is unknown.
-        """
-        return self._codes if self._unnumbered else None
+    @property
+    def loose(self) -> "array[int] | None":
+        """The same, of facts alone whose message has no number."""
+        return self._loose if self._unnumbered else None
 
     def put(self, slot: int, source: FactSource) -> set[int]:
         """Note a fact's source; return the slots that its message is around."""
-        while len(self._codes) <= slot:
-            self._codes.extend([_UNNUMBERED] * 256)
         if source.conversation is None:
             return set()
+        while len(self._codes) <= slot:
+            self._codes.extend([_UNNUMBERED] * 256)
+            self._loose.extend([_UNNUMBERED] * 256)
         known = self._known.get(source.conversation)
         if known is None:
             code = heappop(self._free) if self._free else len(self._known)
             known = self._known[source.conversation] = _Conversation(code)
         message = _UNNUMBERED if source.message is None else source.message
         known.messages.setdefault(message, set()).add(slot)
+        self._codes[slot] = known.code
         if message == _UNNUMBERED:
-            self._codes[slot] = known.code
+            self._loose[slot] = known.code
             self._unnumbered += 1
             return set()
         return _around(known, message)
@@ -71,8 +76,9 @@ class Conversations:
         if not known.messages:
             del self._known[source.conversation]
             heappush(self._free, known.code)
+        self._codes[slot] = _UNNUMBERED
         if message == _UNNUMBERED:
-            self._codes[slot] = _UNNUMBERED
+            self._loose[slot] = _UNNUMBERED
             self._unnumbered -= 1
             return set()
         return _around(known, message)

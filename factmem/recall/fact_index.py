@@ -190,7 +190,11 @@ class FactIndex:
         among = self._among(query) if query.is_narrowed else None
         ranking = Ranking(query, now, self._hints(query), has_meaning=cosines_of is not None)
         candidates = Candidates(
-            self._placed, self._heard_at, self._importance, self._conversations.codes
+            self._placed,
+            self._heard_at,
+            self._importance,
+            self._conversations.codes,
+            self._conversations.loose,
         )
         if np is None:
             words = self._terms.scan(query.text, among)

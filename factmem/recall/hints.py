@@ -73,7 +73,7 @@ _days = re.compile(
 )
 _AMBIGUOUS = frozenset({"may", "mar", "march", "jan", "dec", "sep"})
 """Names of months that are words too: without a number beside them they must be capitalised and
-not open the sentence."""
+not open a sentence."""
 
 
 def asked_days(question: str) -> list[Day]:
@@ -90,7 +90,8 @@ def asked_days(question: str) -> list[Day]:
             for keys in (("y1", "y2", "y3"), ("d1", "d2", "d3", "d4"))
         )
         is_word = name and name.lower() in _AMBIGUOUS and not (year or day)
-        if is_word and (name.islower() or not question[: match.start()].strip()):
+        opening = question[: match.start()].rstrip()[-1:]
+        if is_word and (name.islower() or opening in ("", ".", "!", "?")):
             continue
         month = _MONTHS[name.lower()] if name else int(groups["m1"] or groups["m2"])
         if 1 <= month <= 12 and day <= 31:

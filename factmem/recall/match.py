@@ -24,7 +24,7 @@ class Match:
     fact: AnyFact
     place: Place
     score: float
-    """From 0 to 1, comparable within one recall."""
+    """Comparable within one recall: from 0 to 1, and up to 0.7 more by `support`."""
     relevance: float
     """From 0 to 1: the share of the question's weight that the fact covers, and with an embedder
     the mean of that and of the cosine between question and fact, weighted as the parts are."""

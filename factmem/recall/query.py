@@ -7,7 +7,7 @@ from math import isfinite
 from numbers import Real
 from typing import Any, Literal, TypeAlias, get_args
 
-from factmem._arguments import kind_of, listed
+from factmem._arguments import expect_all, expect_member, kind_of, listed
 from factmem.models.clock import utc
 from factmem.models.facts import Concept
 from factmem.models.places import Place
@@ -18,12 +18,16 @@ __all__ = [
     "RecallQuery",
     "RecallSettings",
     "RecallWeights",
+    "Strictness",
     "check_depth",
     "checked_question",
 ]
 
 
 _CONCEPTS = "concepts=['city']"
+
+Strictness: TypeAlias = Literal["many", "balanced", "few"]
+"""Whether a recall returns many matches, or few that are mostly right."""
 
 Depth: TypeAlias = Literal["shallow", "deep", "auto"]
 """Whether a chat model is asked to take a question apart: never, always, or for long ones."""
@@ -33,8 +37,9 @@ Depth: TypeAlias = Literal["shallow", "deep", "auto"]
 class RecallWeights:
     """How much each part counts in the score of a match; only their ratios matter.
 
-        score = relevance · (L + S + recency weight · recency + importance weight · importance) / sum
-        relevance = (L · lexical + S · semantic) / (L + S)
+        score = (fused + support) · (L + S + recency weight · recency + importance weight ·
+            importance) / sum
+        fused = (L · lexical + S · semantic) / (L + S)
 
     where L and S are the weights of the lexical and the semantic part. So recency and importance
     scale relevance and never stand in for it: what is not relevant scores nothing, however fresh
@@ -83,13 +88,16 @@ class RecallSettings:
     weights: RecallWeights = field(default_factory=RecallWeights)
     half_life: timedelta = timedelta(days=30)
     """After this time since its last confirmation a fact's recency is one half."""
-    min_score: float = 0.2
-    """What a match's `relevance` must reach, from 0 to 1. On the corpus in `benchmarks/recall` 0.2
-    loses one or two of a hundred right answers. A model whose vectors are all near each other needs
-    a higher one."""
+    min_score: float | None = None
+    """The least `relevance` of a match, from 0 to 1. By default `strictness` decides. A model whose
+    vectors are all near each other needs a higher one than that."""
+    strictness: Strictness = "balanced"
+    """Whether a recall returns few matches and mostly right ones, or many. The least relevance is
+    0.1 for "many", 0.2 for "balanced" and 0.3 for "few" where words alone are compared, and 0.2,
+    0.3 and 0.4 with an embedder."""
     prompt_min_score: float = 0.1
-    """The same for `recall_facts_to_agent`. Less, as people who chat use many words that no fact
-    has, and the model that reads the facts passes over what does not help."""
+    """The least relevance for `recall_facts_to_agent`. It is low: people who chat use many words
+    that no fact has, and the model that reads the facts ignores what does not help."""
     auto_tokens: int = 60
     """`depth="auto"` asks the chat model about questions longer than this, in estimated tokens."""
     planning_seconds: float = 10.0
@@ -102,7 +110,10 @@ class RecallSettings:
     def __post_init__(self) -> None:
         check_weights(self.weights)
         check_half_life(self.half_life)
-        check_min_score(self.min_score)
+        if self.min_score is not None:
+            check_min_score(self.min_score)
+        if self.strictness not in get_args(Strictness):
+            raise ValueError('strictness must be "many", "balanced" or "few"')
         check_min_score(self.prompt_min_score)
         _check_number("auto_tokens", self.auto_tokens, "60")
         if not self.auto_tokens >= 0:
@@ -121,7 +132,8 @@ class RecallQuery:
 
     text: str
     limit: int
-    min_score: float
+    min_score: float | None
+    """None leaves it to `strictness`."""
     weights: RecallWeights
     half_life: timedelta
     keywords: frozenset[str] | None = None
@@ -135,6 +147,7 @@ class RecallQuery:
     source_kinds: frozenset[SourceKind] | None = None
     """The kinds of sources to look at; None means all, and facts without a source."""
     min_importance: float | None = None
+    strictness: Strictness = "balanced"
 
     @classmethod
     def checked(
@@ -149,6 +162,8 @@ class RecallQuery:
         until: datetime | None,
         weights: RecallWeights | None = None,
         half_life: timedelta | None = None,
+        source_kinds: "Iterable[SourceKind | str] | None" = None,
+        min_importance: float | None = None,
     ) -> "RecallQuery":
         """Return a query, with what a call does not say from the settings.
 
@@ -169,9 +184,12 @@ class RecallQuery:
         min_score = settings.min_score if min_score is None else min_score
         half_life = settings.half_life if half_life is None else half_life
         weights = settings.weights if weights is None else weights
-        check_min_score(min_score)
+        if min_score is not None:
+            check_min_score(min_score)
         check_half_life(half_life)
         check_weights(weights)
+        if min_importance is not None:
+            _check_number("min_importance", min_importance, "0.7")
         return cls(
             text=text,
             limit=limit,
@@ -181,6 +199,9 @@ class RecallQuery:
             keywords=None if concepts is None else _keywords(concepts),
             since=since,
             until=until,
+            source_kinds=None if source_kinds is None else _kinds(source_kinds),
+            min_importance=min_importance,
+            strictness=settings.strictness,
         )
 
     @property
@@ -214,6 +235,11 @@ class RecallQuery:
             since=max((each for each in (self.since, since) if each), default=None),
             until=min((each for each in (self.until, until) if each), default=None),
         )
+
+
+def _kinds(kinds: "Iterable[SourceKind | str]") -> frozenset[SourceKind]:
+    given = expect_all(kinds, object, "source_kinds", "source_kinds=[SourceKind.USER]")
+    return frozenset(expect_member(each, SourceKind, "source_kinds") for each in given)
 
 
 def checked_question(text: str) -> str:

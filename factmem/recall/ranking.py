@@ -20,7 +20,7 @@ from factmem.models.facts import AnyFact
 from factmem.recall.arrays import Array, numpy_or_none
 from factmem.recall.lexical.bm25 import DenseScores, WordScores
 from factmem.recall.match import Match
-from factmem.recall.query import RecallQuery
+from factmem.recall.query import RecallQuery, Strictness
 
 __all__ = ["Candidates", "Hints", "Ranking"]
 
@@ -36,6 +36,10 @@ DAY = 0.2
 
 TOGETHER = 0.3
 """What the best three facts of one conversation gain, times the mean of the others among them."""
+
+_LEAST_OF_WORDS: dict[Strictness, float] = {"many": 0.15, "balanced": 0.26, "few": 0.33}
+_LEAST_OF_BOTH: dict[Strictness, float] = {"many": 0.2, "balanced": 0.3, "few": 0.38}
+"""The least relevance of a match where a call does not say it. Measured in `benchmarks/recall`."""
 
 _SUPPORTERS = 3
 _NO_WORDS = (0.0, 0.0)
@@ -54,8 +58,11 @@ class Candidates(NamedTuple):
     heard_at: Sequence[float]
     """When they were last confirmed, in seconds."""
     importance: Sequence[float]
-    conversations: Sequence[int] | None
-    """A number for each conversation whose messages have none, -1 elsewhere; None if all are -1."""
+    conversations: Sequence[int] | None = None
+    """A number for each fact's conversation, -1 where it has none; None if all are -1. May end
+    before the facts do; then the others have none."""
+    loose: Sequence[int] | None = None
+    """The same, of facts alone whose message has no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,8 @@ class Ranking:
         self._lexical = weights.lexical / weights.relevance if has_meaning else 1.0
         self._semantic = weights.semantic / weights.relevance if has_meaning else 0.0
         self._query = query
+        usual = _LEAST_OF_BOTH if has_meaning else _LEAST_OF_WORDS
+        self._least = usual[query.strictness] if query.min_score is None else query.min_score
         self._now = now.timestamp()
         self._half_life = query.half_life.total_seconds()
         self._whole = weights.relevance + weights.recency + weights.importance
@@ -128,7 +137,7 @@ class Ranking:
     def _scored(
         self, candidates: Candidates, words: WordScores, cosines: Mapping[int, float]
     ) -> list[_Scored]:
-        relevances = self._relevances(words, cosines)
+        relevances = self._relevances(words, cosines, candidates.conversations)
         most = max((score for score, _ in words.values()), default=1.0)
         least = min(cosines.values(), default=0.0)
         span = max(cosines.values(), default=0.0) - least
@@ -144,7 +153,7 @@ class Ranking:
             slot: self._lexical * lexical + self._semantic * semantic if has_cosines else lexical
             for slot, (lexical, semantic) in parts.items()
         }
-        support = self._supports(fused, candidates.conversations)
+        support = self._supports(fused, candidates.loose)
         weights, scored = self._query.weights, list[_Scored]()
         for slot, relevance in relevances.items():
             heard_at = candidates.heard_at[slot]
@@ -157,9 +166,14 @@ class Ranking:
             )
         return scored
 
-    def _relevances(self, words: WordScores, cosines: Mapping[int, float]) -> dict[int, float]:
-        """Return the relevance of what is relevant enough."""
-        named, least = self._hints.named, self._query.min_score
+    def _relevances(
+        self,
+        words: WordScores,
+        cosines: Mapping[int, float],
+        conversations: Sequence[int] | None,
+    ) -> dict[int, float]:
+        """Return the relevance of what is relevant enough, or part of a conversation that is."""
+        named = self._hints.named
         relevances: dict[int, float] = {}
         for slot in words.keys() | cosines.keys() if self._semantic else words:
             bm25, relevance = words.get(slot, _NO_WORDS)
@@ -168,9 +182,16 @@ class Ranking:
                 relevance = self._lexical * relevance + self._semantic * max(cosine, 0.0)
             if named is not None and named[slot] == 2:
                 relevance *= OTHERS
-            if relevance >= least and (relevance > 0 or bm25 > 0):
+            if relevance > 0 or bm25 > 0:
                 relevances[slot] = relevance
-        return relevances
+        codes = conversations or ()
+        of_slot = {slot: codes[slot] if slot < len(codes) else -1 for slot in relevances}
+        reached = {of_slot[slot] for slot, each in relevances.items() if each >= self._least} - {-1}
+        return {
+            slot: relevance
+            for slot, relevance in relevances.items()
+            if relevance >= self._least or of_slot[slot] in reached
+        }
 
     def _supports(
         self, fused: Mapping[int, float], conversations: Sequence[int] | None
@@ -184,7 +205,7 @@ class Ranking:
         if conversations is not None:
             groups: dict[int, list[tuple[float, int]]] = {}
             for slot, score in fused.items():
-                if conversations[slot] >= 0:
+                if slot < len(conversations) and conversations[slot] >= 0:
                     groups.setdefault(conversations[slot], []).append((score, slot))
             for group in groups.values():
                 best = nlargest(_SUPPORTERS, group)
@@ -206,8 +227,16 @@ class Ranking:
         if self._hints.named is not None:
             others = np.frombuffer(self._hints.named, np.uint8)[: len(relevance)] == 2
             relevance = np.where(others, relevance * OTHERS, relevance)
-        kept = (relevance >= self._query.min_score) & ((relevance > 0) | (bm25 > 0))
-        slots = np.flatnonzero(kept)
+        kept = relevance >= self._least
+        if candidates.conversations is not None:
+            codes = np.full(len(kept), -1)
+            noted = np.frombuffer(candidates.conversations, np.int32)[: len(kept)]
+            codes[: len(noted)] = noted
+            reached = np.zeros(int(codes.max()) + 2, np.bool_)
+            reached[codes[kept]] = True
+            reached[-1] = False
+            kept |= reached[codes]
+        slots = np.flatnonzero(kept & ((relevance > 0) | (bm25 > 0)))
         if not len(slots):
             return ()
         lexical = bm25[slots] / (float(bm25.max()) or 1.0)
@@ -215,7 +244,7 @@ class Ranking:
         if cosines is not None and known.any():
             semantic = _stretched(np, cosines, known)[slots]
             fused = self._lexical * lexical + self._semantic * semantic
-        support = self._dense_support(np, slots, fused, candidates.conversations)
+        support = self._dense_support(np, slots, fused, candidates.loose)
         weights = self._query.weights
         heard_at = np.frombuffer(candidates.heard_at)[slots]
         recency = np.exp2(-np.maximum(self._now - heard_at, 0.0) / self._half_life)
@@ -238,7 +267,8 @@ class Ranking:
         if self._hints.days is not None:
             support += DAY * np.frombuffer(self._hints.days, np.uint8)[slots]
         if conversations is not None:
-            groups = np.frombuffer(conversations, np.int32)[slots]
+            known = np.frombuffer(conversations, np.int32)
+            groups = np.where(slots < len(known), known[np.minimum(slots, len(known) - 1)], -1)
             among = np.flatnonzero(groups >= 0)
             order = among[np.lexsort((-slots[among], -fused[among], groups[among]))]
             groups, scores = groups[order], fused[order]

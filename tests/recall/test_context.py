@@ -1,0 +1,287 @@
+"""What helps a fact besides its own words: the chat around it, names and days in the question."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.ledger.resolution import PlacedFact
+from factmem.models.places import Place
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.recall.conversations import Conversations
+from factmem.recall.fact_index import FactIndex
+from factmem.recall.hints import Day, asked_days, named_entity
+from factmem.recall.query import RecallQuery, RecallSettings
+from tests.recall.world import (
+    AGENT,
+    ALICE,
+    BOB,
+    COMPANY,
+    NOW,
+    PRODUCT,
+    TopicEmbedder,
+    memory_of,
+    note,
+    notes,
+    values,
+)
+
+
+def turn(message: int | None, text: str, conversation: str = "chat", **fields: Any) -> Any:
+    source = FactSource(SourceKind.USER, conversation=conversation, message=message)
+    return notes("said", text, source=source, **fields)
+
+
+@pytest.fixture(params=[0, 10**9], ids=["numpy", "python"], autouse=True)
+def worth_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The formula over arrays, and over dictionaries."""
+    monkeypatch.setattr("factmem.recall.fact_index._WORTH_NUMPY", request.param)
+    if request.param:
+        monkeypatch.setattr("factmem.recall.fact_index.numpy_or_none", lambda: None)
+
+
+CHAT = [
+    (BOB, turn(6, "I booked the trip to Lisbon")),
+    (ALICE, turn(7, "how will you get there?")),
+    (BOB, turn(8, "by ferry, with a good book")),
+    (BOB, turn(20, "the dishwasher leaks")),
+]
+
+
+async def filled(*facts: tuple[Any, Any]) -> InMemoryProvider:
+    store = InMemoryProvider(clock=lambda: NOW)
+    for subject, fact in facts:
+        await store.save(fact, subject, AGENT)
+    return store
+
+
+async def test_an_answer_is_found_by_what_was_said_before_it() -> None:
+    """Its own words say nothing of Lisbon; a later message of the same chat stays away."""
+    memory = memory_of(await filled(*CHAT), subjects=[ALICE, BOB])
+
+    found = await memory.recall("How does Bob travel to Lisbon?", limit=3)
+
+    assert values(found)[:2] == ["I booked the trip to Lisbon", "by ferry, with a good book"]
+    assert found[1].relevance < 0.26 < found[0].relevance
+    assert "the dishwasher leaks" not in values(found)[:2]
+
+
+async def test_what_is_around_a_fact_goes_with_its_message() -> None:
+    """Forgotten messages find nothing any more, and new ones do."""
+    store = await filled(*CHAT)
+    memory = memory_of(store, subjects=[ALICE, BOB])
+    assert "by ferry, with a good book" in values(await memory.recall("Lisbon", min_score=0.0))
+
+    said = turn(6, "").concept
+    await store.forget(BOB, AGENT, concept=said, value="I booked the trip to Lisbon")
+    assert values(await memory.recall("Lisbon", min_score=0.0)) == []
+
+    await store.save(turn(9, "Lisbon is worth it"), ALICE, AGENT)
+    found = await memory.recall("Lisbon", min_score=0.0)
+    assert values(found) == ["Lisbon is worth it", "by ferry, with a good book"]
+
+
+async def test_facts_of_one_conversation_support_each_other() -> None:
+    """Where messages have no numbers; of equal facts the one among others goes first."""
+    alone = turn(None, "Lisbon by ferry", "other")
+    together = [turn(None, "Lisbon by coach"), turn(None, "Lisbon in May")]
+    memory = memory_of(await filled((ALICE, alone), *((ALICE, each) for each in together)))
+
+    found = await memory.recall("Lisbon")
+
+    support = {match.fact.values[0]: match.support for match in found}
+    assert set(values(found)[:2]) == {"Lisbon by coach", "Lisbon in May"}
+    assert support["Lisbon by ferry"] == 0.0
+    assert support["Lisbon by coach"] == support["Lisbon in May"] == pytest.approx(0.15)
+
+
+async def test_a_name_in_the_question_raises_that_entity() -> None:
+    """The others count half; with two names, or none, nobody is raised."""
+    facts = [(subject, note("home", "a flat in Busan")) for subject in (ALICE, BOB)]
+    memory = memory_of(await filled(*facts), subjects=[ALICE, BOB])
+
+    async def parts(question: str) -> dict[str | None, tuple[float, float]]:
+        found = await memory.recall(question, min_score=0.0)
+        return {m.place.subject.entity: (m.relevance, m.support) for m in found}
+
+    nobody, bob, both = [
+        await parts(question) for question in ("flat?", "Bob's flat?", "Bob's and Alice's flat?")
+    ]
+    assert nobody["alice"] == nobody["bob"] == (1.0, 0.0)
+    assert bob["bob"] == (1.0, 0.2)
+    assert bob["alice"][0] < 0.5
+    assert {support for _, support in both.values()} == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("Where does 서윤이는 live?", "서윤"),
+        ("서윤이와 alice", None),
+        ("ALICE's house", "alice"),
+        ("user 4711 said", "user-4711"),
+        ("7 days ago", None),
+        ("will it rain?", None),
+        ("nobody", None),
+    ],
+)
+def test_who_is_named(question: str, named: str | None) -> None:
+    """A bare number and a stop word are no names."""
+    assert named_entity(question, {"서윤", "alice", "user-4711", "7", "will"}) == named
+
+
+@pytest.mark.parametrize(
+    ("question", "days"),
+    [
+        ("What happened on 2026-05-17?", [Day(2026, 5, 17)]),
+        ("and in 2026-05?", [Day(2026, 5, 0)]),
+        ("on May 17, 2026 or 3 June", [Day(2026, 5, 17), Day(0, 6, 3)]),
+        ("on the 3rd of June", [Day(0, 6, 3)]),
+        ("am 17. Mai 2026", [Day(2026, 5, 17)]),
+        ("im März", [Day(0, 3, 0)]),
+        ("2026년 5월 17일에", [Day(2026, 5, 17)]),
+        ("5月に", [Day(0, 5, 0)]),
+        ("in May", [Day(0, 5, 0)]),
+        ("may I? May I?", []),
+        ("may 3", [Day(0, 5, 3)]),
+        ("March on!", []),
+        ("version 13월, mayonnaise, 99 May", []),
+        ("nothing", []),
+    ],
+)
+def test_days_that_are_asked(question: str, days: list[Day]) -> None:
+    """A word that is a month too counts with a number, or capitalised within the question."""
+    found = asked_days(question)
+
+    assert found == days if "99" not in question else all(day.day == 0 for day in found)
+
+
+async def test_a_day_in_the_question_raises_what_was_said_then() -> None:
+    """Of that month, in any year where the question names none."""
+    said = {4: "trip in spring", 5: "trip in May", 6: "trip in summer"}
+    facts = [
+        (ALICE, note(f"k{month}", text, timestamp=datetime(2026, month, 9, tzinfo=UTC)))
+        for month, text in said.items()
+    ]
+    memory = memory_of(await filled(*facts))
+
+    found = await memory.recall("the trip, on 9 June")
+
+    assert values(found)[0] == "trip in summer"
+    assert {m.fact.values[0]: m.support for m in found}["trip in spring"] == 0.0
+    assert found[0].support == 0.2
+
+
+async def test_hidden_places_move_no_score() -> None:
+    """Neighbours, names, statistics and vectors are those of the places asked."""
+    shown = [fact for fact in CHAT if fact[0] is BOB]
+    alone, crowded = await filled(*shown), await filled(*CHAT)
+    for text in ("Lisbon by ferry", "the trip of alice", "how will you get to Lisbon?"):
+        await crowded.save(turn(7, text, id=text), BOB, PRODUCT)
+        await crowded.save(notes("said", text), COMPANY, AGENT)
+
+    for embedder in (None, TopicEmbedder()):
+        results = [
+            await memory_of(store, subjects=[BOB], embedder=embedder)
+            .view(scopes=[AGENT], subjects=[BOB])
+            .recall("How does Bob get to Lisbon with Alice?", min_score=0.0)
+            for store in (alone, crowded)
+        ]
+        parts = [
+            [
+                (m.fact.values, m.score, m.relevance, m.lexical, m.semantic, m.support)
+                for m in result
+            ]
+            for result in results
+        ]
+        assert parts[0] == parts[1]
+        assert parts[0]
+
+
+async def test_filters_are_filled_up_to_the_limit() -> None:
+    """They narrow the index, so what they leave out takes nobody's place."""
+    kinds = [SourceKind.USER, SourceKind.TOOL]
+    facts = [
+        (ALICE, note(f"k{n}", "cat", source=FactSource(kinds[n % 2]), importance=n / 10))
+        for n in range(10)
+    ]
+    memory = memory_of(await filled(*facts, (ALICE, note("bare", "cat"))))
+
+    by_user = await memory.recall("cat", limit=5, source_kinds=[SourceKind.USER])
+    important = await memory.recall("cat", limit=3, min_importance=0.7)
+    both = await memory.recall("cat", source_kinds=[SourceKind.TOOL], min_importance=0.6)
+
+    assert [m.fact.source.kind for m in by_user if m.fact.source] == [SourceKind.USER] * 5
+    assert sorted(m.importance for m in important) == [0.7, 0.8, 0.9]
+    assert sorted(m.importance for m in both) == [0.7, 0.9]
+    with pytest.raises(TypeError, match="source_kinds must be a list"):
+        await memory.recall("cat", source_kinds=SourceKind.USER)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="source_kinds must be one of"):
+        await memory.recall("cat", source_kinds=["nobody"])  # type: ignore[list-item]
+
+
+async def test_strictness_settles_the_least_relevance() -> None:
+    """Few and right, or many; a call's own least relevance goes first."""
+    store = await filled((ALICE, note("pet", "a cat")), (ALICE, note("car", "a red car")))
+    counts = {}
+    for strictness in ("many", "balanced", "few"):
+        settings = RecallSettings(strictness=strictness)  # type: ignore[arg-type]
+        memory = memory_of(store, recall_settings=settings)
+        counts[strictness] = len(await memory.recall("does the cat sleep soundly there at night?"))
+        assert await memory.recall("cat", min_score=0.0)
+
+    assert counts == {"many": 1, "balanced": 0, "few": 0}
+    with pytest.raises(ValueError, match="strictness must be"):
+        RecallSettings(strictness="strict")  # type: ignore[arg-type]
+
+
+steps = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from("ab"), st.none() | st.integers(0, 6)), max_size=30
+)
+
+
+@given(steps)
+def test_conversations_are_what_was_put(steps: list[tuple[int, str, int | None]]) -> None:
+    """Whatever came and went: the same as if only what is left had been put."""
+    conversations, kept = Conversations(), dict[int, FactSource]()
+    for slot, name, message in steps:
+        if slot in kept:
+            conversations.drop(slot, kept.pop(slot))
+        else:
+            kept[slot] = FactSource(SourceKind.USER, conversation=name, message=message)
+            conversations.put(slot, kept[slot])
+
+    for name in "ab":
+        for number in range(7):
+            expected = {
+                slot for slot, s in kept.items() if (s.conversation, s.message) == (name, number)
+            }
+            assert conversations.at(name, number) == expected
+    codes = conversations.codes
+    assert (codes is None) is not bool(kept)
+    for slot, source in kept.items():
+        assert codes is not None
+        same = {s for s, other in kept.items() if other.conversation == source.conversation}
+        assert {s for s in kept if codes[s] == codes[slot]} == same
+
+
+def test_a_question_among_no_facts() -> None:
+    """With every filter at once."""
+    query = RecallQuery.checked(
+        "cat on 3 June",
+        RecallSettings(),
+        limit=3,
+        min_score=None,
+        concepts=["pet"],
+        since=NOW,
+        until=None,
+        source_kinds=["user"],
+        min_importance=0.5,
+    )
+    index = FactIndex([Place(AGENT, ALICE)])
+    assert index.search(query, NOW) == []
+    index.put(Place(AGENT, ALICE).identity, PlacedFact(Place(AGENT, ALICE), note("pet", "cat")))
+    assert index.search(query, NOW) == []

@@ -12,7 +12,7 @@ SEED = 1
 python = $(VENV)/bin/python
 on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: demo test check bench storm twins clean mutants
+.PHONY: demo test check bench storm twins frameworks clean mutants
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed
@@ -50,8 +50,12 @@ mutants: $(VENV)/.installed-test
 twins: $(VENV)/.installed-check
 	$(python) scripts/sync_twins.py
 
+# Each adapter against its framework, newest and lowest version: make frameworks ONLY=langchain
+frameworks: $(VENV)/.pip
+	$(python) scripts/frameworks.py $(ONLY)
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .frameworks build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip reads dependency groups since 25.1, and a new environment brings an older one.

@@ -1,5 +1,6 @@
 """The Pydantic AI capability against a server that speaks the OpenAI API."""
 
+import inspect
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelResponse,
+    SystemPromptPart,
     TextPart,
     ThinkingPart,
     UserPromptPart,
@@ -27,7 +29,8 @@ from tests.integrations.world import BreakableProvider, found, known, memory_of
 pytestmark = pytest.mark.anyio
 
 Placement = Literal["instructions", "request"]
-BOTH: list[Placement] = ["instructions", "request"]
+HAS_SCOPE = "scope" in inspect.signature(SystemPromptPart).parameters
+BOTH: list[Placement] = ["instructions", "request"] if HAS_SCOPE else ["instructions"]
 
 
 @pytest.fixture
@@ -180,6 +183,12 @@ async def test_two_memories_of_one_agent(server: ModelServer) -> None:
 
     assert await known(private) == {"editor": "vim"}
     assert '"4"' in server.system()
+
+
+@pytest.mark.skipif(HAS_SCOPE, reason="this version has request-scoped parts")
+async def test_an_old_version_is_told() -> None:
+    with pytest.raises(ValueError, match=r"needs pydantic-ai-slim 2\.59"):
+        MemoryCapability(await memory_of(), user=user, placement="request")
 
 
 async def test_mistakes_raise_when_it_is_made() -> None:

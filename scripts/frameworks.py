@@ -1,0 +1,116 @@
+"""Tests each adapter against its framework, newest and lowest version, in environments of its own.
+
+    python scripts/frameworks.py [NAME ...]
+
+An environment is made once under `.frameworks/` and used again. The tests run with warnings as
+errors off: a framework's own warnings are not factmem's. In an environment of this script a
+missing framework fails its tests.
+"""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+ENVIRONMENTS = ROOT / ".frameworks"
+NEEDED = ("pytest>=9", "trio>=0.31", "hypothesis>=6.100", "mypy>=2.4")
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A framework, and what is run against it."""
+
+    name: str
+    newest: tuple[str, ...]
+    lowest: tuple[str, ...]
+    module: str
+    """The adapter in `factmem.integrations`; its test has the same name."""
+    examples: tuple[str, ...] = ()
+
+
+FRAMEWORKS = (
+    Framework("mcp", ("mcp>=2.0", "uvicorn"), ("mcp==2.0.0", "uvicorn"), "mcp", ("mcp_server",)),
+    Framework(
+        "pydantic-ai",
+        ("pydantic-ai-slim>=2.0",),
+        ("pydantic-ai-slim==2.0.0",),
+        "pydantic_ai",
+        ("pydantic_ai_agent",),
+    ),
+    Framework(
+        "openai-agents",
+        ("openai-agents>=0.21",),
+        ("openai-agents==0.21.0",),
+        "openai_agents",
+        ("openai_agents",),
+    ),
+    Framework(
+        "langchain",
+        ("langchain>=1.1",),
+        ("langchain==1.1.0", "langgraph==1.0.6"),
+        "langchain",
+        ("langchain_agent",),
+    ),
+)
+
+
+def main(names: list[str]) -> None:
+    """Run the named frameworks, or all, and exit with 1 if anything failed."""
+    failed: list[str] = []
+    for framework in FRAMEWORKS:
+        if names and framework.name not in names:
+            continue
+        for label, requirements in (("newest", framework.newest), ("lowest", framework.lowest)):
+            python = _environment(f"{framework.name}-{label}", requirements)
+            if not _is_passed(framework, label, python):
+                failed.append(f"{framework.name} ({label})")
+    print("failed: " + ", ".join(failed) if failed else "all passed")  # noqa: T201
+    sys.exit(bool(failed))
+
+
+def _environment(name: str, requirements: tuple[str, ...]) -> Path:
+    folder = ENVIRONMENTS / name
+    python = folder / "bin" / "python"
+    made_of = folder / "requirements.txt"
+    wanted = "\n".join((*requirements, *NEEDED))
+    if not made_of.exists() or made_of.read_text() != wanted:
+        _run([sys.executable, "-m", "venv", "--clear", str(folder)])
+        _run([str(python), "-m", "pip", "install", "-q", "-e", str(ROOT), *requirements, *NEEDED])
+        made_of.write_text(wanted)
+    return python
+
+
+def _is_passed(framework: Framework, label: str, python: Path) -> bool:
+    versions = _versions(python, framework)
+    print(f"== {framework.name} ({label}): {versions}", flush=True)  # noqa: T201
+    test = f"tests/integrations/test_{framework.module}.py"
+    commands = [
+        [str(python), "-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider", test]
+    ]
+    commands += [[str(python), f"examples/{each}.py"] for each in framework.examples]
+    if label == "newest":
+        module = f"factmem/integrations/{framework.module}.py"
+        commands.append([str(python), "-m", "mypy", "--strict", module])
+    codes = [_run(command, is_checked=False) for command in commands]  # all run, whatever fails
+    return not any(codes)
+
+
+def _versions(python: Path, framework: Framework) -> str:
+    packages = [each.partition("=")[0].partition(">")[0] for each in framework.newest]
+    show = "import importlib.metadata as m, sys; print([(p, m.version(p)) for p in sys.argv[1:]])"
+    done = subprocess.run(  # noqa: S603
+        [str(python), "-c", show, *(each.partition("[")[0] for each in packages)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def _run(command: list[str], *, is_checked: bool = True) -> int:
+    return subprocess.run(command, cwd=ROOT, check=is_checked).returncode  # noqa: S603
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

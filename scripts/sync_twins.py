@@ -57,6 +57,7 @@ WRAPPED = {
     "AgentMemoryProvider": ("stores", "ProviderSync"),
     "ProviderKeys": ("stores", "KeysSync"),
     "MemoryTool": ("contents", "ToolSync"),
+    "MemoryDocuments": ("contents", "DocumentsSync"),
 }
 """The classes that a method may return and that have a twin: its module and name."""
 
@@ -100,13 +101,19 @@ Args:
     ),
     File(
         "contents",
-        "The parts of a memory without await: its contents and tools.",
+        "The parts of a memory without await: its contents, documents and tools.",
         (
             Twin(
                 "ContentsSync",
                 "factmem.memory.contents:MemoryContents",
                 "The contents of a memory for code that does not use `await`.",
                 base="Wraps[MemoryContents]",
+            ),
+            Twin(
+                "DocumentsSync",
+                "factmem.memory.documents:MemoryDocuments",
+                "Texts under paths for code that does not use `await`.",
+                base="Wraps[MemoryDocuments]",
             ),
             Twin(
                 "ToolSync",
@@ -117,6 +124,7 @@ Args:
         ),
         (
             ("factmem.memory.contents", "MemoryContents"),
+            ("factmem.memory.documents", "MemoryDocuments"),
             ("factmem.memory.tools", "MemoryTool"),
             (WRAPPING, "Wraps"),
         ),

@@ -6,6 +6,7 @@ Imports every room below.
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.consolidation import ConsolidationReport, Merge
 from factmem.memory.contents import ConceptInfo, MemoryContents, MemoryTree, ResetReport
+from factmem.memory.documents import DocumentInfo, MemoryDocuments
 from factmem.memory.origin import FactOrigin
 from factmem.memory.tools import MemoryTool
 
@@ -13,8 +14,10 @@ __all__ = [
     "AgentMemory",
     "ConceptInfo",
     "ConsolidationReport",
+    "DocumentInfo",
     "FactOrigin",
     "MemoryContents",
+    "MemoryDocuments",
     "MemoryTool",
     "MemoryTree",
     "Merge",

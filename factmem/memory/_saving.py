@@ -76,6 +76,8 @@ class FactSaver:
             return _new_concept(asked)
         (concept,) = meant
         if not concept.detect:
+            raise ValueError("Only the application writes this concept")
+        if not concept.detect:
             raise ValueError("Only the application sets this concept")
         if asked.add and concept.fact_type is FactType.SINGLE:
             raise ValueError("The concept holds one value: leave out `add` to replace it")

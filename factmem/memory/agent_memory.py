@@ -31,6 +31,7 @@ from factmem.memory.chat_detection import ChatDetection, check_question_fits
 from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.consolidator import Consolidator
 from factmem.memory.contents import MemoryContents
+from factmem.memory.documents import MemoryDocuments
 from factmem.memory.fact_recall import FactRecall
 from factmem.memory.loader import FactLoader
 from factmem.memory.origin import FactOrigin
@@ -335,6 +336,23 @@ class AgentMemory:
         else:
             report = await self.load_all_facts_to_agent([], subjects=subjects, scopes=scopes)
         return report.text
+
+    def documents(
+        self, scope: ScopeChoice, subject: MemorySubject | None = None
+    ) -> MemoryDocuments:
+        """Return the documents about a subject: texts under paths, in a scope of their own.
+
+        Args:
+            scope: A scope for documents alone. The memory's profile must not name it, or its texts
+                would stand in every prompt.
+            subject: The subject; by default the memory's only one.
+
+        Raises:
+            TypeError: The provider is not a `FactStore`.
+            ValueError: The profile names `scope`, or the memory has several subjects.
+            UnboundSubjectError: The subject is per entity and has no entity.
+        """
+        return MemoryDocuments(fact_store(self._provider), self._selection.aside(scope, subject))
 
     async def load_facts_to_agent(
         self,

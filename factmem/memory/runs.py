@@ -233,10 +233,10 @@ class MemoryRuns(Generic[C]):
         if not self._auto_load:
             return ""
         if self._recall is None:
-            text = await self.attempt(lambda: _text(view))
+            text = await self.attempt(view.text)
         else:
             limit, asked = self._recall, question or ""
-            text = await self.attempt(lambda: _text(view, asked, limit)) if asked.strip() else ""
+            text = await self.attempt(lambda: view.text(asked, limit)) if asked.strip() else ""
         return UNREACHABLE if text is None else text
 
     async def learn(
@@ -304,7 +304,7 @@ def _view(memory: AgentMemory, who: object) -> AgentMemory:
             subject.check_bound()
         return memory
     if isinstance(who, str):
-        return _of(memory, who)
+        return memory.of(who)
     if isinstance(who, MemorySubject):
         return memory.view(subjects=[who])
     if isinstance(who, Iterable):
@@ -315,15 +315,6 @@ def _view(memory: AgentMemory, who: object) -> AgentMemory:
     )
 
 
-def _of(memory: AgentMemory, entity: str) -> AgentMemory:
-    if not any(each.per_entity and each.entity is None for each in memory.subjects):
-        raise ValueError(
-            "user names an entity, and no subject of the memory is per entity: "
-            "MemorySubject('user', 'The person', 1, per_entity=True)"
-        )
-    return _bound(memory, entity)
-
-
 def _bound(memory: AgentMemory, entity: str) -> AgentMemory:
     return memory.view(
         subjects=[
@@ -331,15 +322,6 @@ def _bound(memory: AgentMemory, entity: str) -> AgentMemory:
             for each in memory.subjects
         ]
     )
-
-
-async def _text(memory: AgentMemory, question: str | None = None, limit: int = 20) -> str:
-    messages: list[dict[str, Any]] = []
-    if question is None:
-        await memory.load_all_facts_to_agent(messages)
-    else:
-        await memory.recall_facts_to_agent(messages, question, limit=limit)
-    return str(messages[0]["content"]) if messages else ""
 
 
 def _checked_recall(recall: int | None, *, auto_load: bool) -> int | None:

@@ -164,6 +164,28 @@ class PlaceSelection:
         check_writable(place, self.boundary)
         return place
 
+    def aside(self, scope: ScopeChoice, subject: MemorySubject | None = None) -> Place:
+        """Return a place that no call selects by default.
+
+        Raises:
+            ValueError: The profile names the scope, or no subject is given and there are several.
+            UnboundSubjectError: The subject is per entity and has no entity.
+        """
+        found = self.profile.writable(scope)
+        if found in self.profile.scopes():
+            raise ValueError(
+                f"scope must be one that the memory's profile does not name, not {found}: "
+                f"MemoryScope.Feature('notes')"
+            )
+        if subject is None and len(self.subjects) != 1:
+            raise ValueError(
+                f"subject is missing, as the memory has {len(self.subjects)}: "
+                f"memory.documents(scope, USER.of('alice'))"
+            )
+        chosen = self.subjects[0] if subject is None else subject
+        chosen.check_bound()
+        return Place(found, chosen)
+
     def narrowed(
         self,
         *,

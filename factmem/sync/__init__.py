@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.sync.contents import ContentsSync, ToolSync
+    from factmem.sync.contents import ContentsSync, DocumentsSync, ToolSync
     from factmem.sync.memory import MemorySync
     from factmem.sync.portal import SHARED_PORTAL, Portal
     from factmem.sync.stores import (
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SHARED_PORTAL",
     "ContentsSync",
+    "DocumentsSync",
     "IndexedStoreSync",
     "KeysSync",
     "LocalStoreSync",
@@ -36,7 +37,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "factmem.sync.contents": ("ContentsSync", "ToolSync"),
+            "factmem.sync.contents": ("ContentsSync", "DocumentsSync", "ToolSync"),
             "factmem.sync.memory": ("MemorySync",),
             "factmem.sync.portal": ("SHARED_PORTAL", "Portal"),
             "factmem.sync.stores": (

@@ -1,18 +1,20 @@
-"""The parts of a memory without await: its contents and tools.
+"""The parts of a memory without await: its contents, documents and tools.
 
 Written by scripts/sync_twins.py: change the async class.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any
 
 from typing_extensions import TypeVar
 
+from factmem.ledger.history import HistoryEntry
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ToolDefinition
 from factmem.memory.contents import ConceptInfo, MemoryContents, MemoryTree, ResetReport
+from factmem.memory.documents import DocumentInfo, MemoryDocuments
 from factmem.memory.tools import MemoryTool
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject, Place
@@ -21,7 +23,7 @@ from factmem.models.sources import FactSource
 from factmem.providers.base import PlaceInfo
 from factmem.sync._wrapping import Wraps
 
-__all__ = ["ContentsSync", "ToolSync"]
+__all__ = ["ContentsSync", "DocumentsSync", "ToolSync"]
 T = TypeVar("T")
 
 
@@ -134,6 +136,68 @@ class ContentsSync(Wraps[MemoryContents]):
             MemoryAccessError: The view is read-only, and `confirm` is set. Nothing was read.
         """
         return self._portal.call(self._wrapped.reset, confirm=confirm)
+
+
+class DocumentsSync(Wraps[MemoryDocuments]):
+    """Texts under paths for code that does not use `await`."""
+
+    def infos(self, folder: str = "/") -> list[DocumentInfo]:
+        """Return the documents in a folder and below, ordered by path; empty without any."""
+        return self._portal.call(self._wrapped.infos, folder)
+
+    def texts(self, folder: str = "/") -> dict[str, str]:
+        """Return the texts in a folder and below, by path; also that of a single document."""
+        return self._portal.call(self._wrapped.texts, folder)
+
+    def read(self, path: str) -> str:
+        """Return the text of a document.
+
+        Raises:
+            FileNotFoundError: There is no such document.
+        """
+        return self._portal.call(self._wrapped.read, path)
+
+    def history(self, path: str) -> list[HistoryEntry]:
+        """Return the versions of a document, oldest first; empty if there never was one."""
+        return self._portal.call(self._wrapped.history, path)
+
+    def write(self, path: str, text: str, *, must_be_new: bool = False) -> None:
+        """Write a document, or with `must_be_new` only a new one.
+
+        Raises:
+            FileExistsError: The path is a folder, or the document exists and must be new.
+            NotADirectoryError: A part of the path is a document.
+        """
+        return self._portal.call(self._wrapped.write, path, text, must_be_new=must_be_new)
+
+    def edit(self, path: str, changed: Callable[[str], str]) -> str:
+        """Replace a text by the result of a function of it, and return the new text.
+
+        The function may run in a worker thread while the store is locked: it must be quick and
+        must not use the store. Its exception is raised, and nothing changes.
+
+        Raises:
+            FileNotFoundError: There is no such document.
+        """
+        return self._portal.call(self._wrapped.edit, path, changed)
+
+    def remove(self, path: str) -> int:
+        """Remove a document, or a folder with everything below, and return how many there were.
+
+        Raises:
+            FileNotFoundError: There is neither.
+        """
+        return self._portal.call(self._wrapped.remove, path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Move a document, or a folder with everything below, in one write.
+
+        Raises:
+            FileNotFoundError: There is neither.
+            FileExistsError: The new path exists, or lies in the folder itself.
+            NotADirectoryError: A part of the new path is a document.
+        """
+        return self._portal.call(self._wrapped.rename, old, new)
 
 
 class ToolSync(Wraps[MemoryTool]):

@@ -27,7 +27,7 @@ from factmem.prompt.transcript import CONTEXT
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallWeights
 from factmem.sync._wrapping import WrapsContext
-from factmem.sync.contents import ContentsSync, ToolSync
+from factmem.sync.contents import ContentsSync, DocumentsSync, ToolSync
 from factmem.sync.portal import SHARED_PORTAL, Portal
 from factmem.sync.stores import ProviderSync, StoreSync
 
@@ -133,6 +133,21 @@ class MemorySync(WrapsContext[AgentMemory]):
         return self._portal.call(
             self._wrapped.text, question, limit, scopes=scopes, subjects=subjects
         )
+
+    def documents(self, scope: ScopeChoice, subject: MemorySubject | None = None) -> DocumentsSync:
+        """Return the documents about a subject: texts under paths, in a scope of their own.
+
+        Args:
+            scope: A scope for documents alone. The memory's profile must not name it, or its texts
+                would stand in every prompt.
+            subject: The subject; by default the memory's only one.
+
+        Raises:
+            TypeError: The provider is not a `FactStore`.
+            ValueError: The profile names `scope`, or the memory has several subjects.
+            UnboundSubjectError: The subject is per entity and has no entity.
+        """
+        return DocumentsSync(self._wrapped.documents(scope, subject), self._portal)
 
     def load_facts_to_agent(
         self,

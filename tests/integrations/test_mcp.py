@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
 from factmem.errors import UnboundSubjectError
@@ -139,9 +140,9 @@ async def test_the_program_speaks_stdio(tmp_path: Path) -> None:
     """What one process saves, the next one knows; nothing but the protocol is on stdout."""
     server = StdioServerParameters(command=sys.executable, args=program(tmp_path))
     with anyio.fail_after(60):
-        async with Client(server) as client:
+        async with Client(stdio_client(server)) as client:
             await text_of(client, "memory_save", concept="editor", value="vim")
-        async with Client(server) as client:
+        async with Client(stdio_client(server)) as client:
             assert '"vim"' in await facts_of(client)
 
 
@@ -152,10 +153,10 @@ async def test_the_program_encrypts_and_can_be_read_only(tmp_path: Path) -> None
         writes = StdioServerParameters(
             command=sys.executable, args=program(tmp_path, *options), env={"NOTES_KEY": key}
         )
-        async with Client(writes) as client:
+        async with Client(stdio_client(writes)) as client:
             await text_of(client, "memory_save", concept="editor", value="vim")
         reads = writes.model_copy(update={"args": program(tmp_path, *options, "--read-only")})
-        async with Client(reads) as client:
+        async with Client(stdio_client(reads)) as client:
             assert '"vim"' in await facts_of(client)
             names = [tool.name for tool in (await client.list_tools()).tools]
     assert names == ["memory_recall", "memory_list_concepts"]

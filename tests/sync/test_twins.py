@@ -25,11 +25,12 @@ from factmem import (
     NoMemory,
     SingleFact,
 )
-from factmem.memory import MemoryContents, MemoryTool
+from factmem.memory import MemoryContents, MemoryDocuments, MemoryTool
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.local_file import ProviderKeys
 from factmem.sync import (
     ContentsSync,
+    DocumentsSync,
     IndexedStoreSync,
     KeysSync,
     LocalStoreSync,
@@ -49,6 +50,7 @@ EDITOR = Concept("editor", "The editor that the user prefers")
 TWINS: dict[type, type] = {
     AgentMemory: MemorySync,
     MemoryContents: ContentsSync,
+    MemoryDocuments: DocumentsSync,
     MemoryTool: ToolSync,
     AgentMemoryProvider: ProviderSync,
     FactStore: StoreSync,

@@ -1,0 +1,241 @@
+"""MemoryDocuments: texts under paths, for agents that keep notes in files."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from factmem._arguments import expect, expect_function
+from factmem.ledger.entries import Entry, stored
+from factmem.ledger.history import HistoryEntry
+from factmem.ledger.ledger import Condition, Ledger
+from factmem.models.facts import Concept, SingleFact
+from factmem.models.names import MAX_NAME, checked_name
+from factmem.models.places import Place
+from factmem.providers.base import FactStore
+
+__all__ = ["DocumentInfo", "MemoryDocuments"]
+
+_ABOUT = "A document"
+_EXAMPLE = 'documents.write("/notes/agent.md", text)'
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentInfo:
+    """A document without its text."""
+
+    path: str
+    size: int
+    """Bytes of UTF-8."""
+    written_at: datetime
+    """When it was last written."""
+
+
+class MemoryDocuments:
+    """The documents about one subject in one scope; see `AgentMemory.documents`.
+
+        notes = alice.documents(MemoryScope.Feature("notes"))
+        await notes.write("/agent.md", "Be brief.")
+        await notes.edit("/agent.md", lambda text: text + " Use metric units.")
+
+    A document is a fact in a scope of its own: its path is the keyword, its text the value. So it
+    is as durable, encrypted, isolated and versioned as facts are, and it goes when its subject is
+    erased. No prompt, recall or memory tool contains it, since the memory's profile does not name
+    that scope.
+
+    Each change is one durable write. An edit sees the text that it replaces, whichever process
+    writes at the same time: no change is lost.
+
+    A path is absolute, such as `/notes/a.md`, and has at most 200 characters. A folder exists
+    while a document is in it. A document and a folder never have the same path.
+
+    Args:
+        store: The store, restricted to what the memory may touch.
+        place: The subject and the scope.
+
+    Raises:
+        TypeError: (from every method) A path or a text is no string.
+        ValueError: (from every method) A path is not absolute, has `..`, or is too long.
+        MemoryAccessError: (from methods that write) A view does not allow the write.
+        StorageError: (from every method) The store failed.
+    """
+
+    def __init__(self, store: FactStore, place: Place) -> None:
+        self._store = store
+        self._place = place
+
+    def __repr__(self) -> str:
+        return f"MemoryDocuments({self._place!r})"
+
+    async def infos(self, folder: str = "/") -> list[DocumentInfo]:
+        """Return the documents in a folder and below, ordered by path; empty without any."""
+        return [
+            DocumentInfo(path, len(text.encode()), written_at)
+            for path, text, written_at in await self._below(folder)
+        ]
+
+    async def texts(self, folder: str = "/") -> dict[str, str]:
+        """Return the texts in a folder and below, by path; also that of a single document."""
+        return {path: text for path, text, _ in await self._below(folder)}
+
+    async def read(self, path: str) -> str:
+        """Return the text of a document.
+
+        Raises:
+            FileNotFoundError: There is no such document.
+        """
+        found = await self._store.load(_concept(path), self._place.subject, self._place.scope)
+        if not found:
+            raise FileNotFoundError(path)
+        return found[0].value
+
+    async def history(self, path: str) -> list[HistoryEntry]:
+        """Return the versions of a document, oldest first; empty if there never was one."""
+        return await self._store.history(_concept(path), self._place.subject, self._place.scope)
+
+    async def write(self, path: str, text: str, *, must_be_new: bool = False) -> None:
+        """Write a document, or with `must_be_new` only a new one.
+
+        Raises:
+            FileExistsError: The path is a folder, or the document exists and must be new.
+            NotADirectoryError: A part of the path is a document.
+        """
+        checked, fact = _checked(path), _fact(path, text)
+
+        def change(ledger: Ledger, now: str) -> Entry:
+            _check_free(ledger, checked, now, may_exist=not must_be_new)
+            return {"at": now, "facts": [stored(fact)]}
+
+        await self._amend(change)
+
+    async def edit(self, path: str, changed: Callable[[str], str]) -> str:
+        """Replace a text by the result of a function of it, and return the new text.
+
+        The function may run in a worker thread while the store is locked: it must be quick and
+        must not use the store. Its exception is raised, and nothing changes.
+
+        Raises:
+            FileNotFoundError: There is no such document.
+        """
+        expect_function(changed, "changed", "documents.edit('/a.md', str.strip)")
+        checked, after = _checked(path), ""
+
+        def change(ledger: Ledger, now: str) -> Entry:
+            nonlocal after
+            after = changed(_text(ledger, checked, now))
+            return {"at": now, "facts": [stored(_fact(checked, after))]}
+
+        await self._amend(change)
+        return after
+
+    async def remove(self, path: str) -> int:
+        """Remove a document, or a folder with everything below, and return how many there were.
+
+        Raises:
+            FileNotFoundError: There is neither.
+        """
+        checked, count = _checked(path), 0
+
+        def change(ledger: Ledger, now: str) -> Entry:
+            nonlocal count
+            paths = _paths(ledger, checked, now)
+            count = len(paths)
+            return {"at": now, "forget": [_name(ledger, each, now) for each in paths]}
+
+        await self._amend(change)
+        return count
+
+    async def rename(self, old: str, new: str) -> None:
+        """Move a document, or a folder with everything below, in one write.
+
+        Raises:
+            FileNotFoundError: There is neither.
+            FileExistsError: The new path exists, or lies in the folder itself.
+            NotADirectoryError: A part of the new path is a document.
+        """
+        source, target = _checked(old), _checked(new)
+
+        def change(ledger: Ledger, now: str) -> Entry:
+            paths = _paths(ledger, source, now)
+            if _is_below(target, source):
+                raise FileExistsError(new)
+            _check_free(ledger, target, now)
+            moved = [
+                _fact(target + each[len(source) :], _text(ledger, each, now)) for each in paths
+            ]
+            return {
+                "at": now,
+                "facts": [stored(fact) for fact in moved],
+                "forget": [_name(ledger, each, now) for each in paths],
+            }
+
+        await self._amend(change)
+
+    async def _below(self, folder: str) -> list[tuple[str, str, datetime]]:
+        wanted = "/" if folder == "/" else _checked(folder)
+        found = await self._store.load_all(self._place.subject, self._place.scope)
+        return sorted(
+            (fact.concept.keyword, str(fact.values[0]), fact.timestamp)
+            for fact in found
+            if _is_below(fact.concept.keyword, wanted)
+        )
+
+    async def _amend(self, change: Callable[[Ledger, str], Entry]) -> None:
+        def amended(entries: Sequence[Entry], now: str) -> list[Entry]:
+            return [change(Ledger(entries), now)]
+
+        await self._store.amend(amended, self._place.subject, self._place.scope)
+
+
+def _checked(path: str) -> str:
+    """Return a path without empty parts."""
+    expect(path, str, "path", _EXAMPLE)
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    tidy = "/" + "/".join(parts)
+    if not path.startswith("/") or not parts or ".." in parts or len(tidy) > MAX_NAME:
+        raise ValueError(
+            f"path must be absolute, without '..' and of at most {MAX_NAME} characters: {_EXAMPLE}"
+        )
+    return checked_name(tidy, "path")  # in NFC, as keywords are
+
+
+def _concept(path: str) -> Concept[str, SingleFact[str]]:
+    return Concept(_checked(path), _ABOUT)
+
+
+def _fact(path: str, text: str) -> SingleFact[str]:
+    return SingleFact(_concept(path), expect(text, str, "text", _EXAMPLE))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _paths(ledger: Ledger, path: str, now: str) -> list[str]:
+    found = sorted(each for each in _all_paths(ledger, now) if _is_below(each, path))
+    if not found:
+        raise FileNotFoundError(path)
+    return found
+
+
+def _all_paths(ledger: Ledger, now: str) -> set[str]:
+    return {keyword for keyword, _, _ in ledger.matching(Condition(), now)}
+
+
+def _check_free(ledger: Ledger, path: str, now: str, *, may_exist: bool = False) -> None:
+    """Make sure that a document can be written at a path."""
+    for each in _all_paths(ledger, now):
+        if _is_below(each, path) and not (may_exist and each == path):
+            raise FileExistsError(path)
+        if each != path and _is_below(path, each):
+            raise NotADirectoryError(each)
+
+
+def _text(ledger: Ledger, path: str, now: str) -> str:
+    for item in ledger.items(path, now).values():
+        return str(item.value)
+    raise FileNotFoundError(path)
+
+
+def _name(ledger: Ledger, path: str, now: str) -> tuple[str, str, int]:
+    (item,) = ledger.items(path, now).values()
+    return path, item.fact_id, item.position

@@ -30,6 +30,13 @@ class Framework:
 
 
 FRAMEWORKS = (
+    Framework(
+        "anthropic",
+        ("anthropic>=0.84",),
+        ("anthropic==0.84.0",),
+        "anthropic",
+        ("anthropic_memory_tool",),
+    ),
     Framework("mcp", ("mcp>=2.0", "uvicorn"), ("mcp==2.0.0", "uvicorn"), "mcp", ("mcp_server",)),
     Framework(
         "pydantic-ai",

@@ -1,0 +1,265 @@
+"""Claude's memory tool: against the SDK's own file-based tool, and by the SDK's tool runner."""
+
+import json
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic import AsyncAnthropic
+from anthropic.lib.tools import ToolError
+from anthropic.lib.tools import _beta_builtin_memory_tool as sdk
+
+from factmem.errors import MemoryAccessError, UnboundSubjectError
+from factmem.integrations.anthropic import MEMORIES, MemoryTool
+from factmem.memory.runs import UNREACHABLE
+from tests.integrations.world import DESK, BreakableProvider, memory_of
+
+pytestmark = pytest.mark.anyio
+
+PATHS = [
+    "/memories",
+    "/memories/a.md",
+    "/memories/b.md",
+    "/memories/d/c.md",
+    "/memories/d/e/f.md",
+    "/memories/d",
+    "/memories/d/",
+    "/memories/.hidden",
+    "/memories/../x",
+    "/etc/passwd",
+]
+TEXTS = [
+    "",
+    "x",
+    "one\ntwo\nthree",
+    "one\ntwo\n",
+    "가나다\r\nx\r\n",
+    "two two\ntwo",
+    "z" * 1500,
+    "<b>&",
+]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def a_command(dice: random.Random) -> dict[str, Any]:
+    name = dice.choice(["view", "create", "create", "str_replace", "insert", "delete", "rename"])
+    command: dict[str, Any] = {"command": name, "path": dice.choice(PATHS)}
+    match name:
+        case "view":
+            if dice.random() < 0.4:
+                command["view_range"] = dice.choice([[1, 2], [2, -1], [0, 1], [5, 9], [2]])
+        case "create":
+            command["file_text"] = dice.choice(TEXTS)
+        case "str_replace":
+            command["old_str"] = dice.choice(["two", "one", "x", "나", "zz", "\n"])
+            command["new_str"] = dice.choice(["2", "", "a\nb"])
+        case "insert":
+            command["insert_line"] = dice.choice([0, 1, 2, 5, -1])
+            command["insert_text"] = dice.choice(["new", "new\n", "a\nb\n\n", ""])
+        case "rename":
+            command = {
+                "command": name,
+                "old_path": command["path"],
+                "new_path": dice.choice(PATHS),
+            }
+    return command
+
+
+async def outcome(tool: Any, command: dict[str, Any]) -> tuple[str, str]:
+    try:
+        return "answer", _without_folder_sizes(await tool.call(command))
+    except ToolError as exc:
+        return "error", str(exc)
+    except OSError as exc:  # the SDK's tool fails where a path leads through a file
+        return "crash", type(exc).__name__
+
+
+def _without_folder_sizes(text: str) -> str:
+    """A folder of files has a size of its own, which documents have not; rows have no order."""
+    if not text.startswith("Here're"):
+        return text
+    header, *rows = text.splitlines()
+    shown = []
+    for number, row in enumerate(rows):
+        size, path = row.split("\t", 1)
+        shown.append(("" if path.endswith("/") or number == 0 else size, path))
+    return f"{header}{sorted(shown)}"
+
+
+def _remove_empty_folders(folder: Path) -> None:
+    for each in sorted(folder.rglob("*"), reverse=True):
+        if each.is_dir() and not any(each.iterdir()):
+            each.rmdir()
+
+
+async def _run_both(seed: int, folder: Path) -> int:
+    """Run random commands on both tools until the SDK's crashes, and return how many."""
+    dice = random.Random(seed)
+    theirs = sdk.BetaAsyncLocalFilesystemMemoryTool(str(folder))
+    ours = MemoryTool((await memory_of()).of("alice"))
+    for number in range(25):
+        command = a_command(dice)
+        expected, actual = await outcome(theirs, command), await outcome(ours, command)
+        _remove_empty_folders(folder / "memories")
+        if expected[0] == "crash":
+            assert actual[0] == "error", (seed, command)
+            return number + 1
+        assert actual == expected, (seed, number, command)
+    return 25
+
+
+async def test_random_commands_give_the_answers_of_the_sdks_own_tool(tmp_path: Path) -> None:
+    """Until at least 2,000; `COMMANDS=10000` runs more."""
+    import os
+
+    wanted, done, seed = int(os.environ.get("COMMANDS", "2000")), 0, 0
+    while done < wanted:
+        done += await _run_both(seed, tmp_path / str(seed))
+        seed += 1
+
+
+SCRIPT: list[dict[str, Any] | None] = [
+    {"command": "create", "path": "/memories/alice.md", "file_text": "Likes coffee.\n"},
+    {"command": "str_replace", "path": "/memories/alice.md", "old_str": "coffee", "new_str": "tea"},
+    {"command": "view", "path": "/memories/alice.md"},
+    {"command": "view", "path": "/memories/none.md"},
+    None,
+]
+
+
+@contextmanager
+def claude(requests: list[dict[str, Any]]) -> Iterator[str]:
+    """Serve the Messages API: the commands of SCRIPT, then an answer."""
+
+    class Messages(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            pass
+
+        def do_POST(self) -> None:
+            requests.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            command = SCRIPT[(len(requests) - 1) % len(SCRIPT)]
+            block: dict[str, Any] = {"type": "text", "text": "Noted."}
+            if command is not None:
+                block = {"type": "tool_use", "id": "t", "name": "memory", "input": command}
+            reply = {
+                "id": "m",
+                "type": "message",
+                "role": "assistant",
+                "model": "claude",
+                "content": [block],
+                "stop_reason": "tool_use" if command else "end_turn",
+                "stop_sequence": None,
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+            }
+            body = json.dumps(reply).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = HTTPServer(("127.0.0.1", 0), Messages)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+async def run(url: str, tool: MemoryTool) -> str:
+    async with AsyncAnthropic(base_url=url, api_key="x", max_retries=0) as client:
+        runner = client.beta.messages.tool_runner(
+            model="claude-test",
+            max_tokens=1024,
+            messages=[{"role": "user", "content": "Remember that I like tea."}],
+            tools=[tool],
+        )
+        final: Any = await runner.until_done()
+    text: str = final.content[0].text
+    return text
+
+
+def results(requests: list[dict[str, Any]]) -> list[tuple[bool, str]]:
+    blocks = [request["messages"][-1]["content"][0] for request in requests[1:]]
+    return [(bool(block.get("is_error")), str(block["content"])) for block in blocks]
+
+
+async def test_what_claude_saves_is_there_in_the_second_turn_and_nobody_elses() -> None:
+    requests: list[dict[str, Any]] = []
+    memory = await memory_of()
+    with claude(requests) as url:
+        assert await run(url, MemoryTool(memory.of("alice"))) == "Noted."
+
+    assert [error for error, _ in results(requests)] == [False, False, False, True]
+    assert "Likes tea." in results(requests)[2][1]
+    assert await memory.of("alice").documents(MEMORIES).texts() == {"/alice.md": "Likes tea.\n"}
+    assert await memory.of("bob").documents(MEMORIES).texts() == {}
+    assert "tea" not in await memory.of("alice").text()
+
+
+async def test_a_broken_store_ends_no_run() -> None:
+    requests: list[dict[str, Any]] = []
+    failures: list[Exception] = []
+    provider = BreakableProvider()
+    memory = await memory_of(provider=provider)
+    tool = MemoryTool(memory.of("alice"), on_failure=failures.append)
+    provider.is_broken = True
+    with claude(requests) as url:
+        assert await run(url, tool) == "Noted."
+
+    told = results(requests)
+    assert told[2][0]
+    assert UNREACHABLE in told[2][1]
+    assert failures
+
+
+async def test_mistakes_raise_when_it_is_made() -> None:
+    memory = await memory_of()
+    with pytest.raises(UnboundSubjectError):
+        MemoryTool(memory)
+    with pytest.raises(ValueError, match="profile does not name"):
+        MemoryTool(memory.of("alice"), DESK)
+    with pytest.raises(TypeError, match="memory must be an AgentMemory"):
+        MemoryTool("alice")  # type: ignore[arg-type]
+
+
+async def test_a_read_only_view_shows_and_writes_nothing() -> None:
+    memory = (await memory_of()).of("alice")
+    await memory.documents(MEMORIES).write("/a.md", "one")
+    tool = MemoryTool(memory.view(read_only=True))
+
+    assert "one" in str(await tool.call({"command": "view", "path": "/memories/a.md"}))
+    with pytest.raises(MemoryAccessError):
+        await tool.call({"command": "delete", "path": "/memories/a.md"})
+
+
+async def test_clearing_removes_all_of_one_user() -> None:
+    memory = await memory_of()
+    for who in ("alice", "bob"):
+        for path in ("/a.md", "/d/b.md", "/d/c.md"):
+            await memory.of(who).documents(MEMORIES).write(path, who)
+
+    await MemoryTool(memory.of("alice")).clear_all_memory()
+    await MemoryTool(memory.of("alice")).clear_all_memory()
+
+    assert await memory.of("alice").documents(MEMORIES).texts() == {}
+    assert len(await memory.of("bob").documents(MEMORIES).texts()) == 3
+
+
+async def test_paths_that_documents_refuse_are_told() -> None:
+    tool = MemoryTool((await memory_of()).of("alice"))
+    for path in ("/memories/" + "a" * 300, "/memories/a\x00b"):
+        with pytest.raises(ToolError):
+            await tool.call({"command": "create", "path": path, "file_text": "x"})

@@ -1,0 +1,1 @@
+"""Detection benchmark: dialogues, gold facts, recorded answers, a scorer and a runner."""

@@ -1,0 +1,110 @@
+"""Runs the detection benchmark: recorded answers, or a model behind an OpenAI-compatible endpoint.
+
+python -m benchmarks.detection                       # replay the recorded answers
+python -m benchmarks.detection --model NAME --base-url URL [--record FOLDER]
+python -m benchmarks.detection --prompts FOLDER      # write the prompts, one file a dialogue
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+from typing_extensions import TypeForm, TypeVar
+
+from benchmarks.detection.dialogue import HERE, Dialogue, detect, dialogues
+from benchmarks.detection.score import Score, score
+from factmem.llm import ChatModel, ChatResponse, Extraction, OpenAIChatModel
+from factmem.llm.base import Message, ToolDefinition
+from factmem.testing.chat import ScriptedChatModel
+
+T = TypeVar("T")
+
+
+class Recorder:
+    """A chat model that keeps its answers, in the form of the recorded ones."""
+
+    def __init__(self, inner: ChatModel) -> None:
+        self._inner = inner
+        self.answers: list[object] = []
+        self.prompts: list[list[Message]] = []
+
+    async def respond(
+        self, messages: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+    ) -> ChatResponse:
+        """Answer by the inner model."""
+        return await self._inner.respond(messages, tools=tools)
+
+    async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
+        """Answer by the inner model, and keep prompt and answer."""
+        self.prompts.append(list(messages))
+        extraction = await self._inner.extract(messages, output_type)
+        self.answers.append(json.loads(extraction.raw))
+        return extraction
+
+
+def recorded(dialogue: Dialogue) -> ScriptedChatModel:
+    """Return a chat model that gives the recorded answers of a dialogue."""
+    text = (HERE / "answers" / f"{dialogue.name}.json").read_text(encoding="utf-8")
+    return ScriptedChatModel(
+        *(json.dumps(answer, ensure_ascii=False) for answer in json.loads(text))
+    )
+
+
+async def run(options: argparse.Namespace) -> Score:
+    """Run all dialogues, print a line for each, and return the sum."""
+    total = Score()
+    print(f"{'dialogue':24} items right gold found  dated  leaks ungr stale refused flagged   F1")
+    for dialogue in dialogues():
+        inner: ChatModel = recorded(dialogue)
+        if options.model:
+            inner = OpenAIChatModel(options.model, base_url=options.base_url)
+        model = Recorder(inner)
+        report, store = await detect(dialogue, model, **_options(options))
+        if options.record:
+            await _write(Path(options.record), dialogue, model.answers)
+        if options.prompts:
+            await _write(Path(options.prompts), dialogue, model.prompts)
+        each = await score(dialogue, report, store)
+        _print(dialogue.name, each)
+        total += each
+    _print("all", total)
+    print(f"precision {total.precision:.3f}, recall {total.recall:.3f}, F1 {total.f1:.3f}")
+    return total
+
+
+def _options(options: argparse.Namespace) -> dict[str, Any]:
+    return {"verify": options.verify, "doubtful": options.doubtful}
+
+
+async def _write(folder: Path, dialogue: Dialogue, content: object) -> None:
+    await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
+    text = json.dumps(content, ensure_ascii=False, indent=1)
+    await anyio.Path(folder / f"{dialogue.name}.json").write_text(f"{text}\n", encoding="utf-8")
+
+
+def _print(name: str, score: Score) -> None:
+    print(
+        f"{name:24} {score.items:5} {score.right:5} {score.gold:4} {score.found:5}"
+        f" {score.dated:3}/{score.datable:<3} {score.leaks:4} {score.ungrounded:4} {score.stale:5}"
+        f" {score.right_refused:7} {score.right_flagged:3}/{score.flagged:<3} {score.f1:5.2f}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", help="the name of a model; without one, recorded answers")
+    parser.add_argument("--base-url", help="an OpenAI-compatible endpoint")
+    parser.add_argument("--record", help="a folder for the answers")
+    parser.add_argument("--prompts", help="a folder for the prompts")
+    parser.add_argument("--verify", default="off", choices=["off", "doubtful", "all"])
+    parser.add_argument("--doubtful", default="keep", choices=["keep", "reject"])
+    anyio.run(run, parser.parse_args(arguments))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

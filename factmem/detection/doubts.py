@@ -12,6 +12,7 @@ from factmem.detection.numbers import (
     dates_in,
     follows,
     numbers_in,
+    written_numbers,
     years_in,
 )
 from factmem.detection.words import stems
@@ -40,7 +41,7 @@ class Doubt(StrEnum):
     QUESTION = "question"
     """The quote is part of a question to the assistant ("Am I a vegetarian?")."""
     JOKE = "joke"
-    """The message says that it is a joke."""
+    """The message, or the beginning of the next one, says that it is a joke."""
 
 
 class Statement(NamedTuple):
@@ -106,6 +107,7 @@ _QUOTED = re.compile(
     re.DOTALL,
 )
 _FEW_WORDS = 3
+_OPENING = 40
 _FEW_LETTERS = 12
 
 
@@ -125,7 +127,7 @@ class DoubtFinder:
         quote = plain[statement.start : statement.end]
         found: set[Doubt] = set()
         self._check_numbers(statement, near, quote, found)
-        if statement.is_text and (words := stems(statement.text)) and not words & near.stems:
+        if statement.is_text and _is_foreign(statement.text, near):
             found.add(Doubt.WORDS)
         if _is_negated(statement, plain, quote):
             found.add(Doubt.NEGATION)
@@ -136,7 +138,7 @@ class DoubtFinder:
             found.add(Doubt.QUESTION)
         if self._is_quoted(statement, plain):
             found.add(Doubt.QUOTATION)
-        if _JOKE.search(plain):
+        if _JOKE.search(plain, statement.start) or _JOKE.search(near.next_words):
             found.add(Doubt.JOKE)
         return tuple(each for each in Doubt if each in found)
 
@@ -152,9 +154,9 @@ class DoubtFinder:
             found.add(Doubt.YEAR)
         if any(not self._date_follows(each, near) for each in dates):
             found.add(Doubt.NUMBER)
-        numbers = {number for number in numbers_in(rest) if _is_in_digits(number, rest)}
-        for number in numbers:
-            if not follows(number, near.numbers, near.said) and number not in self._all_numbers():
+        for readings in written_numbers(rest):
+            is_near = any(follows(each, near.numbers, near.said) for each in readings)
+            if not is_near and not readings & self._all_numbers():
                 found.add(Doubt.NUMBER)
 
     def _date_follows(self, written: WrittenDate, near: "_Near") -> bool:
@@ -168,6 +170,8 @@ class DoubtFinder:
             first <= end and start <= last for start, end in near.counted
         ):
             return True
+        if first == last and first.day in near.numbers and abs((first - near.said).days) <= 45:
+            return True  # "on the 16th"
         numbers = self._all_numbers()
         parts = [part for part in (written.year, written.month, written.day) if part is not None]
         if written.month is None and written.year is not None:
@@ -205,11 +209,21 @@ class _Near:
 
     def __init__(self, around: Sequence[SaidMessage], cited: SaidMessage) -> None:
         text = "\n".join(each.text[:20_000] for each in around)
+        later = [each for each in around if each.number > cited.number and each.role == cited.role]
+        self.next_words = later[0].text[:_OPENING] if later else ""
+        """The first words of the writer's next message, which may take the cited one back."""
         self.said: date = cited.said_at.date()
         self.stems = stems(text)
         self.numbers = numbers_in(text)
         self.dates = dates_in(text)[0]
         self.counted = counted_days(text, self.said)
+
+
+def _is_foreign(text: str, near: _Near) -> bool:
+    """Whether a value has words, and none of them nor a number is in the messages."""
+    words = stems(text)
+    has_number = any(readings & near.numbers for readings in written_numbers(text))
+    return bool(words) and not words & near.stems and not has_number
 
 
 class _Sentence:
@@ -258,13 +272,6 @@ def _is_negated(statement: Statement, plain: str, quote: str) -> bool:
     if _AND.match(after.lstrip()):
         return False
     return has_negation(" ".join(after.split()[:2])) and not _NEGATIVE.search(about)
-
-
-def _is_in_digits(number: float, text: str) -> bool:
-    """Whether a number is written in digits: a word such as "one" in a value claims nothing."""
-    return number in {
-        float(digits) for digits in re.findall(r"\d+(?:\.\d+)?", normalized("NFKC", text))
-    } or (any(char.isdigit() for char in text) and number >= 1_000)
 
 
 def _is_long(quoted: str) -> bool:

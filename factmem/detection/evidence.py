@@ -52,6 +52,7 @@ def is_telling(quote: str, text: FoldedText, value: str) -> bool:
     return (
         len(words) >= least
         or (bool(wanted) and wanted in words)
+        or (words.isdecimal() and words in wanted)
         or bool(stems(value) & stems(quote))
     )
 

@@ -26,9 +26,9 @@ _MOST_READ = 5_000
 _MOST_VALUES = 20
 """The most values of one concept: one long list must not hide all others."""
 _LONGEST_VALUE = 300
-_FRAME = 9
+_FRAME = 14
 """The tokens around one value: its braces, keys and day."""
-_CONCEPT_FRAME = 16
+_CONCEPT_FRAME = 26
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,15 @@ from datetime import date, timedelta
 
 from factmem.models.text import normalized
 
-__all__ = ["WrittenDate", "counted_days", "dates_in", "follows", "numbers_in", "years_in"]
+__all__ = [
+    "WrittenDate",
+    "counted_days",
+    "dates_in",
+    "follows",
+    "numbers_in",
+    "written_numbers",
+    "years_in",
+]
 
 
 _DIGITS = re.compile(r"\d+(?:[,\u066b.']\d+)*")
@@ -120,6 +128,7 @@ _WORDS: dict[str, float] = {
     },
     **_OTHERS,
 }
+_WORDS = {word.casefold(): number for word, number in _WORDS.items()}
 _SPLIT_TENS = re.compile(rf"\b({'|'.join(_TENS)})[ -]({'|'.join(_UNITS[1:10])})\b")
 _KOREAN_NUMBER = re.compile(
     rf"({'|'.join(_KOREAN_TENS)})?(하나|둘|셋|넷|{'|'.join(_KOREAN)}|스무)?"
@@ -235,6 +244,22 @@ def numbers_in(text: str) -> set[float]:
             tens = _KOREAN_TENS.index(match.group(1)) + 1 if match.group(1) else 0
             found.add(10 * tens + _KOREAN_VALUES.get(match.group(2) or "", 0))
     found |= {_sino(match.group()[:20]) for match in _SINO_NUMBER.finditer(plain)}
+    return found
+
+
+def written_numbers(text: str) -> list[set[float]]:
+    """Return what each number that a text has in digits can be: "1.500" is 1500 or 1.5.
+
+    The minutes of a full hour are left out.
+    """
+    plain = re.sub(r"(\d{1,2})[:h]00(?!\d)", r"\1", normalized("NFKC", text))
+    found: list[set[float]] = []
+    for match in _DIGITS.finditer(plain):
+        parts = re.split(r"\D", match.group()[:40])
+        readings = {float("".join(parts))}
+        if len(parts) == 2:
+            readings.add(float(f"{parts[0]}.{parts[1]}"))
+        found.append(readings)
     return found
 
 

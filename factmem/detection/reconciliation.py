@@ -149,7 +149,8 @@ def _without_doubtful(
 ) -> list[Candidate]:
     certain: list[Candidate] = []
     for each in candidates:
-        if not each.doubts or current.confirmed(each) is not None:
+        is_repeated = not each.is_retraction and current.confirmed(each) is not None
+        if not each.doubts or is_repeated:
             certain.append(each)
             continue
         verdict.doubtful.append(_doubtful(each, is_kept=False))

@@ -36,10 +36,12 @@ _GAP = re.compile(r"\.{3,}|\u2026")
 _LONGEST_GAP = 300
 _MOST_GAPS = 4
 _LONGEST_CONTEXT = 600
-"""The characters of a message that is shown as context only. It helps to understand and cannot be
-cited, so the middle of a pasted page is not worth its tokens."""
+"""The characters of a message that is shown as context only, where it is one of the last four. It
+helps to understand and cannot be cited, so the middle of a pasted page is not worth its tokens."""
+_LONGEST_EARLIER = 160
+"""The characters of a context message before those: enough to know what it was about."""
 _OVERLAP = 4
-"""The messages of a piece that the next piece shows as context."""
+"""The messages of a piece that the next piece shows as context, and those that are shown whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ class Transcript:
         if context is not None:
             shown = [each for each in shown if each.number >= first - context]
         self._hold(shown)
+        self._has_speaker = speaker is not None
         if speaker is not None:
             self._hold(_spoken(shown, {_name_key(speaker)}))
 
@@ -147,14 +150,18 @@ class Transcript:
     def of_entities(self, entities: Iterable[str | None]) -> "Transcript":
         """Return the transcript in which only the messages of these entities may be cited.
 
-        It is the same transcript when no user's message has the name of one of them.
+        It is the same transcript when no user's message has the name of one of them, or a speaker
+        was named.
         """
+        if self._has_speaker:
+            return self
         wanted = {_name_key(each) for each in entities if each is not None}
         names = {_name_key(name) for name in _user_names(self.messages) if name is not None}
         if not wanted & names:
             return self
         limited = object.__new__(Transcript)
         limited._count, limited._earlier, limited._folded = self._count, self._earlier, self._folded
+        limited._has_speaker = True
         limited._hold(_spoken(self.messages, wanted & names))
         return limited
 
@@ -216,7 +223,9 @@ class Transcript:
             parts = [part for part in parts if part]
             if not parts or not any(map(str.isalnum, "".join(parts))):
                 continue
-            if len(parts) == 1 and (len(parts[0]) < 2 or len(parts[0].encode()) < 3):
+            is_number = len(parts[0]) > 1 and parts[0].isdecimal()
+            is_short = len(parts[0]) < 2 or len(parts[0].encode()) < 3
+            if len(parts) == 1 and is_short and not is_number:
                 if parts[0] == text.bare:
                     return text.span(0, len(text.bare))
                 continue
@@ -244,16 +253,18 @@ class Transcript:
         """
         shown = self.messages if messages is None else messages
         named = self._named()
+        recent = [place for place, each in enumerate(shown) if each.kind is None][-_OVERLAP:]
         lines: list[str] = []
         day = ""
-        for each in shown:
+        for place, each in enumerate(shown):
             if (its_day := day_of(each.said_at)) != day:
                 day = its_day
                 lines.append(f'{{"day": "{day}"}}')
             number = f'"message": {each.number}, ' if each.kind is not None else ""
             is_named = each.role in named and each.name is not None
             name = f'"name": {value_text(each.name)}, ' if is_named else ""
-            text = each.text if each.kind is not None else _shortened(each.text)
+            most = _LONGEST_CONTEXT if place in recent else _LONGEST_EARLIER
+            text = each.text if each.kind is not None else _shortened(each.text, most)
             lines.append(f'{{{number}"role": "{each.role}", {name}"text": {value_text(text)}}}')
         return "\n".join(lines)
 
@@ -343,10 +354,10 @@ def _found(text: FoldedText, parts: Sequence[str]) -> tuple[int, int] | None:
     return text.span(start, end)
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= _LONGEST_CONTEXT:
+def _shortened(text: str, most: int = _LONGEST_CONTEXT) -> str:
+    if len(text) <= most:
         return text
-    half = _LONGEST_CONTEXT // 2
+    half = most // 2
     return f"{text[:half]} ... {text[-half:]}"
 
 

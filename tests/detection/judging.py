@@ -1,0 +1,72 @@
+"""One item of an answer about a short chat, judged without a model and a store."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from factmem.detection.candidates import Rules
+from factmem.detection.current_values import CurrentValues
+from factmem.detection.reconciliation import Verdict, read_items, reconcile
+from factmem.ledger.resolution import PlacedFact
+from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.places import Place
+from factmem.prompt.transcript import Transcript
+from tests.memory.world import AGENT, ALICE
+
+SUNDAY = datetime(2024, 5, 12, 18, tzinfo=UTC)
+
+Known = tuple[str, str] | tuple[str, str, str]
+"""Keyword and value, and the type if it is not MULTIPLE."""
+
+
+def chat(said: str | Sequence[str]) -> list[dict[str, Any]]:
+    """Messages of the user, with an answer between them; a leading ">" is the assistant's."""
+    texts = [said] if isinstance(said, str) else said
+    return [
+        {"role": "assistant", "content": text[1:]}
+        if text.startswith(">")
+        else {"role": "user", "content": text}
+        for text in texts
+    ]
+
+
+def known_fact(keyword: str, value: object, fact_type: str = "MULTIPLE") -> PlacedFact:
+    concept = Concept(keyword, keyword.replace("-", " "), FactType(fact_type))
+    fact = (
+        MultipleFacts(concept, (value,), timestamp=SUNDAY)
+        if concept.fact_type is FactType.MULTIPLE
+        else SingleFact(concept, value, timestamp=SUNDAY)
+    )
+    return PlacedFact(Place(AGENT, ALICE), fact)
+
+
+def judge(
+    said: str | Sequence[str],
+    *items: dict[str, Any],
+    known: Sequence[Known] = (),
+    declared: Sequence[Concept[Any, Any]] = (),
+    keeps_doubtful: bool = True,
+    **options: Any,
+) -> Verdict:
+    """Return what becomes of items about a chat of Sunday 2024-05-12."""
+    found = [known_fact(*each) for each in known]
+    transcript = Transcript(chat(said), said_at=SUNDAY, **options)
+    rules = Rules(
+        transcript,
+        [Place(AGENT, ALICE)],
+        declared=declared,
+        known=[placed.fact.concept for placed in found],
+    )
+    read = read_items([{"message": 0, "fact_type": "MULTIPLE", **item} for item in items], rules)
+    return reconcile(read, rules, CurrentValues(found), keeps_doubtful=keeps_doubtful)
+
+
+def outcome(verdict: Verdict) -> str:
+    """The worst that happened to an item: the reason, the doubts, or "stored"."""
+    if verdict.rejected:
+        return verdict.rejected[0].reason.value
+    if verdict.doubtful:
+        return "flagged: " + ", ".join(verdict.doubtful[0].doubts)
+    if verdict.saved or verdict.retracted or verdict.superseded:
+        return "stored"
+    return "confirmed"

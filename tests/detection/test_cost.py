@@ -1,0 +1,183 @@
+"""Tokens and time that detection takes: bounded prompts, cut-off answers, linear work."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from factmem.detection.answer import whole_items
+from factmem.detection.answer_schema import answer_schema
+from factmem.detection.keywords import Keywords, tidy_keyword
+from factmem.detection.prompts import detection_messages
+from factmem.llm.base import ChatResponse
+from factmem.models.facts import Concept, FactType, MultipleFacts
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.prompt.tokens import estimate_tokens
+from factmem.prompt.transcript import Transcript
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.detection.judging import SUNDAY, judge
+from tests.memory.world import AGENT, ALICE, Chat, answer, assistant, item, memory_of, user
+
+SAID = (
+    "I have been thinking about the garden, the roof and the trip to the lake with Anna, which we "
+    "planned for the summer because the children asked for it."
+)
+
+
+def talk(count: int) -> Chat:
+    """Messages of about 75 tokens."""
+    return [(assistant if i % 2 else user)(f"{SAID} {SAID} ({i})") for i in range(count)]
+
+
+async def full_store() -> InMemoryProvider:
+    """200 concepts with 20 values each, of which all share a word with the chat."""
+    store = InMemoryProvider()
+    for i in range(200):
+        topic = Concept(f"topic-{i}", f"What the user said about topic {i}", FactType.MULTIPLE)
+        values = [f"value {j} of topic {i} in the garden" for j in range(20)]
+        await store.save(MultipleFacts(topic, values), ALICE, AGENT)
+    return store
+
+
+def tokens(messages: Any) -> int:
+    return sum(estimate_tokens(str(message["content"])) for message in messages)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+async def test_one_more_message_of_a_long_chat_costs_little(*, is_full: bool) -> None:
+    store = await full_store() if is_full else InMemoryProvider()
+    model = ScriptedChatModel(answer())
+    memory = memory_of(store, model, scopes=MemoryScopesProfile(agent="support-bot"))
+
+    await memory.auto_detect_facts(talk(501), since=500, said_at=SUNDAY)
+
+    assert tokens(model.calls[0]) <= 3_000
+
+
+async def test_known_values_are_bounded() -> None:
+    model = ScriptedChatModel(answer())
+
+    await memory_of(await full_store(), model).auto_detect_facts([user("The garden!")])
+
+    known = str(model.calls[0][0]["content"]).partition("\nConcepts\n")[2]
+    assert 300 < estimate_tokens(known) <= 1_000
+
+
+async def test_what_the_messages_are_about_is_known_first() -> None:
+    store = await full_store()
+    sails = Concept("sails", "Sails of the user's boat", FactType.MULTIPLE)
+    await store.save(MultipleFacts(sails, ["red genoa"]), ALICE, AGENT)
+    for i in range(50):
+        other = Concept(f"later-{i}", "Something", FactType.MULTIPLE)
+        await store.save(MultipleFacts(other, ["later on"]), ALICE, AGENT)
+    model = ScriptedChatModel(answer())
+
+    await memory_of(store, model).auto_detect_facts([user("I sold the genoa")])
+
+    assert '"value":"red genoa"' in str(model.calls[0][0]["content"])
+
+
+def test_the_prompt_is_about_as_long_as_before() -> None:
+    """1,360 tokens with one scope and 1,389 with two, before it asked for dates and events."""
+    chat = [
+        message
+        for i in range(5)
+        for message in (
+            user(
+                f"I have been working on project number {i} in Berlin, and my brother likes it a lot."
+            ),
+            assistant(
+                "That sounds great! What did your brother say about it when you showed it to him?"
+            ),
+        )
+    ]
+    lines = Transcript(chat, said_at=SUNDAY).lines()
+
+    total = tokens(detection_messages(lines, [ALICE], [AGENT], []))
+    total += estimate_tokens(json.dumps(answer_schema([ALICE], [AGENT], [])))
+
+    assert total <= 1_360 + 150
+
+
+# Answers that were cut off
+
+
+def test_whole_items_of_a_cut_off_answer() -> None:
+    text = answer(item(value="a"), item(value="}{[")) + " "
+
+    assert [each["value"] for each in whole_items(text[:-20]) if isinstance(each, dict)] == ["a"]
+    assert len(whole_items(text[:-3])) == 2
+    assert whole_items(text[:30]) == whole_items("") == whole_items("no JSON") == []
+    assert whole_items("```json\n" + text[:-20])
+    assert whole_items("[" + json.dumps(item()) + ', {"mess')
+
+
+async def test_the_rest_of_a_cut_off_answer_is_asked_for() -> None:
+    whole = answer(
+        item(quote="dark", value="dark"), item(quote="large", keyword="font", value="large")
+    )
+    first = ChatResponse(whole[:-30], finish_reason="length")
+    model = ScriptedChatModel(first, answer(item(quote="large", keyword="font", value="large")))
+
+    report = await memory_of(model=model).auto_detect_facts([user("I like it dark and large")])
+
+    assert [each.fact.values for each in report.saved] == [("dark",), ("large",)]
+    assert report.usage.calls == 2
+    assert "cut off" in str(model.calls[1][-1]["content"])
+    assert '"dark"' in str(model.calls[1][-2]["content"])
+
+
+# Time
+
+
+def seconds(work: Any) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def test_many_retractions_of_many_values_take_little_time() -> None:
+    """500 x 3,000: each comparison folded every value anew, which took minutes."""
+    known = [("tools", f"tool number {i}") for i in range(3_000)]
+    items = [
+        {
+            "quote": "no longer use",
+            "keyword": "tools",
+            "value": f"Tool Nummer {i}",
+            "action": "retract",
+        }
+        for i in range(500)
+    ]
+
+    assert seconds(lambda: judge("I no longer use it", *items, known=known)) < 3
+
+
+@pytest.mark.parametrize(
+    "text", ["k" * 200_000, "k-" * 100_000, "K k" * 70_000, "\u0301" * 200_000]
+)
+def test_long_keywords_take_little_time(text: str) -> None:
+    known = Keywords([Concept(f"keyword-{i}", "") for i in range(300)])
+
+    def work() -> None:
+        for _ in range(100):
+            assert known.known(text) is None
+            with pytest.raises(ValueError, match="longer"):
+                tidy_keyword(text)
+
+    assert seconds(work) < 1
+
+
+@pytest.mark.parametrize(
+    "text", ["if " * 20_000, '"' * 60_000, "not " * 15_000, "1" * 60_000, "1 " * 30_000, "> \n" * 20_000,
+             "일" * 50_000, "password " * 7_000, "vor ein tag " * 5_000, "<<" * 30_000, "-" * 60_000]
+)  # fmt: skip
+def test_long_messages_take_little_time(text: str) -> None:
+    """Every pattern that reads a message is linear: 60 KB of one shape."""
+    items = [
+        {"quote": "I live in Bonn", "keyword": "x", "value": f"Bonn {i}, 2019, {text[:900]}"}
+        for i in range(20)
+    ]
+
+    assert seconds(lambda: judge(f"{text} I live in Bonn {text}", *items)) < 3

@@ -1,0 +1,337 @@
+"""Types of made-up keywords, joined keywords, times, speakers: what several items come to."""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from factmem.detection.reconciliation import Verdict
+from factmem.models.facts import Concept, FactType
+from factmem.prompt.message_times import day_of, message_time
+from factmem.prompt.transcript import Transcript
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.detection.judging import SUNDAY, judge
+from tests.memory.world import AGENT, ALICE, Chat, answer, assistant, memory_of, user
+
+CITY = Concept("city", "Where the user lives")
+
+
+def said(value: str, message: int = 0, keyword: str = "pet", **fields: Any) -> dict[str, Any]:
+    given = {"message": message, "quote": value, "value": value, "keyword": keyword}
+    return {"fact_type": "SINGLE", **given, **fields}
+
+
+def saved(verdict: Verdict) -> list[tuple[str, str, object]]:
+    return [
+        (each.fact.concept.keyword, each.fact.concept.fact_type.value, value)
+        for each in verdict.saved
+        for value in each.fact.values
+    ]
+
+
+# One value or many
+
+
+def test_two_values_of_a_made_up_keyword_are_both_kept() -> None:
+    """The model said SINGLE of both; neither statement corrects the other."""
+    verdict = judge(["A cat named Miso", "and a parrot named Rico"], said("Miso"), said("Rico", 1))
+
+    assert saved(verdict) == [("pet", "MULTIPLE", "Miso"), ("pet", "MULTIPLE", "Rico")]
+
+
+@pytest.mark.parametrize("later", ["Actually it is Rico", "Now it is Rico", "사실은 Rico 예요"])
+def test_a_correction_replaces(later: str) -> None:
+    verdict = judge(["It is Miso", later], said("Miso"), said("Rico", 1))
+
+    assert saved(verdict) == [("pet", "SINGLE", "Rico")]
+    assert [each.fact.values for each in verdict.superseded] == [("Miso",)]
+
+
+def test_a_model_can_say_that_a_value_is_replaced() -> None:
+    known = [("pet", "Miso", "SINGLE")]
+
+    kept = judge("It is Rico", said("Rico"), known=known)
+    replaced = judge("It is Rico", said("Rico", action="replace"), known=known)
+
+    assert saved(kept) == [("pet", "MULTIPLE", "Rico")]
+    assert saved(replaced) == [("pet", "SINGLE", "Rico")]
+
+
+def test_a_retraction_ends_the_old_value() -> None:
+    ended = said("Miso", 0, action="retract", quote="Miso died")
+
+    verdict = judge("Miso died. It is Rico", ended, said("Rico"), known=[("pet", "Miso", "SINGLE")])
+
+    assert saved(verdict) == [("pet", "SINGLE", "Rico")]
+
+
+@pytest.mark.parametrize("is_in_store", [True, False])
+def test_many_wins_where_either_says_so(*, is_in_store: bool) -> None:
+    known = [("pet", "Miso", "MULTIPLE" if is_in_store else "SINGLE")]
+    fact_type = "SINGLE" if is_in_store else "MULTIPLE"
+
+    verdict = judge("Now it is Rico", said("Rico", fact_type=fact_type), known=known)
+
+    assert saved(verdict) == [("pet", "MULTIPLE", "Rico")]
+
+
+def test_a_declared_concept_keeps_its_type_and_its_history() -> None:
+    """The later statement is current, the earlier is history; also where the answer has them so."""
+    items = said("Bonn", 1, "city"), said("Rome", 0, "city", fact_type="MULTIPLE")
+
+    verdict = judge(["I live in Rome", "I live in Bonn"], *items, declared=[CITY])
+
+    assert saved(verdict) == [("city", "SINGLE", "Bonn")]
+    assert [each.fact.values for each in verdict.superseded] == [("Rome",)]
+
+
+def test_the_first_message_is_earlier_than_the_second() -> None:
+    """Also when the answer gives it later: message 0 is a number, and no missing one."""
+    items = said("Bonn", 1, "city"), said("Rome", 0, "city")
+
+    verdict = judge(["I live in Rome", "I live in Bonn"], *items, declared=[CITY])
+    reverse = judge(["I live in Rome", "I live in Bonn"], *reversed(items), declared=[CITY])
+
+    assert saved(verdict) == saved(reverse) == [("city", "SINGLE", "Bonn")]
+
+
+# Keywords
+
+
+@pytest.mark.parametrize("keyword", ["home-city", "user-city", "cities", "Current City"])
+def test_near_keywords_are_joined_and_reported(keyword: str) -> None:
+    verdict = judge("I live in Bonn", said("Bonn", keyword=keyword), declared=[CITY])
+
+    assert saved(verdict) == [("city", "SINGLE", "Bonn")]
+    assert [each.keyword for each in verdict.joined] == ["city"]
+
+
+def test_a_join_never_replaces_another_value() -> None:
+    known = [("city", "Rome", "SINGLE")]
+
+    verdict = judge("I know Bonn", said("Bonn", keyword="home-city"), known=known)
+
+    assert saved(verdict) == [("home-city", "SINGLE", "Bonn")]
+    assert verdict.joined == []
+
+
+def test_another_kind_of_thing_is_another_keyword() -> None:
+    known = [("mother", "Ruth", "SINGLE")]
+
+    verdict = judge("She likes golf", said("golf", keyword="mother-hobby"), known=known)
+
+    assert saved(verdict) == [("mother-hobby", "SINGLE", "golf")]
+
+
+# Times
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"timestamp": "2024-05-01T10:00:00Z"}, "2024-05-01T10:00:00+00:00"),
+        ({"created_at": 1714557600}, "2024-05-01T10:00:00+00:00"),
+        ({"created_at": 1714557600.5}, "2024-05-01T10:00:00.500000+00:00"),
+        ({"created_at": 1714557600000}, "2024-05-01T10:00:00+00:00"),
+        ({"created_at": "1714557600"}, "2024-05-01T10:00:00+00:00"),
+        ({"timestamp": "2024-05-01 10:00"}, "2024-05-01T10:00:00+00:00"),
+        ({"timestamp": datetime(2024, 5, 1, 10, tzinfo=UTC)}, "2024-05-01T10:00:00+00:00"),
+        ({"timestamp": "soon", "created_at": "2024-05-01"}, "2024-05-01T00:00:00+00:00"),
+    ],
+)
+def test_a_message_tells_its_time(given: dict[str, object], expected: str) -> None:
+    found = message_time(given, UTC)
+
+    assert found is not None
+    assert found.isoformat() == expected
+
+
+@pytest.mark.parametrize(
+    "given", [None, "", "soon", True, -1, 0, float("nan"), float("inf"), 10**30, [], "9" * 50]
+)
+def test_a_field_that_is_no_time_is_ignored(given: object) -> None:
+    assert message_time({"timestamp": given}, UTC) is None
+
+
+def test_days_are_those_of_the_conversation() -> None:
+    seoul = timezone(timedelta(hours=9))
+    late = {"role": "user", "content": "Hello", "timestamp": "2024-05-11T23:30:00Z"}
+    utc = Transcript([user("Hi"), late], said_at=SUNDAY)
+    korean = Transcript(
+        [user("Hi"), {**late, "timestamp": 1715470200}], said_at=SUNDAY.astimezone(seoul)
+    )
+
+    assert day_of(SUNDAY) == "2024-05-12, Sunday"
+    assert '{"day": "2024-05-11, Saturday"}' in utc.lines()
+    assert korean.lines().count('"day"') == 2
+    assert korean.lines().endswith('{"message": 1, "role": "user", "text": "Hello"}')
+    assert '{"day": "2024-05-12, Sunday"}' in korean.lines()
+
+
+async def test_facts_carry_the_time_of_their_message() -> None:
+    model = ScriptedChatModel(answer(said("Bonn", 1, "city"), said("chess", 0, "hobby")))
+    early = {**user("I play chess"), "created_at": "2020-02-03T04:05:06Z"}
+
+    report = await memory_of(InMemoryProvider(), model).auto_detect_facts(
+        [early, user("I live in Bonn")], said_at=SUNDAY
+    )
+
+    told = {each.fact.concept.keyword: each.fact.timestamp for each in report.saved}
+    assert told == {"city": SUNDAY, "hobby": datetime(2020, 2, 3, 4, 5, 6, tzinfo=UTC)}
+
+
+async def test_a_text_has_the_time_it_is_given() -> None:
+    model = ScriptedChatModel(answer(said("Bonn", 0, "city")))
+
+    report = await memory_of(model=model).remember("I live in Bonn", said_at=SUNDAY)
+
+    assert [each.fact.timestamp for each in report.saved] == [SUNDAY]
+    assert '{"day": "2024-05-12, Sunday"}' in str(model.calls[0])
+
+
+async def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="naive"):
+        await memory_of(model=ScriptedChatModel()).remember("Hi", said_at=datetime(2024, 5, 1))  # noqa: DTZ001
+
+
+# Speakers
+
+GROUP: Chat = [
+    {**user("I am vegetarian"), "name": "bob"},
+    {**user("I live in Bonn"), "name": "alice"},
+    assistant("Noted"),
+]
+
+
+async def test_the_words_of_the_entity_only_become_facts() -> None:
+    bob, alice = said("vegetarian", 0, "diet"), said("Bonn", 1, "city")
+    model = ScriptedChatModel(answer(bob, alice))
+
+    report = await memory_of(model=model).auto_detect_facts(GROUP)
+
+    assert [each.fact.values for each in report.saved] == [("Bonn",)]
+    [rejected] = report.rejected
+    assert (rejected.reason.value, "another user" in rejected.detail) == ("untrusted message", True)
+    assert '{"role": "user", "name": "bob", "text": "I am vegetarian"}' in str(
+        model.calls[0][1]["content"]
+    )
+
+
+async def test_a_speaker_can_be_named() -> None:
+    model = ScriptedChatModel(answer(said("vegetarian", 0, "diet"), said("Bonn", 1, "city")))
+
+    report = await memory_of(model=model).auto_detect_facts(GROUP, speaker="Bob")
+
+    assert [each.fact.values for each in report.saved] == [("vegetarian",)]
+
+
+def test_messages_without_names_are_the_speaker_s() -> None:
+    assert len(Transcript([user("I am here")], speaker="alice")) == 1
+    assert len(Transcript([user("I am here"), *GROUP], speaker="alice")) == 1
+    assert '"name"' not in Transcript([{**user("Hi"), "name": "alice"}]).lines()
+
+
+@pytest.mark.parametrize("kind", ["tool_result", "document", "file", "search_result"])
+def test_parts_that_somebody_else_wrote_are_not_the_user_s(kind: str) -> None:
+    parts = [{"type": "text", "text": "See this"}, {"type": kind, "text": "I am an admin"}]
+
+    transcript = Transcript([{"role": "user", "content": parts}])
+
+    assert not transcript.holds(0, "I am an admin")
+    assert "admin" not in transcript.lines()
+
+
+# Long chats
+
+
+def talk(count: int) -> Chat:
+    return [
+        user(f"I like the number {i}, because of its {'very ' * 20}nice shape.")
+        for i in range(count)
+    ]
+
+
+async def test_a_long_chat_is_read_in_pieces_that_see_what_was_found() -> None:
+    def read(messages: Any) -> str:
+        lines = str(messages[1]["content"]).splitlines()
+        told = [json.loads(line) for line in lines if line.startswith('{"message"')]
+        return answer(
+            *(
+                said(f"the number {m['message']}", m["message"], "numbers", fact_type="MULTIPLE")
+                for m in told
+            )
+        )
+
+    model = ScriptedChatModel(*[read] * 9)
+    report = await memory_of(model=model).auto_detect_facts(talk(400), said_at=SUNDAY)
+
+    assert len(report.saved) == 400
+    assert report.usage.calls == len(model.calls) == 4
+    assert "the number 1" not in str(model.calls[0][0]["content"])
+    assert '"value":"the number 1' in str(model.calls[1][0]["content"])
+
+
+async def test_context_is_bounded() -> None:
+    model = ScriptedChatModel(answer(), answer(), answer())
+    memory = memory_of(model=model)
+    for context in (20, 3, None):
+        await memory.auto_detect_facts(talk(100), since=99, context=context)
+
+    assert [str(call[1]["content"]).count('"role"') for call in model.calls] == [21, 4, 100]
+
+
+# Verification
+
+
+async def test_a_second_call_checks_doubtful_items() -> None:
+    items = said("chess", 0, "hobby"), said("Lisbon", 0, "city", quote="live there")
+    checks = json.dumps({"checks": [{"statement": 0, "follows": False}]})
+    model = ScriptedChatModel(answer(*items), checks)
+
+    report = await memory_of(model=model).auto_detect_facts(
+        [user("I play chess and live there")], verify="doubtful"
+    )
+
+    assert [each.fact.values for each in report.saved] == [("chess",)]
+    assert [each.reason.value for each in report.rejected] == ["not confirmed"]
+    assert report.usage.calls == 2
+    question = str(model.calls[1])
+    assert ("Lisbon" in question, '"value": "chess"' in question) == (True, False)
+
+
+async def test_what_follows_is_no_longer_doubtful() -> None:
+    item = said("Lisbon", 0, "city", quote="live there")
+    checks = json.dumps({"checks": [{"statement": 0, "follows": True}]})
+    model = ScriptedChatModel(answer(item), checks)
+
+    report = await memory_of(model=model).auto_detect_facts([user("I live there")], verify="all")
+
+    assert ([each.fact.values for each in report.saved], report.doubtful) == ([("Lisbon",)], [])
+
+
+async def test_nothing_to_check_is_no_call() -> None:
+    model = ScriptedChatModel(answer(said("chess", 0, "hobby")))
+
+    report = await memory_of(model=model).auto_detect_facts(
+        [user("I play chess")], verify="doubtful"
+    )
+
+    assert report.usage.calls == 1
+
+
+@pytest.mark.parametrize("options", [{"verify": "some"}, {"doubtful": "drop"}])
+async def test_unknown_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must be one of"):
+        await memory_of(model=ScriptedChatModel()).auto_detect_facts([user("Hi")], **options)
+
+
+async def test_remember_many_never_loses_one_of_several_values() -> None:
+    model = ScriptedChatModel(answer(said("Miso", 0), said("Rico", 1)))
+    store = InMemoryProvider()
+
+    await memory_of(store, model).remember_many(["My cat is Miso", "My parrot is Rico"])
+
+    facts = await store.load(Concept("pet", "", FactType.MULTIPLE), ALICE, AGENT)
+    assert [value for fact in facts for value in fact.values] == ["Miso", "Rico"]

@@ -20,7 +20,7 @@ __all__ = [
 
 _DIGITS = re.compile(r"\d+(?:[,\u066b.']\d+)*")
 _MAGNITUDE = re.compile(
-    r"(\d+(?:\.\d+)?)\s*(k|thousand|tausend|m|million|millionen|mio|천|만|억)\b", re.IGNORECASE
+    r"(?<!\d)(\d{1,15}(?:\.\d{1,6})?)\s?(k|thousand|tausend|m|million|millionen|mio|천|만|억)\b", re.IGNORECASE
 )
 _FACTORS = {
     "k": 1e3, "thousand": 1e3, "tausend": 1e3, "m": 1e6, "million": 1e6, "millionen": 1e6,
@@ -303,7 +303,7 @@ _RELATIVE: tuple[tuple[str, int, int], ...] = (
     (r"\b(?:soon|later)\b|곧|bald", 0, 400),
 )  # fmt: skip
 _RELATIVES = [(re.compile(pattern), first, last) for pattern, first, last in _RELATIVE]
-_COUNT = r"(\d{1,3}|[^\W\d_]+?)"
+_COUNT = r"(\d{1,3}|[^\W\d_]{1,14}?)"
 _LENGTHS = {"day": 1, "tag": 1, "일": 1, "天": 1, "week": 7, "woch": 7, "주": 7, "周": 7,
             "month": 31, "monat": 31, "달": 31, "개월": 31, "year": 366, "jahr": 366, "년": 366,
             "年": 366}  # fmt: skip

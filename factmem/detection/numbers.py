@@ -20,7 +20,8 @@ __all__ = [
 
 _DIGITS = re.compile(r"\d+(?:[,\u066b.']\d+)*")
 _MAGNITUDE = re.compile(
-    r"(?<!\d)(\d{1,15}(?:\.\d{1,6})?)\s?(k|thousand|tausend|m|million|millionen|mio|천|만|억)\b", re.IGNORECASE
+    r"(?<!\d)(\d{1,15}(?:\.\d{1,6})?)\s?(k|thousand|tausend|m|million|millionen|mio|천|만|억)\b",
+    re.IGNORECASE,
 )
 _FACTORS = {
     "k": 1e3, "thousand": 1e3, "tausend": 1e3, "m": 1e6, "million": 1e6, "millionen": 1e6,

@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,3 +182,12 @@ def test_long_messages_take_little_time(text: str) -> None:
     ]
 
     assert seconds(lambda: judge(f"{text} I live in Bonn {text}", *items)) < 3
+
+
+def test_the_documentation_shows_the_rules_of_the_prompt() -> None:
+    system, _ = detection_messages("", [ALICE], [AGENT], [])
+    rules = str(system["content"]).partition("\n\nThe subject")[0]
+
+    docs = Path(__file__).parents[2] / "docs" / "detection.md"
+
+    assert rules in docs.read_text(encoding="utf-8")

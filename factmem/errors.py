@@ -5,7 +5,8 @@
     ├── StoredFactError          a stored value no longer fits its concept's type
     ├── StorageError             the disk refused; the cause is attached
     │   ├── CorruptJournalError  a file is damaged; nothing is read past the damage
-    │   └── StoreBusyError       another process held the store's lock too long
+    │   ├── StoreBusyError       another process held the store's lock too long
+    │   └── UnknownOutcomeError  a commit was sent to a database, and no answer came
     ├── DecryptionError
     │   ├── KeyRequiredError     an encrypted store, and no key was given
     │   ├── WrongKeyError        no key slot opens with the key given
@@ -37,6 +38,7 @@ __all__ = [
     "StoredFactError",
     "TamperedError",
     "UnboundSubjectError",
+    "UnknownOutcomeError",
     "WrongKeyError",
 ]
 
@@ -79,6 +81,15 @@ class CorruptJournalError(StorageError):
 
 class StoreBusyError(StorageError):
     """Another process or thread held the store's lock past the deadline. Nothing was written."""
+
+
+class UnknownOutcomeError(StorageError):
+    """A commit was sent to a database, and no answer came: it may have happened or not.
+
+    Saving the same fact object again is safe for what is current: its value is confirmed, not
+    doubled, and history may show one confirmation more. To decide by what is stored, load the
+    concept and compare the ids of its facts. After an `amend`, look at `entries` first.
+    """
 
 
 class DecryptionError(FactmemError):

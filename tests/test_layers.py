@@ -42,6 +42,7 @@ DOORS = {
     "numpy": ["recall.arrays"],
     "openai": ["llm.openai", "llm.openai_client", "embedding.openai"],
     "sentence_transformers": ["embedding.sentence_transformer"],
+    "psycopg": ["providers._postgres.driver"],
     "snowballstemmer": ["recall.lexical.stemming"],
     "tiktoken": ["prompt.tokens"],
 }

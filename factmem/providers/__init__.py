@@ -1,4 +1,4 @@
-"""Stores of facts: the protocols, in memory, in local files.
+"""Stores of facts: the protocols, in memory, in local files, in PostgreSQL.
 
 Imports ledger and storage.
 """
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
     from factmem.providers.local_file import LocalFileMemoryProvider
     from factmem.providers.no_memory import NoMemory
+    from factmem.providers.postgres import PostgresMemoryProvider
 
 __all__ = [
     "AgentMemoryProvider",
@@ -25,6 +26,7 @@ __all__ = [
     "NoMemory",
     "PlaceChanges",
     "PlaceInfo",
+    "PostgresMemoryProvider",
 ]
 
 if not TYPE_CHECKING:  # type checkers report a name that does not exist
@@ -45,5 +47,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             ),
             "factmem.providers.local_file": ("LocalFileMemoryProvider",),
             "factmem.providers.no_memory": ("NoMemory",),
+            "factmem.providers.postgres": ("PostgresMemoryProvider",),
         },
     )

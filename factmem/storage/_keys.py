@@ -7,8 +7,9 @@ from factmem.errors import TamperedError, WrongKeyError
 from factmem.storage._folder import JournalFolder
 from factmem.storage._journal import Damage
 from factmem.storage._plain_codec import Codec
-from factmem.storage._sealed_codec import KeyRing, SealedCodec
+from factmem.storage._sealed_codec import SealedCodec
 from factmem.storage.encryption.aes256gcm import Encryption, KeySlot
+from factmem.storage.encryption.ring import KeyRing
 from factmem.storage.simple import corrupt
 
 _IN_A_SLOT = ("kid", "wrap")

@@ -10,7 +10,6 @@ import hmac
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -29,6 +28,7 @@ from factmem.storage.encryption.ciphers import (
     canonical_base64,
     hkdf,
 )
+from factmem.storage.encryption.ring import KeyRing
 
 _PAD = 64
 """Sizes are rounded up to this many bytes, so that they tell less."""
@@ -38,40 +38,6 @@ _MAC_BYTES = 16
 _PREFIX = struct.Struct(">Q16s")
 _NONCE_BYTES = 12
 _SHORTEST = _PREFIX.size + _NONCE_BYTES + _PAD + 16
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class KeyRing:
-    """A store's own keys; secret."""
-
-    names: bytes
-    """Keys the file names; never changes, or a place would have two files."""
-    generations: dict[int, bytes]
-    generation: int
-    """The one that new files are written with."""
-
-    @classmethod
-    def new(cls) -> "KeyRing":
-        """Return a ring of random keys."""
-        return cls(os.urandom(32), {1: os.urandom(32)}, 1)
-
-    def with_new_generation(self) -> "KeyRing":
-        """Return the ring with one more data key, which new files are written with."""
-        following = self.generation + 1
-        generations = {**self.generations, following: os.urandom(32)}
-        return replace(self, generations=generations, generation=following)
-
-    def dump(self) -> bytes:
-        """Return the ring as JSON."""
-        generations = {str(each): key.hex() for each, key in self.generations.items()}
-        return compact({"names": self.names.hex(), "gens": generations, "gen": self.generation})
-
-    @classmethod
-    def load(cls, text: bytes) -> "KeyRing":
-        """Return the ring that was dumped."""
-        fields = orjson.loads(text)
-        generations = {int(each): bytes.fromhex(key) for each, key in fields["gens"].items()}
-        return cls(bytes.fromhex(fields["names"]), generations, fields["gen"])
 
 
 class SealedCodec:

@@ -14,8 +14,9 @@ from factmem.storage._plain_codec import PlainCodec, _PlainSealer
 from factmem.storage._reader import FolderReader
 from factmem.storage._removal import Removal
 from factmem.storage._replacement import Incarnations
-from factmem.storage._sealed_codec import KeyRing, SealedCodec
+from factmem.storage._sealed_codec import SealedCodec
 from factmem.storage._writer import FolderWriter
+from factmem.storage.encryption.ring import KeyRing
 from tests.storage.interleaver import SharedDisk
 from tests.storage.mutant import Change, Mutant, never, without
 from tests.storage.stores import PLAIN, SEALED

@@ -18,7 +18,7 @@ from factmem.errors import (
     WrongKeyError,
 )
 from factmem.storage import _sealed_codec as _sealed
-from factmem.storage._sealed_codec import KeyRing, SealedCodec
+from factmem.storage._sealed_codec import SealedCodec
 from factmem.storage.base import Journals, KeySlots
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
@@ -30,6 +30,7 @@ from factmem.storage.encryption.ciphers import (
     open_sealed,
 )
 from factmem.storage.encryption.key import Key
+from factmem.storage.encryption.ring import KeyRing
 
 VECTORS = files("cryptography_vectors")
 STORE = "00" * 16

@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from factmem.storage._plain_codec import Codec, PlainCodec
-from factmem.storage._sealed_codec import KeyRing, SealedCodec
+from factmem.storage._sealed_codec import SealedCodec
 from factmem.storage.base import JournalName, Storage
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.ring import KeyRing
 from factmem.storage.simple import SimpleStorage
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import KEYS, PLAIN, SEALED, Kind, append, read, record, texts

@@ -1,0 +1,1 @@
+"""Places in a PostgreSQL database: connections, schema, sealing, reads and writes."""

@@ -1,0 +1,149 @@
+"""The backend of a database: worker threads, group commits, and a new start in forked children."""
+
+import os
+import time
+import weakref
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TypeAlias, TypeVar
+
+from anyio import CancelScope
+from anyio.lowlevel import checkpoint_if_cancelled
+
+from factmem.concurrency.workers import Workers
+from factmem.ledger.entries import Entry
+from factmem.ledger.ledger import Ledger
+from factmem.models.boundary import Boundary
+from factmem.models.places import Identity
+from factmem.providers._backend import Decision, Erased, Extension, Present
+from factmem.providers._clock import StoreClock
+from factmem.providers._group_commit import GroupCommit
+from factmem.providers._postgres.blocking import PostgresPlaces
+from factmem.providers._postgres.places import View
+from factmem.providers._postgres.writing import Save
+from factmem.providers.base import PlaceInfo
+
+R = TypeVar("R")
+
+_Restart: TypeAlias = "weakref.WeakMethod[Callable[[], None]]"
+
+_FEW = 1000
+"""Up to how many values a place is presented on the event loop, about 4 ms at most."""
+
+
+class PostgresBackend:
+    """Runs the blocking operations of `PostgresPlaces` in threads of its own.
+
+    Saves under way at the same time share a transaction, and reads a question.
+
+    Args:
+        places: The blocking operations.
+        clock: The clock of the store.
+        max_staleness: How long what was read may be presented without asking the database.
+    """
+
+    def __init__(self, places: PostgresPlaces, clock: StoreClock, max_staleness: timedelta) -> None:
+        self.blocking = places
+        self._clock = clock
+        self._stale = max_staleness.total_seconds()
+        self._start_afresh()
+        _restarts[self] = weakref.WeakMethod(self._start_in_child)
+
+    def _start_afresh(self) -> None:
+        self.workers = Workers()
+        self._commits = GroupCommit(self.blocking.commit, self.workers)
+        # A question that begins after a read was queued answers it, so that reads are linearizable.
+        self._reads = GroupCommit(self.blocking.refresh, self.workers)
+
+    def _start_in_child(self) -> None:
+        """Begin anew in a forked child, where no thread of the parent's goes on."""
+        self._clock.start_in_child()
+        self.blocking.start_afresh()
+        self._start_afresh()
+
+    def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
+        view = self.blocking.known(identity) if self._stale else None
+        if view is None or not self._is_fresh(view) or not view.lock.acquire(blocking=False):
+            return None
+        try:
+            return present(view.ledger, self.blocking.now(view.ledger))
+        finally:
+            view.lock.release()
+
+    def _is_fresh(self, view: View) -> bool:
+        return view.is_warm and time.monotonic() - view.checked < self._stale
+
+    async def present(
+        self, identity: Identity, present: Present[R], *, until: str | None = None
+    ) -> R:
+        if until is not None:
+            return await self.entries(
+                identity, lambda entries: present(Ledger(entries, until=until), until)
+            )
+        view = self._small(identity)
+        if view is None:
+            # A first read may be long: it does not hold up those that share a question.
+            return await self.work(lambda: self.blocking.present(identity, present))
+        if self._is_fresh(view):
+            await checkpoint_if_cancelled()
+        else:
+            await self._reads.submit(identity)
+            view = self._small(identity)  # another one, if the first was dropped meanwhile
+        if view is None or not view.lock.acquire(blocking=False):
+            return await self.work(lambda: self.blocking.present(identity, present))
+        try:
+            return present(view.ledger, self.blocking.now(view.ledger))
+        finally:
+            view.lock.release()
+
+    def _small(self, identity: Identity) -> View | None:
+        """Return what was read of a place, if it is all of it and little enough to present here."""
+        view = self.blocking.known(identity)
+        return view if view is not None and view.is_warm and len(view.ledger) <= _FEW else None
+
+    async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
+        return await self.work(lambda: use(self.blocking.entries(identity)))
+
+    def append(self, identity: Identity, body: bytes) -> Awaitable[None]:
+        return self._commits.submit(Save(identity, body))
+
+    async def change(self, identity: Identity, decide: Decision) -> int:
+        return await self.work(lambda: self.blocking.change(identity, decide))
+
+    async def extend(self, identity: Identity, extend: Extension) -> int:
+        return await self.work(lambda: self.blocking.extend(identity, extend))
+
+    async def erase(self, identity: Identity) -> Erased:
+        return await self.work(lambda: self.blocking.erase(identity))
+
+    async def places(self, wanted: Boundary) -> list[PlaceInfo]:
+        return await self.work(lambda: self.blocking.places(wanted))
+
+    async def read_index(self, identity: Identity) -> bytes | None:
+        return await self.work(lambda: self.blocking.index(identity))
+
+    async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
+        return await self.work(lambda: self.blocking.keep_index(identity, index, version))
+
+    async def close(self) -> None:
+        await self._commits.close()
+        await self._reads.close()
+        with CancelScope(shield=True):  # cancelled or not, no connection stays open
+            await self.workers.run(self.blocking.connections.close)
+
+    async def work(self, work: Callable[[], R]) -> R:
+        """Run blocking work in a worker thread."""
+        await checkpoint_if_cancelled()
+        return await self.workers.run(work)
+
+
+_restarts: "weakref.WeakKeyDictionary[PostgresBackend, _Restart]" = weakref.WeakKeyDictionary()
+
+
+def _start_in_child() -> None:
+    for restart in list(_restarts.values()):
+        if (begin_anew := restart()) is not None:
+            begin_anew()
+
+
+os.register_at_fork(after_in_child=_start_in_child)

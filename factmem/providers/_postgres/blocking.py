@@ -1,0 +1,240 @@
+"""The places of a store in a database: the blocking operations behind a PostgreSQL store."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from logging import getLogger
+from typing import TypeVar
+
+from factmem.errors import FactmemError, TamperedError
+from factmem.ledger.entries import Entry, decoded, encoded, stamped
+from factmem.ledger.history import compacted
+from factmem.ledger.ledger import Condition, Ledger
+from factmem.models.places import Identity
+from factmem.providers._arguments import before
+from factmem.providers._backend import Decision, Edit, Erased, Extension
+from factmem.providers._group_commit import Pending
+from factmem.providers._postgres import statements as sql
+from factmem.providers._postgres.driver import Session
+from factmem.providers._postgres.places import PlaceReader, counted, micros, stamp_at
+from factmem.providers._postgres.reads import PlaceReads
+from factmem.providers._postgres.sealing import UnknownGenerationError
+from factmem.providers._postgres.writing import Batch, PlaceWriter, Save, Saved, new_mark
+
+R = TypeVar("R")
+
+_logger = getLogger(__name__)
+
+_CHECK_EVERY = 256
+"""Entries between two looks at how much of a place is history, at the least."""
+
+_MOST_CHECKED = 4096
+"""Of how many places it is known when they were looked at last."""
+
+
+class PostgresPlaces(PlaceReads):
+    """The places of one store. Every method blocks; all are safe for threads."""
+
+    def _writing(self, session: Session) -> tuple[PlaceReader, PlaceWriter]:
+        """Return the reader and the writer of the store, which is made if need be."""
+        self.opening.made(session)
+        reader = self.reading(session)
+        assert reader is not None  # noqa: S101 - it was found or made
+        return reader, PlaceWriter(reader, self.opening)
+
+    def commit(self, batch: Sequence[Pending[Save]]) -> None:
+        """Save what a batch holds, in one transaction for all of its places."""
+        saves = [pending.work for pending in batch]
+        marks: list[int] = []
+
+        def write(session: Session, unknown: int) -> tuple[PlaceReader, dict[Identity, Saved]]:
+            reader, writer = self._writing(session)
+            together = Batch(saves, reader, micros(self._clock.recording()))
+            mark = new_mark()
+            earlier = list(marks)
+            marks.append(mark)
+            if unknown:
+                return reader, writer.append_again(session, together, earlier, mark)
+            return reader, writer.append(session, together, mark)
+
+        _, done = self.run(write)
+        bodies: dict[Identity, list[bytes]] = {}
+        for identity, body in saves:
+            bodies.setdefault(identity, []).append(body)
+        for identity, added in bodies.items():
+            self._took(identity, added, done.get(identity))
+
+    def _took(self, identity: Identity, bodies: list[bytes], saved: Saved | None) -> None:
+        view = self._views.known(identity)
+        if saved is None:  # an earlier attempt had committed
+            if view is not None:
+                view.outdate()
+            return
+        if view is not None:
+            at = stamp_at(saved.at)
+            entries = [decoded(stamped(body, at)) for body in bodies]
+            view.took(len(bodies), saved.position, saved.tag, entries)
+        if self._keep_history is not None:
+            self._compact_if_worthwhile(identity, saved.position.extent.last, self._keep_history)
+
+    def change(self, identity: Identity, decide: Decision) -> int:
+        """Change a place by what is current in it, and return how many values that forgets."""
+        mark, count = new_mark(), 0
+
+        def write(session: Session, unknown: int) -> int:
+            nonlocal count
+            reader = self.reading(session)
+            if reader is None:
+                return 0
+            writer, view = PlaceWriter(reader, self.opening), self._views.of(identity)
+            with session.transaction():
+                if unknown and writer.is_marked(session, identity, mark):
+                    return count
+                if not writer.lock(session, identity):
+                    return count
+                if unknown and writer.is_marked(session, identity, mark):
+                    return count
+                reader.follow(session, {identity: view})
+                with view.lock:
+                    now = self._clock.now(view.ledger.recorded_at)
+                    recorded_at = view.ledger.recorded_at
+                    change = decide(view.ledger, now)
+                if change.facts or change.forget:
+                    at = self._clock.recording(recorded_at)
+                    body = stamped(encoded(change.facts, change.forget), at)
+                    writer.add(session, identity, [decoded(body)], mark)
+                if change.edit is not None:
+                    writer.edit(session, identity, change.edit)
+                count = len(change.forget)
+            return count
+
+        return self._changed(identity, write)
+
+    def _changed(self, identity: Identity, write: Callable[[Session, int], R]) -> R:
+        try:
+            return self.run(write)
+        finally:
+            if (view := self._views.known(identity)) is not None:
+                view.outdate()
+
+    def extend(self, identity: Identity, extend: Extension) -> int:
+        """Append what `extend` makes of a place's entries, while nothing else writes to it."""
+        mark, count = new_mark(), 0
+
+        def write(session: Session, unknown: int) -> int:
+            nonlocal count
+            reader, writer = self._writing(session)
+            with session.transaction():
+                writer.lock_or_make(session, identity)
+                if unknown and writer.is_marked(session, identity, mark):
+                    return count
+                answer = reader.whole(session, identity)
+                known = [] if answer is None else counted(answer.entries)
+                recorded_at = known[-1]["at"] if known else ""
+                new = extend(known, self._clock.recording(recorded_at))
+                if new:
+                    writer.add(session, identity, new, mark)
+                else:
+                    writer.delete_empty(session, identity)
+                count = len(new)
+            return count
+
+        return self._changed(identity, write)
+
+    def erase(self, identity: Identity) -> Erased:
+        """Remove a place. Its bytes stay in dead rows until a VACUUM, and longer in the WAL."""
+        erased: Erased | None = None
+
+        def write(session: Session, unknown: int) -> Erased:
+            nonlocal erased
+            reader = self.reading(session)
+            with session.transaction():
+                writer = None if reader is None else PlaceWriter(reader, self.opening)
+                if reader is None or writer is None or not writer.lock(session, identity):
+                    if unknown and erased is not None:
+                        return erased
+                    return Erased(self._clock.now(), 0, 0, key_destroyed=False)
+                erased = self._counted(session, reader, identity)
+                writer.erase(session, identity)
+            return erased
+
+        done = self.run(write)
+        self._views.drop(identity)
+        return done
+
+    def _counted(self, session: Session, reader: PlaceReader, identity: Identity) -> Erased:
+        try:
+            answer = reader.whole(session, identity)
+        except (TamperedError, UnknownGenerationError, FactmemError):
+            return Erased(self._clock.now(), None, 0, key_destroyed=False)
+        ledger = Ledger(() if answer is None else answer.entries)
+        now = self._clock.now(ledger.recorded_at)
+        size = 0 if answer is None else answer.position.size
+        return Erased(now, len(ledger.matching(Condition(), now)), size, key_destroyed=False)
+
+    def keep_index(self, identity: Identity, index: bytes, version: str) -> bool:
+        """Keep an index of a place, unless the place is no longer of this version."""
+
+        def write(session: Session, _: int) -> bool:
+            reader = self.reading(session)
+            if reader is None:
+                return False
+            view, key = self._views.of(identity), reader.key(identity)
+            with session.transaction():
+                if not PlaceWriter(reader, self.opening).lock(session, identity):
+                    return False
+                reader.follow(session, {identity: view})
+                if self.present_view(view, Ledger.version) != version:
+                    return False
+                (row,) = session.rows(sql.ROW, [key])
+                sealed = reader.sealer(key, row[0], row[3]).seal_index(bytes(index))
+                session.rows(sql.WRITE_INDEX, [key, reader.store.number, sealed])
+            return True
+
+        return self.run(write)
+
+    # Compaction
+
+    def compact(self, identity: Identity, keep_history: timedelta) -> int:
+        """Take out the history that is older, and return how many bytes that freed."""
+        cutoff = before(self._clock.recording(), keep_history)
+        return self._edit(identity, lambda entries: compacted(entries, cutoff))
+
+    def _edit(self, identity: Identity, edit: Edit) -> int:
+        def write(session: Session, _: int) -> int:
+            reader = self.reading(session)
+            if reader is None:
+                return 0
+            writer = PlaceWriter(reader, self.opening)
+            with session.transaction():
+                is_there = writer.lock(session, identity)
+                return writer.edit(session, identity, edit) if is_there else 0
+
+        return self._changed(identity, write)
+
+    def _compact_if_worthwhile(
+        self, identity: Identity, last: int, keep_history: timedelta
+    ) -> None:
+        """Compact when more than half is history; looked at whenever a place has doubled."""
+        checked, size = self._checked.setdefault(identity, (last - 1, 0))
+        if last - checked < max(size, _CHECK_EVERY):
+            return
+        kept = size
+        cutoff = before(self._clock.recording(), keep_history)
+
+        def halve(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+            nonlocal kept
+            after = compacted(entries, cutoff)
+            kept = sum(entry is not None for entry in after)
+            if 2 * kept < len(entries):
+                return after
+            kept = len(entries)
+            return entries
+
+        try:
+            self._edit(identity, halve)
+        except FactmemError as exc:
+            # The save is committed; tidying up is not what the caller asked for.
+            _logger.warning("A place was not compacted: %s", type(exc).__name__)
+        self._checked[identity] = (last, kept)
+        if len(self._checked) > _MOST_CHECKED:
+            self._checked.pop(next(iter(self._checked)))

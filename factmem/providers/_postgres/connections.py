@@ -1,0 +1,198 @@
+"""Connections to the server: few, opened on demand, never shared over a fork."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from math import inf
+from typing import NamedTuple, TypeVar
+
+from factmem.errors import StorageError, StoreBusyError, UnknownOutcomeError
+from factmem.providers._postgres.driver import (
+    DeadlineExceeded,
+    Failure,
+    NotReplicated,
+    Pool,
+    Session,
+    connect,
+    described,
+    failure_of,
+)
+
+R = TypeVar("R")
+
+_LONGEST_PAUSE = 1.0
+"""Seconds between two attempts, at most: a failover takes some."""
+
+
+class Connections:
+    """A pool without threads of its own; the threads of `psycopg_pool` would not survive a fork.
+
+    Every method blocks; all are safe for threads.
+
+    Args:
+        source: A libpq connection string, or the application's pool.
+        most: How many connections at once. Who comes later waits.
+        seconds: How long a call may take in all, with repetitions and the wait for a connection.
+        prepare: Called with each new connection.
+    """
+
+    def __init__(
+        self,
+        source: str | Pool,
+        *,
+        most: int,
+        seconds: float,
+        prepare: Callable[[Session], None],
+    ) -> None:
+        self._source = source
+        self._most = most
+        self._seconds = seconds
+        self._prepare = prepare
+        self.start_afresh()
+
+    def start_afresh(self) -> None:
+        """Forget all connections; in a forked child they are the parent's."""
+        self._free = threading.Semaphore(self._most)
+        self._idle: list[Session] = []
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close the idle connections, and the others when they are returned."""
+        self._is_closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    def run(self, work: Callable[[Session, int], R]) -> R:
+        """Do work on a connection, and again on another one where that may help.
+
+        `work` gets the number of earlier attempts whose commit may have happened: it must look for
+        what they did.
+
+        Raises:
+            StoreBusyError: No connection, or no lock, was free in time. Nothing was written.
+            UnknownOutcomeError: A commit was sent, and no answer came in time.
+            StorageError: The server refused, or could not be reached in time.
+        """
+        deadline = time.monotonic() + self._seconds
+        attempt = unknown = 0
+        while True:
+            done = self._attempt(work, unknown, deadline)
+            if not isinstance(done, _Failed):
+                return done
+            unknown += done.is_unknown
+            pause = min(_LONGEST_PAUSE, 0.02 * 2**attempt) * random.uniform(0.5, 1.5)  # noqa: S311
+            if not done.is_repeatable or time.monotonic() + pause > deadline:
+                raise _error(done, is_unknown=unknown > 0) from _cause(done)
+            time.sleep(pause)
+            attempt += 1
+
+    def _attempt(
+        self, work: Callable[[Session, int], R], unknown: int, deadline: float
+    ) -> "R | _Failed":
+        if not self._free.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            return _Failed(Failure.BUSY, TimeoutError("All connections were in use"))
+        session: Session | None = None
+        try:
+            session = self._taken(deadline)
+            return work(session, unknown)
+        except (DeadlineExceeded, NotReplicated) as exc:
+            is_unknown = session is not None and (session.is_committing or _is_committed(exc))
+            return _Failed(Failure.REFUSED, exc, is_unknown=is_unknown)
+        except Exception as exc:
+            failure = failure_of(exc)
+            if failure is None:
+                raise
+            is_unknown = failure is Failure.LOST and session is not None and session.is_committing
+            return _Failed(failure, exc, is_unknown=is_unknown)
+        finally:
+            if session is not None:
+                self._put_back(session)
+            self._free.release()
+
+    def _taken(self, deadline: float) -> Session:
+        session: Session | None = None
+        if isinstance(self._source, str):
+            with suppress(IndexError):
+                session = self._idle.pop()
+            if session is not None:
+                session.deadline, session.is_committing = deadline, False
+                return session
+            session = Session(connect(self._source, deadline - time.monotonic()))
+        else:
+            seconds = max(0.0, deadline - time.monotonic())
+            session = Session(self._source.getconn(timeout=seconds))
+        session.deadline = deadline
+        try:
+            self._prepare_new(session)
+        except BaseException:
+            self._put_back(session)
+            raise
+        return session
+
+    def _prepare_new(self, session: Session) -> None:
+        # A pooler gives its clients process ids of its own. In transaction mode each transaction
+        # may run on another connection of the server.
+        (row,) = session.rows("SELECT pg_backend_pid()")
+        if not isinstance(self._source, str) or row[0] != session.client_pid:
+            session.share()
+        self._prepare(session)
+
+    def _put_back(self, session: Session) -> None:
+        if not isinstance(self._source, str):
+            self._source.putconn(session.detach())
+        elif not session.is_usable:
+            session.close()
+            self._close_idle()  # the others go to the same server, which may be gone
+        elif self._is_closed:
+            session.close()
+        else:
+            session.deadline = inf
+            self._idle.append(session)
+
+
+class _Failed(NamedTuple):
+    """An attempt that failed."""
+
+    failure: Failure
+    error: Exception
+    is_unknown: bool = False
+    """Whether it may have committed all the same."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        return self.failure in (Failure.LOST, Failure.REPEAT)
+
+
+def _is_committed(error: Exception) -> bool:
+    return isinstance(error, NotReplicated)
+
+
+def _error(failed: _Failed, *, is_unknown: bool) -> StorageError:
+    if isinstance(failed.error, NotReplicated):
+        return UnknownOutcomeError(
+            "The primary committed, and the wait for its standby was canceled: a failover may "
+            "lose what was written"
+        )
+    if is_unknown:
+        return UnknownOutcomeError(
+            f"The database did not answer a commit in time ({described(failed.error)}): read the "
+            f"place to see whether it was written"
+        )
+    if failed.failure is Failure.BUSY:
+        return StoreBusyError(
+            f"The database was busy ({described(failed.error)}): nothing was written"
+        )
+    return StorageError(
+        f"The database refused or was not reached ({described(failed.error)}): nothing was written"
+    )
+
+
+def _cause(failed: _Failed) -> Exception | None:
+    """Return the cause to attach: no error that quotes a row, as they hold values."""
+    return failed.error if failed.failure in (Failure.LOST, Failure.BUSY) else None

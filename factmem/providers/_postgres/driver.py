@@ -1,0 +1,267 @@
+"""The PostgreSQL driver: the only module that imports psycopg, at the first use.
+
+A `Session` is a connection that one thread uses until a deadline. libpq waits for ever where the
+network still accepts packets and the server does not answer, so each wait checks the deadline.
+"""
+
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from enum import Enum
+from math import inf
+from types import ModuleType
+from typing import Any, Protocol
+
+from factmem.errors import MissingExtraError
+
+Row = tuple[Any, ...]
+
+
+class Pool(Protocol):
+    """A pool of psycopg connections that the application owns, such as `psycopg_pool`'s."""
+
+    def getconn(self, timeout: float | None = None) -> Any:
+        """Return a connection."""
+        ...
+
+    def putconn(self, conn: Any) -> None:
+        """Take a connection back, also a broken one."""
+        ...
+
+
+class Failure(Enum):
+    """What an error of the driver means for the call that it interrupted."""
+
+    BUSY = "busy"
+    """A lock was not granted in time. Nothing was written."""
+    REPEAT = "repeat"
+    """The transaction was rolled back and may be repeated: a deadlock, a serialization failure."""
+    LOST = "lost"
+    """The connection is gone, or the server is not ready. A commit may have happened."""
+    REFUSED = "refused"
+    """Nothing was written, and a repetition would fail too."""
+
+
+class NotReplicated(Exception):  # noqa: N818 - caught inside this folder only
+    """A commit whose wait for a synchronous standby was canceled."""
+
+
+class DeadlineExceeded(Exception):  # noqa: N818 - caught inside this folder only
+    """The server did not answer in time. The connection is closed."""
+
+
+def driver() -> ModuleType:
+    """Return psycopg.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        import psycopg
+    except ImportError:
+        raise MissingExtraError(
+            "PostgresMemoryProvider needs the package 'psycopg': pip install 'factmem[postgres]'"
+        ) from None
+    return psycopg
+
+
+def is_pool(value: object) -> bool:
+    """Whether something has the methods of a pool."""
+    names = ("getconn", "putconn")
+    return not isinstance(value, type) and all(callable(getattr(value, n, None)) for n in names)
+
+
+def check_dsn(dsn: str) -> None:
+    """Raise ValueError unless libpq can parse a connection string; its text is not quoted."""
+    psycopg = driver()
+    try:
+        psycopg.conninfo.conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        raise ValueError(
+            "dsn must be a libpq connection string: "
+            '"host=db1,db2 dbname=app user=app" or "postgresql://app@db1/app"'
+        ) from None
+
+
+def connect(dsn: str, seconds: float) -> Any:
+    """Return a new connection to the host of a DSN that accepts writes."""
+    psycopg = driver()
+    given = psycopg.conninfo.conninfo_to_dict(dsn)
+    options = {
+        "application_name": "factmem",
+        "connect_timeout": max(2, int(seconds)),  # libpq takes 1 for 2
+        "target_session_attrs": "read-write",
+        "tcp_user_timeout": max(1, int(seconds * 1000)),
+    }
+    missing = {name: value for name, value in options.items() if name not in given}
+    # Prepared from the third use on. `Session` turns it off behind a transaction pooler, where the
+    # next statement may run on another server connection.
+    return psycopg.connect(dsn, autocommit=True, prepare_threshold=2, **missing)
+
+
+class Session:
+    """A connection that one thread uses until a deadline.
+
+    Args:
+        connection: A psycopg connection in autocommit mode.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._is_in_transaction = self._is_warned = False
+        self.deadline = inf
+        """When to give up waiting, on the monotonic clock."""
+        self.is_shared = False
+        """Whether a pooler gives the server's connections to other clients in between."""
+        self.store = -1
+        """The number of the store that the connection is configured for."""
+        self._local_settings: dict[str, str] = {}
+        self.is_committing = False
+        """Whether something was sent that commits, and its answer has not come yet."""
+        connection.wait = self._wait
+        connection.add_notice_handler(self._notice)
+
+    def detach(self) -> Any:
+        """Return the connection as it was before it became a session's."""
+        self._connection.remove_notice_handler(self._notice)
+        with suppress(AttributeError):
+            del self._connection.wait
+        return self._connection
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the connection is open and idle."""
+        connection = self._connection
+        idle = driver().pq.TransactionStatus.IDLE
+        return not connection.closed and connection.info.transaction_status == idle
+
+    @property
+    def client_pid(self) -> int:
+        """The process id of the server that the connection was told when it was opened."""
+        pid: int = self._connection.info.backend_pid
+        return pid
+
+    def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """Run a statement and return its rows; outside a transaction it is one by itself."""
+        if self._is_in_transaction:
+            return self._rows(query, parameters)
+        if self._local_settings:
+            with self.transaction():
+                return self._rows(query, parameters)
+        self.is_committing = True
+        found = self._rows(query, parameters)
+        self._committed()
+        return found
+
+    def _rows(self, query: str, parameters: Sequence[object]) -> list[Row]:
+        cursor = self._connection.execute(query, parameters or None, binary=True)
+        return [] if cursor.description is None else cursor.fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what the block does, or roll all of it back."""
+        with self._connection.transaction():
+            self._is_in_transaction = True
+            try:
+                if self._local_settings:
+                    self._rows(*_setting(self._local_settings, is_local=True))
+                yield
+            finally:
+                self._is_in_transaction = False
+            self.is_committing = True
+        self._committed()
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Set parameters for all that follows; outside a transaction.
+
+        Where the connection is shared, each transaction sets them again for itself.
+        """
+        if self.is_shared:
+            self._local_settings.update(settings)
+        else:
+            self._connection.execute(*_setting(settings, is_local=False))
+
+    def share(self) -> None:
+        """Keep no state on the server: the next transaction may run on another connection."""
+        self.is_shared = True
+        self._connection.prepare_threshold = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _committed(self) -> None:
+        self.is_committing = False
+        if self._is_warned:
+            self._is_warned = False
+            raise NotReplicated
+
+    def _notice(self, notice: Any) -> None:
+        # A canceled wait for a synchronous standby is reported as success with a warning. Its text
+        # may be translated; a commit has no other warning of this class.
+        if self.is_committing and notice.sqlstate == "01000":
+            self._is_warned = True
+
+    def _wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
+        connection = self._connection
+        try:
+            return type(connection).wait(connection, self._until(gen), *args, **kwargs)
+        except DeadlineExceeded:
+            connection.pgconn.finish()
+            raise
+
+    def _until(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        ready = None
+        while True:
+            try:
+                wanted = gen.send(ready)
+            except StopIteration as done:
+                return done.value
+            ready = yield wanted
+            if not ready and time.monotonic() > self.deadline:
+                raise DeadlineExceeded
+
+
+def _setting(settings: Mapping[str, str], *, is_local: bool) -> tuple[str, list[str]]:
+    """Return the statement that sets parameters; `SET` itself takes no arguments."""
+    calls = ", ".join(f"set_config(%s, %s, {str(is_local).lower()})" for _ in settings)
+    return f"SELECT {calls}", [part for pair in settings.items() for part in pair]
+
+
+_REPEAT = {"40001", "40P01", "25P03"}
+"""Serialization failure, deadlock, a transaction that was idle for too long."""
+
+_LOST = {"25006", "57P01", "57P02", "57P03", "57P05"}
+"""A primary that became a standby, shutdowns, and a server that is starting."""
+
+_NEVER = ("authentication failed", "does not exist", "no pg_hba.conf entry", "is not permitted")
+"""What libpq's message says about connections that no repetition opens. psycopg has no SQLSTATE for
+these. A translated message is repeated until the deadline."""
+
+
+def failure_of(error: Exception) -> Failure | None:
+    """Return what an error means; None where it is not the driver's."""
+    psycopg = driver()
+    if not isinstance(error, psycopg.Error):
+        return None
+    state = error.sqlstate
+    if state in ("55P03", "57014"):
+        return Failure.BUSY
+    if state in _REPEAT:
+        return Failure.REPEAT
+    if state in _LOST or (state or "").startswith("08"):
+        return Failure.LOST
+    if state is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        is_hopeless = any(each in str(error) for each in _NEVER)
+        return Failure.REFUSED if is_hopeless else Failure.LOST
+    return Failure.REFUSED
+
+
+def is_state(error: Exception, *states: str) -> bool:
+    """Whether an error has one of some SQLSTATEs."""
+    return getattr(error, "sqlstate", None) in states
+
+
+def described(error: Exception) -> str:
+    """Name an error without its text, which may quote a row."""
+    return f"{type(error).__name__} {getattr(error, 'sqlstate', None) or ''}".strip()

@@ -1,0 +1,297 @@
+"""What a process has read of each place, and the question that reads on."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from math import inf
+from typing import NamedTuple, TypeVar
+
+from factmem.concurrency.garbage import paused_collection
+from factmem.errors import StorageError
+from factmem.ledger.entries import Entry, decoded, moment, stamp, stamped
+from factmem.ledger.ledger import Ledger
+from factmem.models.places import Identity
+from factmem.providers._postgres.driver import Row, Session
+from factmem.providers._postgres.sealing import NO_TAG, Extent, Sealer
+from factmem.providers._postgres.statements import (
+    LARGEST_ANSWER,
+    READ_MANY,
+    READ_ONE,
+    keys,
+    numbers,
+)
+from factmem.providers._postgres.stores import SEALED, OpenStore
+
+R = TypeVar("R")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+_MOST_KEYS = 10_000
+"""Keys and sealers of places that are kept; each takes some 300 bytes."""
+
+
+def micros(text: str) -> int:
+    """Return a stamp as microseconds since 1970."""
+    return (moment(text) - _EPOCH) // _MICROSECOND
+
+
+def stamp_at(at: int) -> str:
+    """Return microseconds since 1970 as a stamp."""
+    return stamp(_EPOCH + at * _MICROSECOND)
+
+
+class Position(NamedTuple):
+    """How far a place was read."""
+
+    extent: Extent
+    end: int
+    """The number of its last line when it was read."""
+    tag: bytes
+    """The tag of the last line that was read."""
+    size: int
+    """The bytes of all its lines."""
+
+
+NOWHERE = Position(Extent(0, 0, 0), 0, NO_TAG, 0)
+
+
+class Answer(NamedTuple):
+    """What a question brought about one place."""
+
+    position: Position
+    is_from_start: bool
+    entries: list[Entry]
+    numbers: list[int]
+
+
+class NewRow(NamedTuple):
+    """What the row of a place has besides its counters."""
+
+    scope: str
+    subject: str
+    names: bytes
+
+
+class View:
+    """One place's ledger as far as this process has read it. `lock` is for pure work only."""
+
+    __slots__ = ("checked", "is_warm", "ledger", "lock", "position")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.ledger = Ledger()
+        self.position: Position | None = None
+        """None before the first read, and where there is no such place."""
+        self.is_warm = False
+        """Whether the place was read to its end."""
+        self.checked = -inf
+        """When it was known to be complete, on the monotonic clock."""
+
+    def take(self, before: Position | None, answer: Answer | None, asked: float) -> bool:
+        """Take in an answer; return whether the place is now read to its end.
+
+        Another thread may have read on meanwhile: then the answer is dropped.
+        """
+        with self.lock:
+            if self.position is not before:
+                return False
+            if answer is None:
+                if before is not None:  # erased; a place that never was keeps its empty ledger
+                    self.ledger, self.position = Ledger(), None
+                self.is_warm, self.checked = True, asked
+                return True
+            if answer.is_from_start:
+                self.ledger = Ledger()
+            for entry in answer.entries:
+                self.ledger.apply(entry)
+            if answer.position != before:
+                self.position = answer.position
+            self.is_warm = answer.position.extent.last == answer.position.end
+            self.checked = asked if self.is_warm else -inf
+            return self.is_warm
+
+    def took(self, count: int, after: Position, tag: bytes, entries: list[Entry]) -> None:
+        """Take in what this process has just written, if all before it was read.
+
+        Otherwise the next read must ask the database, however stale it may be: callers see their
+        own saves.
+        """
+        with self.lock:
+            before = self.position
+            first = Extent(*after.extent[:2], after.extent.last - count)
+            if before is None:
+                is_next = self.is_warm and first.last == 0 and first.snapshot == 0
+            else:
+                is_next = self.is_warm and (before.extent, before.tag) == (first, tag)
+            if not is_next:
+                self.checked = -inf
+                return
+            for entry in entries:
+                self.ledger.apply(entry)
+            self.position = after
+
+    def outdate(self) -> None:
+        """Have the next read ask the database."""
+        self.checked = -inf
+
+
+class Views:
+    """The views of many places, of which the least recently used are dropped."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._views: OrderedDict[Identity, View] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known(self, identity: Identity) -> View | None:
+        """Return the view of a place, if there is one."""
+        view = self._views.get(identity)
+        if view is not None:
+            with self._lock, suppress(KeyError):  # dropped by another thread meanwhile
+                self._views.move_to_end(identity)
+        return view
+
+    def of(self, identity: Identity) -> View:
+        """Return the view of a place, a new one if there is none."""
+        with self._lock:
+            view = self._views.setdefault(identity, View())
+            self._views.move_to_end(identity)
+            if len(self._views) > self._most:
+                self._views.popitem(last=False)
+            return view
+
+    def drop(self, identity: Identity) -> None:
+        """Drop a place's view."""
+        with self._lock:
+            self._views.pop(identity, None)
+
+
+class PlaceReader:
+    """Reads places of one open store. Safe for threads."""
+
+    def __init__(self, store: OpenStore) -> None:
+        self.store = store
+        self._keys: dict[Identity, str] = {}
+        self._new_rows: dict[Identity, NewRow] = {}
+        self._sealers: dict[tuple[str, int], Sealer] = {}
+
+    def key(self, identity: Identity) -> str:
+        """Return the key of a place."""
+        key = self._keys.get(identity)
+        if key is None:
+            if len(self._keys) >= _MOST_KEYS:
+                self._keys.clear()
+            key = self._keys[identity] = self.store.sealing.key("place", identity)
+        return key
+
+    def new_row(self, identity: Identity) -> NewRow:
+        """Return what the row of a place would have, were it made now.
+
+        Sealed names are left out: they are sealed under the data key, which a row that is there
+        has already.
+        """
+        row = self._new_rows.get(identity)
+        if row is None:
+            if len(self._new_rows) >= _MOST_KEYS:
+                self._new_rows.clear()
+            sealing, is_sealed = self.store.sealing, self.store.mode == SEALED
+            scope, subject = (
+                sealing.key("scope", identity[:2]),
+                sealing.key("subject", identity[2:]),
+            )
+            names = b"" if is_sealed else sealing.sealer("", None).seal_names(identity)
+            row = self._new_rows[identity] = NewRow(scope, subject, names)
+        return row
+
+    def sealer(self, key: str, made: int, data_key: bytes | None) -> Sealer:
+        """Return the form of a place's lines."""
+        sealer = self._sealers.get((key, made))
+        if sealer is None:
+            if len(self._sealers) >= _MOST_KEYS:
+                self._sealers.clear()
+            sealer = self._sealers[key, made] = self.store.sealing.sealer(key, data_key)
+        return sealer
+
+    def follow(self, session: Session, views: Mapping[Identity, View]) -> None:
+        """Read on to the end of each view's place, one question for all of them at a time."""
+        rest = dict(views)
+        while rest:
+            asked = time.monotonic()
+            before = {identity: view.position for identity, view in rest.items()}
+            answers = self.read(session, before)
+            for identity, view in list(rest.items()):
+                if view.take(before[identity], answers.get(identity), asked):
+                    del rest[identity]
+
+    def read(
+        self, session: Session, known: Mapping[Identity, Position | None]
+    ) -> dict[Identity, Answer]:
+        """Return what is new in each place since a position; nothing where there is no place."""
+        identities = list(known)
+        extents = [(known[each] or NOWHERE).extent for each in identities]
+        places = [self.key(each) for each in identities]
+        if len(places) == 1:
+            made, snapshot, last = extents[0]
+            given = [places[0], str(made), str(snapshot), str(last), LARGEST_ANSWER]
+            rows = session.rows(READ_ONE, given)
+        else:
+            columns = [numbers(column) for column in zip(*extents, strict=True)]
+            rows = session.rows(READ_MANY, [keys(places), *columns, LARGEST_ANSWER])
+        found: dict[Identity, Answer] = {}
+        for row in rows:
+            identity = identities[row[0] - 1]
+            found[identity] = self._answer(identity, known[identity], row)
+        return found
+
+    def _answer(self, identity: Identity, known: Position | None, row: Row) -> Answer:
+        _, made, snapshot, end, size, names, data_key, tail, found, ats, lines = row
+        before = known or NOWHERE
+        is_from_start = (made, snapshot) != before.extent[:2]
+        if not is_from_start and end == before.extent.last and known is not None:
+            return Answer(known, False, [], [])
+        if end == 0:  # the empty row that a transaction made as its lock
+            return Answer(Position(Extent(made, snapshot, 0), 0, NO_TAG, 0), True, [], [])
+        sealer = self.sealer(self.key(identity), made, data_key)
+        if is_from_start and sealer.open_names(names) != identity:
+            raise StorageError("Two places have one key: nothing was read")
+        tag = NO_TAG if is_from_start else before.tag
+        entries: list[Entry] = []
+        with paused_collection(len(found or ())):
+            for number, at, line in zip(found or (), ats or (), lines or (), strict=True):
+                body = sealer.open(number, at, tag, line)
+                tag = sealer.tag(line)
+                entries.append(decoded(stamped(body, stamp_at(at))))
+        # A purge may have removed the last lines: then fewer than asked for say that these are all.
+        extent = Extent(made, snapshot, end if len(entries) < LARGEST_ANSWER else found[-1])
+        if extent.last == end:
+            sealer.check_tail(extent, tag, tail)
+        return Answer(Position(extent, end, tag, size), is_from_start, entries, found or [])
+
+    def whole(self, session: Session, identity: Identity) -> Answer | None:
+        """Return all entries of a place; None where there is no such place."""
+        entries: list[Entry] = []
+        found: list[int] = []
+        position: Position | None = None
+        while True:
+            answer = self.read(session, {identity: position}).get(identity)
+            if answer is None:
+                return None
+            if answer.is_from_start:
+                entries, found = [], []
+            entries += answer.entries
+            found += answer.numbers
+            position = answer.position
+            if position.extent.last == position.end:
+                return Answer(position, True, entries, found)
+
+
+def counted(entries: list[Entry]) -> list[Entry]:
+    """Return entries at the times that they count as recorded: none before the one before it."""
+    at = ""
+    for entry in entries:
+        at = entry["at"] = max(entry["at"], at)
+    return entries

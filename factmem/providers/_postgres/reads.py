@@ -1,0 +1,222 @@
+"""Opening a store, reading its places, and listing them. Every method blocks."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+from factmem.errors import TamperedError
+from factmem.ledger.entries import Entry
+from factmem.ledger.ledger import Ledger
+from factmem.models.boundary import Boundary
+from factmem.models.places import Identity
+from factmem.providers._backend import Present
+from factmem.providers._clock import StoreClock
+from factmem.providers._group_commit import Pending
+from factmem.providers._ledger_store import place_info
+from factmem.providers._postgres import statements as sql
+from factmem.providers._postgres.clock import ServerClock
+from factmem.providers._postgres.connections import Connections
+from factmem.providers._postgres.driver import Session
+from factmem.providers._postgres.places import PlaceReader, View, Views, counted
+from factmem.providers._postgres.sealing import UnknownGenerationError
+from factmem.providers._postgres.stores import Opening
+from factmem.providers.base import PlaceInfo
+
+R = TypeVar("R")
+
+_MOST_LISTED = 500
+"""Places that are listed, and read, by one question."""
+
+_MOST_PROBED = 1024
+"""How many places are looked for by their names, rather than among those that there are."""
+
+
+class PlaceReads:
+    """Reads the places of one store. All methods are safe for threads."""
+
+    def __init__(
+        self,
+        connections: Callable[[Callable[[Session], None]], Connections],
+        opening: Opening,
+        clock: StoreClock,
+        *,
+        server_clock: ServerClock | None,
+        lock_seconds: float,
+        warm_places: int,
+        keep_history: timedelta | None,
+    ) -> None:
+        self.opening = opening
+        self.connections = connections(self._prepare)
+        self._clock = clock
+        self._server_clock = server_clock
+        self._lock_seconds = lock_seconds
+        self._warm_places = warm_places
+        self._keep_history = keep_history
+        self._start()
+
+    def _start(self) -> None:
+        self._views = Views(self._warm_places)
+        self._reader: PlaceReader | None = None
+        self._checked: dict[Identity, tuple[int, int]] = {}
+
+    def start_afresh(self) -> None:
+        """Forget everything seen so far; in a forked child the connections are the parent's."""
+        self.opening.start_afresh()
+        self.connections.start_afresh()
+        self._start()
+
+    # Opening
+
+    def _prepare(self, session: Session) -> None:
+        self.opening.prepare(session, self._lock_seconds)
+        if self._server_clock is not None:
+            (row,) = session.rows(sql.TIME)
+            self._server_clock.set(row[0])
+
+    def migrate(self) -> None:
+        """Create the tables, or bring them to the latest version."""
+        self.connections.run(lambda session, _: self.opening.migrate(session))
+
+    def reading(self, session: Session) -> PlaceReader | None:
+        """Return the reader of the store; None where nothing was saved in it yet."""
+        store = self.opening.found(session)
+        if store is None:
+            return None
+        reader = self._reader
+        if reader is None or reader.store is not store:
+            reader = self._reader = PlaceReader(store)
+        return reader
+
+    def run(self, work: Callable[[Session, int], R]) -> R:
+        """Do work on a connection, and again with new keys where another process rotated them."""
+        for _ in range(3):
+            try:
+                return self.connections.run(work)
+            except UnknownGenerationError:
+                self.opening.reload()
+        raise TamperedError(
+            "A place is sealed with a key that its store does not have: its row was changed, or "
+            "the store's row was put back to an older copy. Restore both from one backup"
+        )
+
+    # Reading
+
+    def known(self, identity: Identity) -> View | None:
+        """Return what this process has read of a place."""
+        return self._views.known(identity)
+
+    def refresh(self, batch: Sequence[Pending[Identity]]) -> None:
+        """Bring the views of some places up to date, by one question for all of them."""
+        identities = dict.fromkeys(pending.work for pending in batch)
+        self._follow({identity: self._views.of(identity) for identity in identities})
+
+    def view(self, identity: Identity) -> View:
+        """Return the view of a place, up to date."""
+        view = self._views.of(identity)
+        self._follow({identity: view})
+        return view
+
+    def present(self, identity: Identity, present: Present[R]) -> R:
+        """Present a place as it is now."""
+        return self.present_view(self.view(identity), present)
+
+    def present_view(self, view: View, present: Present[R]) -> R:
+        """Present what was read of a place."""
+        with view.lock:
+            return present(view.ledger, self.now(view.ledger))
+
+    def now(self, ledger: Ledger) -> str:
+        """Return the time for reading a ledger: no reading asks for it where nothing expires."""
+        return self._clock.now(ledger.recorded_at) if ledger.may_expire else ledger.recorded_at
+
+    def _follow(self, views: dict[Identity, View]) -> None:
+        def follow(session: Session, _: int) -> None:
+            reader = self.reading(session)
+            if reader is not None:
+                reader.follow(session, views)
+                return
+            for view in views.values():
+                view.take(view.position, None, 0.0)
+
+        self.run(follow)
+
+    def entries(self, identity: Identity) -> list[Entry]:
+        """Return all entries of a place, at the times they count as recorded."""
+
+        def read(session: Session, _: int) -> list[Entry]:
+            reader = self.reading(session)
+            answer = None if reader is None else reader.whole(session, identity)
+            return [] if answer is None else counted(answer.entries)
+
+        return self.run(read)
+
+    def identities(self, session: Session, wanted: Boundary) -> Iterator[list[Identity]]:
+        """Give the places inside a boundary, some at a time, without reading their entries."""
+        reader = self.reading(session)
+        if reader is None:
+            return
+        where, given = _conditions(reader, wanted)
+        after = "00000000000000000000000000000000"
+        while True:
+            rows = session.rows(
+                sql.LIST.format(where=where), [reader.store.number, after, *given, _MOST_LISTED]
+            )
+            found = []
+            for place, made, names, data_key in rows:
+                after = place.hex
+                identity = reader.sealer(after, made, data_key).open_names(names)
+                if wanted.allows(identity):
+                    found.append(identity)
+            yield found
+            if len(rows) < _MOST_LISTED:
+                return
+
+    def places(self, wanted: Boundary) -> list[PlaceInfo]:
+        """Return the places inside a boundary that hold anything."""
+
+        def read(session: Session, _: int) -> list[PlaceInfo]:
+            infos: list[PlaceInfo] = []
+            for identities in self.identities(session, wanted):
+                views = {each: self._views.known(each) or View() for each in identities}
+                reader = self.reading(session)
+                if reader is not None and views:
+                    reader.follow(session, views)
+                infos += self._infos(views)
+            return infos
+
+        return self.run(read)
+
+    def _infos(self, views: dict[Identity, View]) -> Iterator[PlaceInfo]:
+        for identity, view in views.items():
+            with view.lock:
+                if view.position is not None:  # not erased since it was listed
+                    now = self._clock.now(view.ledger.recorded_at)
+                    yield place_info(identity, view.ledger, view.position.size, now)
+
+    def index(self, identity: Identity) -> bytes | None:
+        """Return the index of a place, if there is one that is whole."""
+
+        def read(session: Session, _: int) -> bytes | None:
+            reader = self.reading(session)
+            if reader is None:
+                return None
+            key = reader.key(identity)
+            for made, data_key, stored in session.rows(sql.READ_INDEX, [key]):
+                return reader.sealer(key, made, data_key).open_index(stored)
+            return None
+
+        return self.run(read)
+
+
+def _conditions(reader: PlaceReader, wanted: Boundary) -> tuple[str, list[object]]:
+    """Return what narrows a listing down to a boundary, by keys, and its arguments."""
+    sealing, named = reader.store.sealing, wanted.identities(_MOST_PROBED)
+    if named is not None:
+        return "AND place = ANY (%s::uuid[])", [sql.keys(map(reader.key, named))]
+    if wanted.subjects is not None:
+        found = [sealing.key("subject", subject) for subject in wanted.subjects]
+        return "AND subject = ANY (%s::uuid[])", [sql.keys(found)]
+    if wanted.scopes is not None:
+        found = [sealing.key("scope", scope) for scope in wanted.scopes]
+        return "AND scope = ANY (%s::uuid[])", [sql.keys(found)]
+    return "", []

@@ -1,0 +1,163 @@
+"""The tables, and the migrations between their versions.
+
+Names are not columns. Places, scopes and subjects are found by keys of 16 bytes, hashes of their
+names, so that no collation, normal form or index length limit can confuse two of them. Lines are
+`bytea`: `jsonb` refuses U+0000, and the database need not be in UTF-8. Times are microseconds since
+1970 as `bigint`: they sort, and have no time zone.
+"""
+
+import time
+
+from factmem.errors import StorageError
+from factmem.providers._postgres.driver import Session, failure_of, is_state
+
+LATEST = 1
+"""The version that this release writes."""
+
+_OWN = "store = current_setting('factmem.store')::int"
+
+_MIGRATIONS: dict[int, tuple[str, ...]] = {
+    1: (
+        """
+        CREATE TABLE factmem.stores (
+            store int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            name text COLLATE "C" NOT NULL UNIQUE,
+            id text NOT NULL,
+            mode text NOT NULL,
+            slots text NOT NULL,
+            generation int NOT NULL
+        )""",
+        # A save updates its place's row. None of its indexed columns changes, and a fifth of each
+        # page is free, so that the new version stays in the page and no index is touched (HOT).
+        """
+        CREATE TABLE factmem.places (
+            place uuid PRIMARY KEY,
+            store int NOT NULL,
+            made bigint NOT NULL,
+            snapshot int NOT NULL DEFAULT 0,
+            last bigint NOT NULL,
+            recorded_at bigint NOT NULL,
+            bytes bigint NOT NULL,
+            mark bigint NOT NULL,
+            scope uuid NOT NULL,
+            subject uuid NOT NULL,
+            names bytea NOT NULL,
+            data_key bytea,
+            tail bytea,
+            void_marks bigint[]
+        ) WITH (fillfactor = 80)""",
+        "CREATE INDEX places_by_store ON factmem.places (store, place)",
+        "CREATE INDEX places_by_subject ON factmem.places (store, subject)",
+        "CREATE INDEX places_by_scope ON factmem.places (store, scope)",
+        """
+        CREATE TABLE factmem.entries (
+            place uuid NOT NULL,
+            number bigint NOT NULL,
+            at bigint NOT NULL,
+            mark bigint NOT NULL,
+            store int NOT NULL,
+            line bytea NOT NULL,
+            PRIMARY KEY (place, number)
+        )""",
+        """
+        CREATE TABLE factmem.indexes (
+            place uuid PRIMARY KEY,
+            store int NOT NULL,
+            bytes bytea NOT NULL
+        )""",
+        "ALTER TABLE factmem.indexes ALTER bytes SET STORAGE EXTERNAL",
+        # An unset parameter is an error here, never "all stores".
+        "ALTER TABLE factmem.stores ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY own ON factmem.stores USING (name = current_setting('factmem.name'))",
+        *(
+            statement
+            for table in ("places", "entries", "indexes")
+            for statement in (
+                f"ALTER TABLE factmem.{table} ENABLE ROW LEVEL SECURITY",
+                f"CREATE POLICY own ON factmem.{table} USING ({_OWN})",
+            )
+        ),
+    ),
+}
+
+_GRANTS = """
+GRANT USAGE ON SCHEMA factmem TO {role};
+GRANT SELECT ON factmem.format TO {role};
+GRANT SELECT, INSERT, UPDATE ON factmem.stores TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON factmem.places, factmem.entries, factmem.indexes TO {role}
+"""
+
+_ABSENT = ("42P01", "3F000")
+"""No such table, no such schema."""
+
+_RACED = ("23505", "42P06", "42P07", "XX000")
+"""What `CREATE ... IF NOT EXISTS` raises when another session creates the same thing meanwhile."""
+
+
+def found_version(session: Session) -> int:
+    """Return the version of the tables; 0 where there are none."""
+    try:
+        rows = session.rows("SELECT version FROM factmem.format")
+    except Exception as exc:
+        if is_state(exc, *_ABSENT):
+            return 0
+        raise
+    return int(rows[0][0]) if rows else 0
+
+
+def check_version(version: int) -> None:
+    """Raise unless this release knows a version.
+
+    Raises:
+        StorageError: It is a later one.
+    """
+    if version > LATEST:
+        raise StorageError(
+            f"The tables in the database have version {version}, and this release knows {LATEST}: "
+            f"update factmem. Nothing was read or written"
+        )
+
+
+def migrate(session: Session, role: str | None = None) -> None:
+    """Bring the tables to the latest version, once however many processes ask, whole or not at all.
+
+    Args:
+        session: A connection outside a transaction, as a role that may create a schema.
+        role: A role to grant what the application needs.
+    """
+    for attempt in range(10):
+        try:
+            with session.transaction():
+                _migrate(session, role)
+        except Exception as exc:
+            if failure_of(exc) is None or not is_state(exc, *_RACED) or attempt == 9:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _migrate(session: Session, role: str | None) -> None:
+    if not session.rows("SELECT 1 FROM pg_namespace WHERE nspname = 'factmem'"):
+        session.rows("CREATE SCHEMA IF NOT EXISTS factmem")
+    session.rows(
+        "CREATE TABLE IF NOT EXISTS factmem.format "
+        "(one bool PRIMARY KEY DEFAULT true CHECK (one), version int NOT NULL)"
+    )
+    session.rows("INSERT INTO factmem.format (version) VALUES (0) ON CONFLICT (one) DO NOTHING")
+    # The lock is a row, not an advisory lock: those are stubs in some PostgreSQL-like databases.
+    (row,) = session.rows("SELECT version FROM factmem.format FOR UPDATE")
+    check_version(row[0])
+    for version in range(row[0] + 1, LATEST + 1):
+        for statement in _MIGRATIONS[version]:
+            session.rows(statement)
+    if row[0] < LATEST:
+        session.rows("UPDATE factmem.format SET version = %s", [LATEST])
+    if role is not None:
+        for statement in _GRANTS.format(role=quoted(role)).split(";"):
+            session.rows(statement)
+
+
+def quoted(name: str) -> str:
+    """Return a name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,165 @@
+"""The SQL of reads and saves, and arrays in the form that they take.
+
+Every statement is one round trip. None needs more than READ COMMITTED, a unique key and a row lock.
+"""
+
+from collections.abc import Iterable
+
+LARGEST_ANSWER = 20_000
+"""Entries of one place in one answer: a few megabytes."""
+
+_READ = """
+SELECT k.ord, p.made, p.snapshot, p.last, p.bytes,
+       CASE WHEN is_followed THEN NULL ELSE p.names END,
+       CASE WHEN is_same THEN NULL ELSE p.data_key END,
+       CASE WHEN is_same THEN NULL ELSE p.tail END,
+       e.numbers, e.ats, e.lines
+FROM {known} AS k (ord, place, made, snapshot, last)
+JOIN factmem.places p ON p.place = k.place
+CROSS JOIN LATERAL (SELECT p.made = k.made AND p.snapshot = k.snapshot AS is_followed) o
+CROSS JOIN LATERAL (SELECT is_followed AND p.last = k.last AS is_same) s
+LEFT JOIN LATERAL (
+    SELECT array_agg(number) AS numbers, array_agg(at) AS ats, array_agg(line) AS lines
+    FROM (
+        SELECT number, at, line FROM factmem.entries
+        WHERE entries.place = k.place AND number > CASE WHEN is_followed THEN k.last ELSE 0 END
+        ORDER BY number LIMIT %s
+    ) AS unread
+) e ON NOT is_same
+"""
+
+READ_ONE = _READ.format(known="(VALUES (1::bigint, %s::uuid, %s::bigint, %s::int, %s::bigint))")
+"""Twice as fast for one place as the statement for many."""
+
+READ_MANY = _READ.format(
+    known="(SELECT ord, u.place, u.made, u.snapshot, u.last FROM unnest(%s::uuid[], %s::bigint[], "
+    "%s::int[], %s::bigint[]) WITH ORDINALITY AS u (place, made, snapshot, last, ord))"
+)
+
+_COLUMNS = "place, scope, subject, names, made, last, bytes, mark, recorded_at, store"
+
+_TAKE_NUMBERS = """
+    ON CONFLICT (place) DO UPDATE SET
+        last = p.last + excluded.last,
+        bytes = p.bytes + excluded.bytes,
+        mark = coalesce(nullif(excluded.mark, 0), p.mark),
+        recorded_at = greatest(p.recorded_at, excluded.recorded_at)
+    WHERE p.void_marks IS NULL OR NOT excluded.mark = ANY (p.void_marks)
+    RETURNING p.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at, p.data_key, p.tail
+"""
+
+_HEADS = f"""
+    INSERT INTO factmem.places AS p ({_COLUMNS})
+    SELECT h.place, h.scope, h.subject, h.names, h.made, h.last, h.bytes, q.mark, q.at, q.store
+    FROM (SELECT %s::bigint AS mark, %s::bigint AS at, %s::int AS store) q,
+         unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::bytea[], %s::bigint[], %s::bigint[],
+                %s::bigint[]) AS h (place, scope, subject, names, made, last, bytes)
+    {_TAKE_NUMBERS}
+"""
+
+TAKE_NUMBERS = _HEADS
+"""Locks the rows of places, makes those that are missing, and adds to their counters."""
+
+APPEND_MANY = f"""
+WITH heads AS ({_HEADS}), added AS (
+    INSERT INTO factmem.entries (place, number, at, mark, store, line)
+    SELECT e.place, heads.last - e.behind, heads.recorded_at, %s::bigint, %s::int, e.line
+    FROM unnest(%s::uuid[], %s::bigint[], %s::bytea[]) AS e (place, behind, line)
+    JOIN heads USING (place)
+)
+SELECT * FROM heads
+"""
+"""A whole batch in the clear: rows, numbers and lines in one statement and one commit."""
+
+APPEND_ONE = f"""
+WITH head AS (
+    INSERT INTO factmem.places AS p ({_COLUMNS})
+    VALUES (%s, %s, %s, %b, %s, %s, %s, %s, %s, %s)
+    {_TAKE_NUMBERS}
+), added AS (
+    INSERT INTO factmem.entries (place, number, at, mark, store, line)
+    SELECT place, last, recorded_at, %s, %s, %b FROM head
+)
+SELECT * FROM head
+"""
+"""One save in the clear; scalars take half the time of arrays with one element."""
+
+INSERT = """
+INSERT INTO factmem.entries (place, number, at, mark, store, line)
+SELECT place, number, at, mark, %s::int, line FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[], %s::bigint[],
+    %s::bytea[]) AS e (place, number, at, mark, line)
+"""
+
+SET_TAILS = """
+UPDATE factmem.places AS p SET
+    tail = t.tail, names = coalesce(t.names, p.names), data_key = coalesce(t.data_key, p.data_key)
+FROM unnest(%s::uuid[], %s::bytea[], %s::bytea[], %s::bytea[]) AS t (place, tail, names, data_key)
+WHERE p.place = t.place
+"""
+"""Names and data keys are NULL but for places that were made in this transaction."""
+
+INSERT_SEALED = f"WITH added AS ({INSERT}) {SET_TAILS}"
+"""Sealed lines: their numbers are known only once the row is locked."""
+
+VOID_MARKS = """
+UPDATE factmem.places SET void_marks = (%s::bigint[] || void_marks)[:8]
+WHERE place = ANY (%s::uuid[])
+"""
+"""Has a save that is still under way add nothing, should it come later."""
+
+FIND_MARKS = """
+SELECT 1 FROM factmem.places WHERE place = ANY (%s::uuid[]) AND mark = ANY (%s::bigint[])
+UNION ALL
+SELECT 1 FROM factmem.entries WHERE place = ANY (%s::uuid[]) AND mark = ANY (%s::bigint[])
+LIMIT 1
+"""
+
+TIME = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+LOCK = "SELECT 1 FROM factmem.places WHERE place = %s FOR UPDATE"
+
+DELETE_EMPTY = "DELETE FROM factmem.places WHERE place = ANY (%s::uuid[]) AND last = 0"
+
+ROW = "SELECT made, snapshot, last, data_key FROM factmem.places WHERE place = %s"
+
+READ_MARKS = "SELECT number, mark FROM factmem.entries WHERE place = %s"
+
+DELETE_FROM = "DELETE FROM factmem.entries WHERE place = %s AND number >= %s"
+
+DELETE_INDEX = "DELETE FROM factmem.indexes WHERE place = %s"
+
+DELETE_PLACE = "DELETE FROM factmem.places WHERE place = %s"
+
+SET_EDITED = """
+UPDATE factmem.places SET snapshot = snapshot + 1, bytes = %s, tail = %b WHERE place = %s
+"""
+
+READ_INDEX = """
+SELECT p.made, p.data_key, i.bytes FROM factmem.indexes i JOIN factmem.places p USING (place)
+WHERE place = %s
+"""
+
+WRITE_INDEX = """
+INSERT INTO factmem.indexes (place, store, bytes) VALUES (%s, %s, %b)
+ON CONFLICT (place) DO UPDATE SET bytes = excluded.bytes
+"""
+
+LIST = """
+SELECT place, made, names, data_key FROM factmem.places
+WHERE store = %s AND place > %s::uuid {where} ORDER BY place LIMIT %s
+"""
+
+
+def numbers(values: Iterable[int]) -> str:
+    """Return integers as the text of an array; psycopg takes ten times as long for a list."""
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def keys(values: Iterable[str]) -> str:
+    """Return keys in hex as the text of an array."""
+    return "{" + ",".join(values) + "}"
+
+
+def byte_strings(values: Iterable[bytes | None]) -> str:
+    """Return bytes as the text of an array."""
+    return "{" + ",".join("NULL" if v is None else f'"\\\\x{v.hex()}"' for v in values) + "}"

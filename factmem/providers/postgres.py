@@ -1,0 +1,173 @@
+"""A store in a PostgreSQL database: any number of hosts, durable when a save returns."""
+
+from datetime import timedelta
+
+from factmem._arguments import expect, expect_methods, kind_of
+from factmem.models.clock import TimeProvider
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.providers._arguments import check_span
+from factmem.providers._clock import StoreClock
+from factmem.providers._ledger_store import LedgerStore
+from factmem.providers._postgres.backend import PostgresBackend
+from factmem.providers._postgres.blocking import PostgresPlaces
+from factmem.providers._postgres.clock import ServerClock
+from factmem.providers._postgres.connections import Connections
+from factmem.providers._postgres.driver import Pool, check_dsn, is_pool
+from factmem.providers._postgres.stores import Opening
+from factmem.storage.encryption.aes256gcm import Encryption
+
+__all__ = ["PostgresMemoryProvider"]
+
+_EXAMPLE = 'PostgresMemoryProvider("host=db dbname=app user=app")'
+
+
+class PostgresMemoryProvider(LedgerStore):
+    """A `FactStore` in tables of a PostgreSQL database, for any number of hosts.
+
+    When a save returns its transaction is committed, as durably as the server's
+    `synchronous_commit` says: on the primary's disk by default, and on a standby's with
+    `synchronous_standby_names`. A failover to an asynchronous standby loses what it had not
+    received. Saves under way at the same time in one process share a transaction. Every call sees
+    what any other call, on any host, has saved before it began. After a fork, parent and child may
+    both go on.
+
+    Nothing is created in the database before the first write or `migrate()`. A save whose
+    connection breaks is repeated on another one and is stored exactly once. Where the outcome of a
+    commit stays unknown until the deadline, `UnknownOutcomeError` is raised.
+
+    `erase` removes a place from every read at once. Its bytes stay in the table's files until a
+    VACUUM FULL, and in the write-ahead log, in standbys and in backups for as long as these are
+    kept. The function that `amend` takes runs in a worker thread inside a transaction, and again if
+    the transaction is repeated.
+
+    Args:
+        dsn_or_pool: A libpq connection string, or a pool of psycopg connections (`getconn` and
+            `putconn`) that the application owns. Of several hosts the one that accepts writes is
+            used. A pooler such as PgBouncer in transaction mode is detected.
+        store: Which of the stores in the database. Each has its own places and its own keys.
+        encryption: Encrypts names and values; the server sees neither.
+        max_staleness: How long what was read may be returned without asking the database. The
+            process's own saves are always seen.
+        role: A role that each connection takes, for row level security.
+        keep_history: How long what was replaced or forgotten stays readable by `history` and
+            `as_of`. None, the default, keeps it for ever; otherwise a place is compacted now and
+            then, when more than half of it is older history.
+        clock: Returns the time, as an aware datetime; the database server's by default.
+        timeout: Seconds that a call may take, with repetitions and the wait for a connection.
+        lock_timeout: Seconds that a write waits for another one to the same place.
+        max_connections: How many connections are open at once; a pool has its own limit.
+        warm_places: How many places are kept in memory.
+
+    Raises:
+        TypeError: An argument is of the wrong kind, such as a key in the place of an encryption.
+        ValueError: The connection string cannot be parsed, or a number is out of range.
+        MissingExtraError: The package `psycopg` is not installed.
+        StorageError: (from every method) The server refused or was not reached.
+        UnknownOutcomeError: (from writing methods) A commit was not answered in time.
+        StoreBusyError: (from every method) No lock or no connection was free in time.
+        DecryptionError: (from every method) The key is missing or wrong, or rows do not verify.
+    """
+
+    def __init__(
+        self,
+        dsn_or_pool: str | Pool,
+        *,
+        store: str = "default",
+        encryption: Encryption | None = None,
+        max_staleness: timedelta = timedelta(0),
+        role: str | None = None,
+        keep_history: timedelta | None = None,
+        clock: TimeProvider | None = None,
+        timeout: float = 30.0,
+        lock_timeout: float = 5.0,
+        max_connections: int = 4,
+        warm_places: int = 10_000,
+    ) -> None:
+        source = _checked_source(dsn_or_pool)
+        if keep_history is not None:
+            check_span(keep_history)
+        if encryption is not None:
+            expect_methods(
+                encryption, ("wrap", "unwrap"), "encryption", "encryption=Aes256GCMEncryptor(key)"
+            )
+        _check_name(store, "store")
+        if role is not None:
+            _check_name(role, "role")
+        expect(max_staleness, timedelta, "max_staleness", "max_staleness=timedelta(seconds=1)")
+        for name, number in {
+            "timeout": timeout,
+            "lock_timeout": lock_timeout,
+            "max_connections": max_connections,
+            "warm_places": warm_places,
+        }.items():
+            _check_positive(number, name)
+        server_clock = ServerClock() if clock is None else None
+        store_clock = StoreClock(clock or server_clock)  # type: ignore[arg-type]
+        self._places = PostgresPlaces(
+            lambda prepare: Connections(
+                source, most=max_connections, seconds=timeout, prepare=prepare
+            ),
+            Opening(store, encryption, role),
+            store_clock,
+            server_clock=server_clock,
+            lock_seconds=lock_timeout,
+            warm_places=warm_places,
+            keep_history=keep_history,
+        )
+        self._database = PostgresBackend(self._places, store_clock, max_staleness)
+        self._name = store
+        super().__init__(self._database)
+
+    def __repr__(self) -> str:
+        return f"PostgresMemoryProvider(..., store={self._name!r})"
+
+    async def migrate(self) -> None:
+        """Create the tables, or bring them to the version of this release.
+
+        The first write does it too. Call it where the role that creates tables is not the role of
+        the application: in a deployment step. With `role` it also grants that role what it needs.
+
+        Raises:
+            StorageError: The tables have a later version than this release knows.
+        """
+        self._check_open()
+        await self._database.work(self._places.migrate)
+
+    async def compact(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        keep_history: timedelta = timedelta(0),
+    ) -> int:
+        """Rewrite a place without older history, and return how many bytes of entries that freed.
+
+        What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
+        """
+        check_span(keep_history)
+        identity = self._enter(subject, scope)
+        return await self._database.work(lambda: self._places.compact(identity, keep_history))
+
+
+def _checked_source(given: str | Pool) -> str | Pool:
+    if isinstance(given, str):
+        check_dsn(given)
+        return given
+    if not is_pool(given):
+        raise TypeError(
+            f"dsn_or_pool must be a connection string or a pool, not {kind_of(given)}: {_EXAMPLE}"
+        )
+    return given
+
+
+def _check_name(name: str, argument: str) -> None:
+    expect(name, str, argument, f'{argument}="tenant-7"')
+    if not name or "\0" in name or len(name.encode()) > 1000:
+        raise ValueError(f'{argument} must have 1 to 1,000 bytes and no NUL: {argument}="tenant-7"')
+
+
+def _check_positive(number: float, argument: str) -> None:
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise TypeError(f"{argument} must be a number, not {kind_of(number)}: {argument}=8")
+    if not 0 < number < 10**9:
+        raise ValueError(f"{argument} must be greater than 0: {argument}=8")

@@ -1,0 +1,44 @@
+"""The key ring of an encrypted store: data keys by generation, and a key for names."""
+
+import os
+from dataclasses import dataclass, replace
+
+import orjson
+
+__all__ = ["KeyRing"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class KeyRing:
+    """A store's own keys; secret."""
+
+    names: bytes
+    """Keys the file names; never changes, or a place would have two files."""
+    generations: dict[int, bytes]
+    generation: int
+    """The one that new files are written with."""
+
+    @classmethod
+    def new(cls) -> "KeyRing":
+        """Return a ring of random keys."""
+        return cls(os.urandom(32), {1: os.urandom(32)}, 1)
+
+    def with_new_generation(self) -> "KeyRing":
+        """Return the ring with one more data key, which new files are written with."""
+        following = self.generation + 1
+        generations = {**self.generations, following: os.urandom(32)}
+        return replace(self, generations=generations, generation=following)
+
+    def dump(self) -> bytes:
+        """Return the ring as JSON."""
+        generations = {str(each): key.hex() for each, key in self.generations.items()}
+        return orjson.dumps(
+            {"names": self.names.hex(), "gens": generations, "gen": self.generation}
+        )
+
+    @classmethod
+    def load(cls, text: bytes) -> "KeyRing":
+        """Return the ring that was dumped."""
+        fields = orjson.loads(text)
+        generations = {int(each): bytes.fromhex(key) for each, key in fields["gens"].items()}
+        return cls(bytes.fromhex(fields["names"]), generations, fields["gen"])

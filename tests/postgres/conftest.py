@@ -1,19 +1,40 @@
-"""A server for all tests of a run, and a store of its own for each test."""
+"""A server for all tests of a run, and a store of its own for each test.
 
+These tests run on asyncio alone: `make postgres` runs the suites on both event loops.
+"""
+
+import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from factmem.providers.postgres import PostgresMemoryProvider
 from tests.postgres.cluster import Cluster
+
+NewStore = Callable[..., PostgresMemoryProvider]
+
+
+@pytest.fixture(params=["asyncio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """Run each test once."""
+    backend: str = request.param
+    return backend
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One server: starting it takes two seconds. It writes without fsync, which only a power cut
-    would show."""
-    with Cluster(tmp_path_factory.mktemp("postgres") / "data", fsync="off") as server:
-        yield server
+    """Start one server. It writes without fsync, which only a power cut would show."""
+    server = Cluster(tmp_path_factory.mktemp("postgres") / "data", fsync="off")
+    try:
+        server.init().start()
+    except Exception as exc:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"NOT TESTED: PostgreSQL does not start on this machine: {exc!r}")
+    yield server
+    server.stop()
 
 
 @pytest.fixture
@@ -26,3 +47,18 @@ def dsn(cluster: Cluster) -> str:
 def store() -> str:
     """Return the name of a store that no other test uses, in the same tables."""
     return uuid.uuid4().hex
+
+
+@pytest.fixture
+def new_store(dsn: str, store: str) -> Iterator[NewStore]:
+    """Return a function that makes instances on the test's store, closed when the test ends."""
+    made: list[PostgresMemoryProvider] = []
+
+    def make(**options: Any) -> PostgresMemoryProvider:
+        provider = PostgresMemoryProvider(options.pop("dsn", dsn), **{"store": store, **options})
+        made.append(provider)
+        return provider
+
+    yield make
+    for each in made:
+        each._places.connections.close()

@@ -79,7 +79,7 @@ class NewRow(NamedTuple):
 class View:
     """One place's ledger as far as this process has read it. `lock` is for pure work only."""
 
-    __slots__ = ("checked", "is_warm", "ledger", "lock", "position")
+    __slots__ = ("checked", "is_warm", "ledger", "lock", "outdated", "position")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -90,6 +90,8 @@ class View:
         """Whether the place was read to its end."""
         self.checked = -inf
         """When it was known to be complete, on the monotonic clock."""
+        self.outdated = -inf
+        """When this process last wrote something that the ledger lacks."""
 
     def take(self, before: Position | None, answer: Answer | None, asked: float) -> bool:
         """Take in an answer; return whether the place is now read to its end.
@@ -102,7 +104,7 @@ class View:
             if answer is None:
                 if before is not None:  # erased; a place that never was keeps its empty ledger
                     self.ledger, self.position = Ledger(), None
-                self.is_warm, self.checked = True, asked
+                self.is_warm, self.checked = True, self._checked(asked)
                 return True
             if answer.is_from_start:
                 self.ledger = Ledger()
@@ -111,8 +113,12 @@ class View:
             if answer.position != before:
                 self.position = answer.position
             self.is_warm = answer.position.extent.last == answer.position.end
-            self.checked = asked if self.is_warm else -inf
+            self.checked = self._checked(asked) if self.is_warm else -inf
             return self.is_warm
+
+    def _checked(self, asked: float) -> float:
+        """Return when the place was complete: a question before a write of ours lacks that write."""
+        return asked if asked >= self.outdated else -inf
 
     def took(self, count: int, after: Position, tag: bytes, entries: list[Entry]) -> None:
         """Take in what this process has just written, if all before it was read.
@@ -128,7 +134,7 @@ class View:
             else:
                 is_next = self.is_warm and (before.extent, before.tag) == (first, tag)
             if not is_next:
-                self.checked = -inf
+                self.outdate()
                 return
             for entry in entries:
                 self.ledger.apply(entry)
@@ -136,7 +142,7 @@ class View:
 
     def outdate(self) -> None:
         """Have the next read ask the database."""
-        self.checked = -inf
+        self.checked, self.outdated = -inf, time.monotonic()
 
 
 class Views:

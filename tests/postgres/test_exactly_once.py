@@ -1,0 +1,137 @@
+"""A write whose answer is lost is done once; a place says so in its entries."""
+
+from collections.abc import Iterator
+
+import anyio
+import pytest
+
+from factmem.errors import StorageError, StoreBusyError, UnknownOutcomeError
+from factmem.ledger.entries import Amendment, encoded, stored
+from factmem.models.places import identity_of
+from factmem.providers._postgres.driver import Session
+from factmem.providers._postgres.writing import Batch, Save
+from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
+from tests.postgres.cluster import Cluster
+from tests.postgres.conftest import NewStore
+from tests.postgres.proxy import Proxy
+
+KEY = Aes256GCMEncryptor.generate_key()
+
+KINDS = pytest.mark.parametrize(
+    "encryption", [None, Aes256GCMEncryptor(KEY)], ids=["plain", "sealed"]
+)
+
+
+@pytest.fixture
+def proxy(cluster: Cluster) -> Iterator[Proxy]:
+    """Return a proxy in front of the server."""
+    made = Proxy(cluster.port)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def through(cluster: Cluster, proxy: Proxy) -> str:
+    """Return a connection string that leads through the proxy."""
+    return cluster.dsn().replace(f"port={cluster.port}", f"port={proxy.port}")
+
+
+async def _warmed(provider: PostgresMemoryProvider) -> None:
+    """Use one connection until the proxy may cut it."""
+    for _ in range(16):
+        await provider.save(languages("first"), USER, AGENT)
+
+
+async def _count(provider: PostgresMemoryProvider) -> int:
+    return len(await provider.entries(USER, AGENT))
+
+
+def _addition(value: str) -> Amendment:
+    fact = stored(languages(value))
+    return lambda _, at: [{"at": at, "facts": [fact]}]
+
+
+@KINDS
+async def test_a_save_whose_answer_is_lost_is_stored_once(
+    new_store: NewStore, through: str, proxy: Proxy, encryption: Aes256GCMEncryptor | None
+) -> None:
+    """Its repetition finds its mark. The caller sees it, also when staleness is allowed."""
+    provider = new_store(dsn=through, encryption=encryption, max_connections=1)
+    await _warmed(provider)
+    # An encrypted save has several answers before that of its commit.
+    for number in range(12):
+        before = await _count(provider)
+        proxy.cut_next.set()
+
+        await provider.save(languages(f"v{number}"), USER, AGENT)
+
+        assert await _count(provider) == before + 1
+    assert proxy.cuts >= 5
+
+
+@KINDS
+async def test_other_writes_whose_answer_is_lost_are_done_once(
+    new_store: NewStore, through: str, proxy: Proxy, encryption: Aes256GCMEncryptor | None
+) -> None:
+    """Forgetting and amending return what they did, and erasing what it removed."""
+    provider = new_store(dsn=through, encryption=encryption, max_connections=1)
+    for number in range(8):
+        await _warmed(provider)
+        await provider.save(languages("one", "two"), USER, AGENT)
+        before = await _count(provider)
+
+        proxy.cut_next.set()
+        assert await provider.forget(USER, AGENT, concept=LANGUAGES) == 3
+        assert await _count(provider) == before + 1
+
+        proxy.cut_next.set()
+        assert await provider.amend(_addition(f"v{number}"), USER, AGENT) == 1
+        assert await _count(provider) == before + 2
+
+        proxy.cut_next.set()
+        assert (await provider.erase(USER, AGENT)).count == 1
+        assert await _count(provider) == 0
+    assert proxy.cuts >= 8
+
+
+@KINDS
+async def test_a_save_that_comes_after_its_repetition_adds_nothing(
+    new_store: NewStore, encryption: Aes256GCMEncryptor | None
+) -> None:
+    """It may have waited in the buffer of a network that is slow for one connection."""
+    provider = new_store(encryption=encryption)
+    await provider.save(languages("first"), USER, AGENT)
+    places = provider._places
+    save = Save(identity_of(USER, AGENT), encoded([stored(languages("late"))]))
+
+    def late(session: Session, _: int) -> tuple[int, int]:
+        reader, writer = places._writing(session)
+        batch = Batch([save], reader, 0)
+        repeated = writer.append_again(session, batch, [17], 18)
+        return len(repeated), len(writer.append(session, batch, 17))
+
+    assert places.run(late) == (1, 0)
+    assert await _count(provider) == 2
+
+
+async def test_a_commit_that_is_never_answered_has_an_unknown_outcome(
+    new_store: NewStore, cluster: Cluster
+) -> None:
+    """The error is one of its own: the save may be stored, or not."""
+    provider = new_store(timeout=1.0)
+    await provider.save(languages("first"), USER, AGENT)
+    cluster.pause()
+    try:
+        with anyio.fail_after(10), pytest.raises(UnknownOutcomeError):
+            await provider.save(languages("second"), USER, AGENT)
+        with anyio.fail_after(10), pytest.raises(StorageError) as caught:
+            await provider.load(LANGUAGES, USER, AGENT)
+        assert not isinstance(caught.value, UnknownOutcomeError)
+    finally:
+        cluster.resume()
+
+    assert isinstance(UnknownOutcomeError(""), StorageError)
+    assert not isinstance(UnknownOutcomeError(""), StoreBusyError)
+    assert await _count(new_store()) in (1, 2)

@@ -8,12 +8,15 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._arguments import check_span
 from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore
+from factmem.providers._postgres.anchors import Anchors
 from factmem.providers._postgres.backend import PostgresBackend
 from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.clock import ServerClock
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.driver import Pool, check_dsn, is_pool
+from factmem.providers._postgres.keys import PostgresKeys
 from factmem.providers._postgres.stores import Opening
+from factmem.providers.local_file import ProviderKeys
 from factmem.storage.encryption.aes256gcm import Encryption
 
 __all__ = ["PostgresMemoryProvider"]
@@ -147,6 +150,47 @@ class PostgresMemoryProvider(LedgerStore):
         check_span(keep_history)
         identity = self._enter(subject, scope)
         return await self._database.work(lambda: self._places.compact(identity, keep_history))
+
+    async def anchor(self) -> str:
+        """Return how far every place has come, as a string to be kept outside the database.
+
+        A database cannot reveal that all of it was put back to an older copy; `verify` detects it
+        by an anchor. Places are listed and their entries not read; an anchor stays good for ever.
+        """
+        self._check_open()
+        return await self._database.work(Anchors(self._places).taken)
+
+    async def verify(self, anchor: str) -> None:
+        """Raise unless every place has come at least as far as the anchor says.
+
+        In an encrypted store it also reads every entry of every place.
+
+        Raises:
+            TamperedError: The store, or a place, is gone, was changed or was put back to an older
+                copy.
+            CorruptJournalError: The same, in a store that is not encrypted.
+            ValueError: The string is no anchor.
+        """
+        self._check_open()
+        await self._database.work(lambda: Anchors(self._places).verify(anchor))
+
+    @property
+    def keys(self) -> ProviderKeys:
+        """The keys of an encrypted store.
+
+        `rotate` rewrites each place under a new data key, in a transaction of its own, while
+        others use the store. They need the new key from the moment it is called.
+
+        Raises:
+            ValueError: The store was opened without `encryption`.
+        """
+        self._check_open()
+        if self._places.opening.encryption is None:
+            raise ValueError(
+                "A store in the clear has no keys: create it with "
+                "encryption=Aes256GCMEncryptor(key)"
+            )
+        return ProviderKeys(PostgresKeys(self._places), self._database.workers)
 
 
 def _checked_source(given: str | Pool) -> str | Pool:

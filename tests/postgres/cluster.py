@@ -42,7 +42,7 @@ def free_port() -> int:
         return port
 
 
-def _user() -> pwd.struct_passwd:
+def server_user() -> pwd.struct_passwd:
     for name in ("postgres", "nobody"):
         try:
             return pwd.getpwnam(name)
@@ -53,15 +53,26 @@ def _user() -> pwd.struct_passwd:
 
 def _run(*command: object, **options: Any) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        list(map(str, command)), check=True, text=True, capture_output=True, **_as_user(), **options
+        list(map(str, command)), check=True, text=True, capture_output=True, **as_user(), **options
     )
 
 
-def _as_user() -> dict[str, Any]:
+def as_user() -> dict[str, Any]:
     if os.geteuid() != 0:
         return {}
-    user = _user()
+    user = server_user()
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": [], "cwd": "/"}
+
+
+def own(folder: Path) -> None:
+    """Make a folder that belongs to the user who runs servers, and that they can walk into."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        for above in folder.parents:
+            if above.stat().st_uid == 0 and above != Path("/"):
+                above.chmod(above.stat().st_mode | 0o011)
+        shutil.chown(folder, server_user().pw_uid, server_user().pw_gid)
+    folder.chmod(0o700)
 
 
 class Cluster:
@@ -75,28 +86,19 @@ class Cluster:
 
     def init(self) -> Self:
         """Make the data directory."""
-        self._own()
+        own(self.folder)
         _run(
             BIN / "initdb", "-D", self.folder, "-U", "postgres", "-A", "trust", "-E", "UTF8",
             "--no-sync", "--locale-provider=builtin", "--locale=C.UTF-8",
         )  # fmt: skip
         return self
 
-    def _own(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if os.geteuid() == 0:
-            for above in self.folder.parents:  # another user must be able to walk in
-                if above.stat().st_uid == 0 and above != Path("/"):
-                    above.chmod(above.stat().st_mode | 0o011)
-            shutil.chown(self.folder, _user().pw_uid, _user().pw_gid)
-        self.folder.chmod(0o700)
-
     def start(self) -> Self:
         """Start the server and wait until it answers."""
         options = [f"-c{name}={value}" for name, value in self.settings.items()]
         command = [str(BIN / "postgres"), "-D", str(self.folder), "-p", str(self.port), *options]
         with Path(f"{self.folder}.log").open("ab") as log:
-            self.server = subprocess.Popen(command, stdout=log, stderr=log, **_as_user())
+            self.server = subprocess.Popen(command, stdout=log, stderr=log, **as_user())
         self.wait()
         return self
 
@@ -156,7 +158,7 @@ class Cluster:
     def standby(self, folder: Path, *, name: str = "standby") -> "Cluster":
         """Start a streaming standby of this server."""
         other = Cluster(folder, **self.settings)
-        other._own()
+        own(other.folder)
         _run(
             BIN / "pg_basebackup", "-h", "127.0.0.1", "-p", self.port, "-U", "postgres",
             "-D", folder, "-c", "fast", "-X", "stream", "-R", "-d", f"application_name={name}",

@@ -6,12 +6,15 @@ These tests run on asyncio alone: `make postgres` runs the suites on both event 
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 import pytest
 
 from factmem.providers.postgres import PostgresMemoryProvider
 from tests.postgres.cluster import Cluster
+from tests.postgres.pooler import BINARY, Pooler
 
 NewStore = Callable[..., PostgresMemoryProvider]
 
@@ -35,6 +38,36 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         pytest.skip(f"NOT TESTED: PostgreSQL does not start on this machine: {exc!r}")
     yield server
     server.stop()
+
+
+@dataclass(frozen=True)
+class Login:
+    """A role that may log in and does not own the tables."""
+
+    role: str
+    dsn: str
+
+
+@pytest.fixture(scope="session")
+def login(cluster: Cluster) -> Login:
+    """Return a role with what an application needs, as `migrate` grants it."""
+    with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE app LOGIN")
+    owner = PostgresMemoryProvider(cluster.dsn(), role="app")
+    owner._places.migrate()
+    owner._places.connections.close()
+    return Login("app", cluster.dsn().replace("user=postgres", "user=app"))
+
+
+@pytest.fixture(scope="session")
+def pooler(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooler]:
+    """Start PgBouncer in transaction mode in front of the server."""
+    if BINARY is None:
+        if os.environ.get("CI"):
+            pytest.fail("pgbouncer is not installed: apt-get install pgbouncer")
+        pytest.skip("NOT TESTED: pgbouncer is not installed")
+    with Pooler(tmp_path_factory.mktemp("pgbouncer") / "run", cluster) as running:
+        yield running
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Self
 
 import psycopg
 
-from tests.postgres.cluster import Cluster, _as_user, _user, free_port
+from tests.postgres.cluster import Cluster, as_user, free_port, own
 
 BINARY = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
 
@@ -39,18 +39,23 @@ class Pooler:
 
     def __enter__(self) -> Self:
         assert BINARY is not None
-        self.folder.mkdir(parents=True)
+        own(self.folder)
         config = self.folder / "pgbouncer.ini"
         config.write_text(
             _CONFIG.format(server=self.cluster.port, port=self.port, folder=self.folder)
         )
-        options = _as_user()
-        if options:
-            shutil.chown(self.folder, _user().pw_uid, _user().pw_gid)
         self.process = subprocess.Popen(
             [BINARY, "-q", str(config)],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **as_user(),
         )  # fmt: skip
+        try:
+            self._wait()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _wait(self) -> None:
         deadline = time.monotonic() + 10
         while True:
             try:
@@ -60,7 +65,7 @@ class Pooler:
                     raise
                 time.sleep(0.02)
             else:
-                return self
+                return
 
     def __exit__(self, *exc_info: object) -> None:
         assert self.process is not None

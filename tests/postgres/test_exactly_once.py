@@ -107,7 +107,7 @@ async def test_a_save_that_comes_after_its_repetition_adds_nothing(
     save = Save(identity_of(USER, AGENT), encoded([stored(languages("late"))]))
 
     def late(session: Session, _: int) -> tuple[int, int]:
-        reader, writer = places._writing(session)
+        reader, writer = places.writing(session)
         batch = Batch([save], reader, 0)
         repeated = writer.append_again(session, batch, [17], 18)
         return len(repeated), len(writer.append(session, batch, 17))

@@ -34,7 +34,7 @@ _MOST_CHECKED = 4096
 class PostgresPlaces(PlaceReads):
     """The places of one store. Every method blocks; all are safe for threads."""
 
-    def _writing(self, session: Session) -> tuple[PlaceReader, PlaceWriter]:
+    def writing(self, session: Session) -> tuple[PlaceReader, PlaceWriter]:
         """Return the reader and the writer of the store, which is made if need be."""
         self.opening.made(session)
         reader = self.reading(session)
@@ -47,7 +47,7 @@ class PostgresPlaces(PlaceReads):
         marks: list[int] = []
 
         def write(session: Session, unknown: int) -> tuple[PlaceReader, dict[Identity, Saved]]:
-            reader, writer = self._writing(session)
+            reader, writer = self.writing(session)
             together = Batch(saves, reader, micros(self._clock.recording()))
             mark = new_mark()
             earlier = list(marks)
@@ -89,7 +89,7 @@ class PostgresPlaces(PlaceReads):
             with session.transaction():
                 if unknown and writer.is_marked(session, identity, mark):
                     return count
-                if not writer.lock(session, identity):
+                if writer.lock(session, reader.key(identity)) is None:
                     return count
                 if unknown and writer.is_marked(session, identity, mark):
                     return count
@@ -122,7 +122,7 @@ class PostgresPlaces(PlaceReads):
 
         def write(session: Session, unknown: int) -> int:
             nonlocal count
-            reader, writer = self._writing(session)
+            reader, writer = self.writing(session)
             with session.transaction():
                 writer.lock_or_make(session, identity)
                 if unknown and writer.is_marked(session, identity, mark):
@@ -149,7 +149,11 @@ class PostgresPlaces(PlaceReads):
             reader = self.reading(session)
             with session.transaction():
                 writer = None if reader is None else PlaceWriter(reader, self.opening)
-                if reader is None or writer is None or not writer.lock(session, identity):
+                if (
+                    reader is None
+                    or writer is None
+                    or writer.lock(session, reader.key(identity)) is None
+                ):
                     if unknown and erased is not None:
                         return erased
                     return Erased(self._clock.now(), 0, 0, key_destroyed=False)
@@ -180,13 +184,13 @@ class PostgresPlaces(PlaceReads):
                 return False
             view, key = self._views.of(identity), reader.key(identity)
             with session.transaction():
-                if not PlaceWriter(reader, self.opening).lock(session, identity):
+                locked = PlaceWriter(reader, self.opening).lock(session, key)
+                if locked is None:
                     return False
                 reader.follow(session, {identity: view})
                 if self.present_view(view, Ledger.version) != version:
                     return False
-                (row,) = session.rows(sql.ROW, [key])
-                sealed = reader.sealer(key, row[0], row[3]).seal_index(bytes(index))
+                sealed = reader.sealer(key, locked.data_key).seal_index(bytes(index))
                 session.rows(sql.WRITE_INDEX, [key, reader.store.number, sealed])
             return True
 
@@ -206,8 +210,9 @@ class PostgresPlaces(PlaceReads):
                 return 0
             writer = PlaceWriter(reader, self.opening)
             with session.transaction():
-                is_there = writer.lock(session, identity)
-                return writer.edit(session, identity, edit) if is_there else 0
+                if writer.lock(session, reader.key(identity)) is None:
+                    return 0
+                return writer.edit(session, identity, edit)
 
         return self._changed(identity, write)
 

@@ -183,7 +183,7 @@ class PlaceReader:
         self.store = store
         self._keys: dict[Identity, str] = {}
         self._new_rows: dict[Identity, NewRow] = {}
-        self._sealers: dict[tuple[str, int], Sealer] = {}
+        self._sealers: dict[tuple[str, bytes | None], Sealer] = {}
 
     def key(self, identity: Identity) -> str:
         """Return the key of a place."""
@@ -213,13 +213,13 @@ class PlaceReader:
             row = self._new_rows[identity] = NewRow(scope, subject, names)
         return row
 
-    def sealer(self, key: str, made: int, data_key: bytes | None) -> Sealer:
+    def sealer(self, key: str, data_key: bytes | None) -> Sealer:
         """Return the form of a place's lines."""
-        sealer = self._sealers.get((key, made))
+        sealer = self._sealers.get((key, data_key))
         if sealer is None:
             if len(self._sealers) >= _MOST_KEYS:
                 self._sealers.clear()
-            sealer = self._sealers[key, made] = self.store.sealing.sealer(key, data_key)
+            sealer = self._sealers[key, data_key] = self.store.sealing.sealer(key, data_key)
         return sealer
 
     def follow(self, session: Session, views: Mapping[Identity, View]) -> None:
@@ -261,7 +261,7 @@ class PlaceReader:
             return Answer(known, False, [], [])
         if end == 0:  # the empty row that a transaction made as its lock
             return Answer(Position(Extent(made, snapshot, 0), 0, NO_TAG, 0), True, [], [])
-        sealer = self.sealer(self.key(identity), made, data_key)
+        sealer = self.sealer(self.key(identity), data_key)
         if is_from_start and sealer.open_names(names) != identity:
             raise StorageError("Two places have one key: nothing was read")
         tag = NO_TAG if is_from_start else before.tag

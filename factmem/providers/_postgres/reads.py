@@ -162,9 +162,9 @@ class PlaceReads:
                 sql.LIST.format(where=where), [reader.store.number, after, *given, _MOST_LISTED]
             )
             found = []
-            for place, made, names, data_key in rows:
+            for place, names, data_key in rows:
                 after = place.hex
-                identity = reader.sealer(after, made, data_key).open_names(names)
+                identity = reader.sealer(after, data_key).open_names(names)
                 if wanted.allows(identity):
                     found.append(identity)
             yield found
@@ -201,8 +201,8 @@ class PlaceReads:
             if reader is None:
                 return None
             key = reader.key(identity)
-            for made, data_key, stored in session.rows(sql.READ_INDEX, [key]):
-                return reader.sealer(key, made, data_key).open_index(stored)
+            for data_key, stored in session.rows(sql.READ_INDEX, [key]):
+                return reader.sealer(key, data_key).open_index(stored)
             return None
 
         return self.run(read)

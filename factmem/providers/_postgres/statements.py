@@ -116,11 +116,32 @@ LIMIT 1
 
 TIME = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
-LOCK = "SELECT 1 FROM factmem.places WHERE place = %s FOR UPDATE"
+LOCK = """
+SELECT made, snapshot, last, names, data_key FROM factmem.places WHERE place = %s FOR UPDATE
+"""
+
+SET_KEYS = "UPDATE factmem.stores SET slots = %s, generation = %s WHERE store = %s"
+
+LIST_OUTDATED = """
+SELECT place FROM factmem.places
+WHERE store = %s AND substring(data_key FROM 1 FOR 4) <> %b ORDER BY place LIMIT %s
+"""
+
+LIST_ENDS = """
+SELECT p.place, p.made, p.snapshot, p.last, e.at, e.line
+FROM factmem.places p LEFT JOIN factmem.entries e ON e.place = p.place AND e.number = p.last
+WHERE p.store = %s AND p.place > %s::uuid ORDER BY p.place LIMIT %s
+"""
+
+FIND_ENDS = """
+SELECT p.place, p.made, p.snapshot, p.last, e.at, e.line
+FROM unnest(%s::uuid[], %s::bigint[]) AS k (place, number)
+JOIN factmem.places p ON p.place = k.place
+LEFT JOIN factmem.entries e ON e.place = k.place AND e.number = k.number
+"""
+"""How far places have come, and the entries that an anchor knows as their last."""
 
 DELETE_EMPTY = "DELETE FROM factmem.places WHERE place = ANY (%s::uuid[]) AND last = 0"
-
-ROW = "SELECT made, snapshot, last, data_key FROM factmem.places WHERE place = %s"
 
 READ_MARKS = "SELECT number, mark FROM factmem.entries WHERE place = %s"
 
@@ -131,11 +152,11 @@ DELETE_INDEX = "DELETE FROM factmem.indexes WHERE place = %s"
 DELETE_PLACE = "DELETE FROM factmem.places WHERE place = %s"
 
 SET_EDITED = """
-UPDATE factmem.places SET snapshot = snapshot + 1, bytes = %s, tail = %b WHERE place = %s
+UPDATE factmem.places SET snapshot = snapshot + 1, bytes = %s WHERE place = %s
 """
 
 READ_INDEX = """
-SELECT p.made, p.data_key, i.bytes FROM factmem.indexes i JOIN factmem.places p USING (place)
+SELECT p.data_key, i.bytes FROM factmem.indexes i JOIN factmem.places p USING (place)
 WHERE place = %s
 """
 
@@ -145,7 +166,7 @@ ON CONFLICT (place) DO UPDATE SET bytes = excluded.bytes
 """
 
 LIST = """
-SELECT place, made, names, data_key FROM factmem.places
+SELECT place, names, data_key FROM factmem.places
 WHERE store = %s AND place > %s::uuid {where} ORDER BY place LIMIT %s
 """
 

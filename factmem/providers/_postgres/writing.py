@@ -19,7 +19,7 @@ from factmem.models.places import Identity
 from factmem.providers._backend import Edit
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.driver import Row, Session
-from factmem.providers._postgres.places import PlaceReader, Position, micros
+from factmem.providers._postgres.places import Answer, PlaceReader, Position, micros
 from factmem.providers._postgres.sealing import (
     NO_TAG,
     Extent,
@@ -59,6 +59,14 @@ class _End(NamedTuple):
     tail: bytes | None = None
     names: bytes | None = None
     data_key: bytes | None = None
+
+
+class Locked(NamedTuple):
+    """The row of a place, whose lock the transaction holds."""
+
+    extent: Extent
+    names: bytes
+    data_key: bytes | None
 
 
 class Saved(NamedTuple):
@@ -183,7 +191,7 @@ class PlaceWriter:
         saved: dict[Identity, Saved] = {}
         for row in session.rows(sql.TAKE_NUMBERS, self._heads(batch, mark)):
             key, made, snapshot, last, size, at, data_key, tail = row[0].hex, *row[1:]
-            end, sealer = self._end(key, made, data_key, batch.identities[key])
+            end, sealer = self._end(key, data_key, batch.identities[key])
             bodies = batch.bodies[key]
             before = tag = NO_TAG if tail is None else tail[: len(NO_TAG)]
             if tail is not None:
@@ -201,14 +209,12 @@ class PlaceWriter:
         self._insert(session, lines, ends)
         return saved
 
-    def _end(
-        self, key: str, made: int, data_key: bytes | None, identity: Identity
-    ) -> tuple["_End", Sealer]:
+    def _end(self, key: str, data_key: bytes | None, identity: Identity) -> tuple["_End", Sealer]:
         """Return what the row of a place gets besides its tail, and the form of its lines."""
         if not self._is_sealed or data_key is not None:
-            return _End(key), self._reader.sealer(key, made, data_key)
+            return _End(key), self._reader.sealer(key, data_key)
         data_key = self._reader.store.sealing.new_data_key(key)
-        sealer = self._reader.sealer(key, made, data_key)
+        sealer = self._reader.sealer(key, data_key)
         return _End(key, None, sealer.seal_names(identity), data_key), sealer
 
     def _check_ring(self, session: Session) -> None:
@@ -232,9 +238,11 @@ class PlaceWriter:
 
     # Changes by what is there, inside a transaction
 
-    def lock(self, session: Session, identity: Identity) -> bool:
-        """Lock the row of a place, and return whether there is one."""
-        return bool(session.rows(sql.LOCK, [self._reader.key(identity)]))
+    def lock(self, session: Session, key: str) -> "Locked | None":
+        """Lock the row of a place; None where there is none."""
+        for made, snapshot, last, names, data_key in session.rows(sql.LOCK, [key]):
+            return Locked(Extent(made, snapshot, last), names, data_key)
+        return None
 
     def lock_or_make(self, session: Session, identity: Identity) -> None:
         """Lock the row of a place, an empty one where there is none."""
@@ -264,37 +272,58 @@ class PlaceWriter:
 
     def edit(self, session: Session, identity: Identity, edit: Edit) -> int:
         """Apply an edit to all entries of a place, and return how many bytes that freed."""
-        key, answer = self._reader.key(identity), self._reader.whole(session, identity)
+        answer = self._reader.whole(session, identity)
         if answer is None:
             return 0
-        after = edit(answer.entries)
-        pairs = list(zip(answer.entries, after, strict=True))
+        after = list(edit(answer.entries))
+        pairs = zip(answer.entries, after, strict=True)
         changed = [index for index, (old, new) in enumerate(pairs) if new is not old]
         if not changed:
             return 0
         # Sealed lines follow each other: all of them are sealed again. Clear ones before the first
         # change stay as they are.
-        start = 0 if self._is_sealed else changed[0]
+        self._rewrite(session, identity, answer, after, start=0 if self._is_sealed else changed[0])
+        return _size(answer.entries) - _size(after)
+
+    def rekey(self, session: Session, identity: Identity) -> None:
+        """Seal all of a place again, under a new data key of the current generation."""
+        answer = self._reader.whole(session, identity)
+        if answer is not None:
+            data_key = self._reader.store.sealing.new_data_key(self._reader.key(identity))
+            self._rewrite(session, identity, answer, answer.entries, new_key=data_key)
+
+    def _rewrite(
+        self,
+        session: Session,
+        identity: Identity,
+        answer: Answer,
+        after: Sequence[Entry | None],
+        *,
+        start: int = 0,
+        new_key: bytes | None = None,
+    ) -> None:
+        """Replace the entries of a place from the one at `start` on."""
+        key, size = self._reader.key(identity), _size(after)
+        locked = self.lock(session, key)
         marks: dict[int, int] = dict(session.rows(sql.READ_MARKS, [key]))
-        (row,) = session.rows(sql.ROW, [key])
-        sealer = self._reader.sealer(key, row[0], row[3])
-        lines, tag = [], NO_TAG
+        session.rows(sql.DELETE_FROM, [key, answer.numbers[start]])
+        session.rows(sql.DELETE_INDEX, [key])
+        if size == 0 or locked is None:
+            session.rows(sql.DELETE_PLACE, [key])
+            return
+        sealer, lines, tag = self._reader.sealer(key, new_key or locked.data_key), [], NO_TAG
         for number, entry in zip(answer.numbers[start:], after[start:], strict=True):
             if entry is not None:
                 at = micros(entry["at"])
                 line = sealer.seal(number, at, tag, encoded_entry(entry))
                 tag = sealer.tag(line)
                 lines.append(_Line(key, number, at, marks[number], line))
-        was, is_now = _size(answer.entries), _size(after)
-        session.rows(sql.DELETE_FROM, [key, answer.numbers[start]])
-        session.rows(sql.DELETE_INDEX, [key])
-        if is_now == 0:
-            session.rows(sql.DELETE_PLACE, [key])
-        else:
-            tail = sealer.tail(Extent(row[0], row[1] + 1, row[2]), tag)
-            self._insert(session, lines, [])
-            session.rows(sql.SET_EDITED, [is_now, tail, key])
-        return was - is_now
+        made, snapshot, last = locked.extent
+        end = _End(key, sealer.tail(Extent(made, snapshot + 1, last), tag))
+        if new_key is not None:
+            end = _End(key, end.tail, sealer.seal_names(identity), new_key)
+        session.rows(sql.SET_EDITED, [size, key])
+        self._insert(session, lines, [end])
 
     def erase(self, session: Session, identity: Identity) -> None:
         """Delete all rows of a place."""

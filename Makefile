@@ -7,12 +7,15 @@ KILLS = 1000
 STATES = 1000000
 ROTATIONS = 200
 MUTANTS = 50
+SERVER_KILLS = 1
+CUTS = 20
+FAILOVERS = 5
 SEED = 1
 
 python = $(VENV)/bin/python
 on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: demo test check bench storm twins frameworks clean mutants
+.PHONY: demo test check bench postgres failover storm twins frameworks clean mutants
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed
@@ -32,6 +35,16 @@ check: $(VENV)/.installed-check
 # Speed, side by side with other stores.
 bench: $(VENV)/.installed-bench
 	$(python) -m benchmarks
+
+# PostgreSQL: the suites over every kind of store, and faults during saves of several processes.
+# It starts a server itself, and PgBouncer where that is installed.
+postgres: $(VENV)/.installed-test
+	FACTMEM_POSTGRES=required $(python) -m pytest -q -n 2 tests/postgres/all_kinds.py
+	$(python) -m tests.postgres.faults --kills $(SERVER_KILLS) --cuts $(CUTS) --terminations $(CUTS)
+
+# A primary and its synchronous standby: kill -9 under load, promotion.
+failover: $(VENV)/.installed-test
+	$(python) -m tests.postgres.faults --failovers $(FAILOVERS)
 
 # Kills and crashes for as long as you like: make storm KILLS=5000 STATES=5000000
 # Both count in all: half of the kills and of the states are of encrypted stores.

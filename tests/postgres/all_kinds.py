@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 import pytest
 
 from factmem.storage.encryption import Aes256GCMEncryptor
-from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import Login
 from tests.postgres.pooler import Pooler
 from tests.postgres.test_conformance import Suites
@@ -20,8 +19,13 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return backend
 
 
-class TestPlain(Suites):
-    """A store in the clear, as the role that owns the tables."""
+class TestPlainOnTrio(Suites):
+    """A store in the clear; `make test` runs it on asyncio."""
+
+    @pytest.fixture(params=["trio"])
+    def anyio_backend(self, request: pytest.FixtureRequest) -> str:
+        backend: str = request.param
+        return backend
 
 
 class TestEncrypted(Suites):
@@ -39,22 +43,15 @@ class TestBehindRowSecurity(Suites):
 
 
 class TestBehindPgBouncer(Suites):
-    """In transaction mode, encrypted, so that saves have several statements."""
-
-    options: ClassVar[dict[str, Any]] = {"encryption": Aes256GCMEncryptor(KEY)}
-
-    @pytest.fixture
-    def dsn(self, pooler: Pooler) -> str:
-        return pooler.dsn()
-
-
-class TestRowSecurityBehindPgBouncer(Suites):
-    """A role that each transaction takes for itself."""
+    """In transaction mode, encrypted, with a role that each transaction takes for itself."""
 
     @pytest.fixture(autouse=True)
     def _role(self, login: Login) -> None:
-        self.options = {"role": login.role}  # type: ignore[misc]
+        self.options = {  # type: ignore[misc]
+            "role": login.role,
+            "encryption": Aes256GCMEncryptor(KEY),
+        }
 
     @pytest.fixture
-    def dsn(self, pooler: Pooler, cluster: Cluster) -> str:
+    def dsn(self, pooler: Pooler) -> str:
         return pooler.dsn()

@@ -83,6 +83,7 @@ class Cluster:
         self.port = free_port()
         self.settings = {**SETTINGS, **settings}
         self.server: subprocess.Popen[bytes] | None = None
+        self._has_run = False
 
     def init(self) -> Self:
         """Make the data directory."""
@@ -95,19 +96,33 @@ class Cluster:
 
     def start(self) -> Self:
         """Start the server and wait until it answers."""
+        for _ in range(3):
+            self._launch()
+            try:
+                self.wait()
+            except RuntimeError:
+                if self._has_run:
+                    raise
+                self.port = free_port()  # something else took it meanwhile
+            else:
+                self._has_run = True
+                return self
+        raise RuntimeError(Path(f"{self.folder}.log").read_text()[-2000:])
+
+    def _launch(self) -> None:
         options = [f"-c{name}={value}" for name, value in self.settings.items()]
         command = [str(BIN / "postgres"), "-D", str(self.folder), "-p", str(self.port), *options]
         with Path(f"{self.folder}.log").open("ab") as log:
             self.server = subprocess.Popen(command, stdout=log, stderr=log, **as_user())
-        self.wait()
-        return self
 
     def wait(self, seconds: float = 60) -> None:
         """Wait until the server accepts connections."""
         deadline = time.monotonic() + seconds
         ready = [str(BIN / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
         while subprocess.run(ready, check=False).returncode:
-            if time.monotonic() > deadline or (self.server and self.server.poll() is not None):
+            if self.server is not None and self.server.poll() is not None:
+                raise RuntimeError("The server ended")
+            if time.monotonic() > deadline:
                 raise TimeoutError(Path(f"{self.folder}.log").read_text()[-2000:])
             time.sleep(0.02)
 

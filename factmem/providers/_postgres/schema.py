@@ -90,8 +90,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON factmem.places, factmem.entries, factmem
 _ABSENT = ("42P01", "3F000")
 """No such table, no such schema."""
 
-_RACED = ("23505", "42P06", "42P07", "XX000")
-"""What `CREATE ... IF NOT EXISTS` raises when another session creates the same thing meanwhile."""
+_RACED = (*_ABSENT, "23505", "42P06", "42P07", "XX000")
+"""What `CREATE ... IF NOT EXISTS`, and the statements after it, raise when another session creates
+the same thing meanwhile."""
 
 
 def found_version(session: Session) -> int:

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict, TypeVar, Unpack
 from factmem._arguments import expect
 from factmem.agent.context import AgentContext, AgentTool
 from factmem.detection.report import DetectionReport
+from factmem.detection.request import DoubtfulItems, Verification, check_options
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
@@ -20,6 +21,7 @@ from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.prompt.memory_message import LoadReport
 from factmem.prompt.tokens import TokenCounter, estimate_tokens
+from factmem.prompt.transcript import CONTEXT
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.no_memory import NoMemory
 from factmem.recall.query import RecallSettings
@@ -61,6 +63,7 @@ class MemoryOptions(TypedDict, total=False):
     - `auto_detect`: whether facts are found in what was said, after the answer. One more call to a
       model for each run. False by default.
     - `detect`: the concepts to look for, and no others; all by default. With `auto_detect`.
+    - `context`, `doubtful`, `verify`: see `AgentMemory.auto_detect_facts`.
     - `background`: whether that goes on after the run has returned. It takes `async with agent`.
 
     - `tools`: whether the model may use the memory by itself, with the tools of
@@ -87,6 +90,9 @@ class MemoryOptions(TypedDict, total=False):
     auto_detect: bool
     detect: Iterable[Concept[Any, Any]]
     background: bool
+    context: int | None
+    doubtful: DoubtfulItems
+    verify: Verification
     tools: bool
     chat_model: ChatModel | None
     embedder: Embedder | None
@@ -160,6 +166,11 @@ class MemoryFeature(Generic[M]):
         only = options.get("detect")
         self._only = None if only is None else checked_concepts(only, "detect=[THEME]")
         self._is_in_background = options.get("background", False)
+        self._context = options.get("context", CONTEXT)
+        self._doubtful = options.get("doubtful", "keep")
+        self._verify = options.get("verify", "off")
+        check_options(self._doubtful, self._verify)
+        self._clock = options.get("clock", _now)
         self._has_tools = options.get("tools", False)
 
     async def before_model(self, context: AgentContext) -> None:
@@ -196,9 +207,18 @@ class MemoryFeature(Generic[M]):
             return
         messages, since = list(context.messages), context.since  # the caller may go on with his
 
+        said_at = self._clock()  # in the background the model may answer on another day
+
         async def detect() -> DetectionReport:
             return await context.memory.auto_detect_facts(
-                messages, since=since, conversation=context.conversation, only=self._only
+                messages,
+                since=since,
+                conversation=context.conversation,
+                only=self._only,
+                context=self._context,
+                doubtful=self._doubtful,
+                verify=self._verify,
+                said_at=said_at,
             )
 
         if self._is_in_background:

@@ -426,3 +426,18 @@ def test_a_budget_without_room_says_so() -> None:
         check_budget(10, MEMORY, estimate_tokens)
     check_budget(None, MEMORY, estimate_tokens)
     check_budget(1_000, MEMORY, estimate_tokens)
+
+
+def test_the_budget_counts_both_ends_of_the_frame() -> None:
+    """A value that would fit without the closing line must not push out one that fits."""
+    around = len(MEMORY.opening) + len(MEMORY.closing)
+    alone = len(render(placed([note("big", "x" * 400, importance=1)]), count=len).text)
+    facts = placed([note("big", "x" * 400, importance=1), note("small", "y", importance=0.1)])
+
+    text = render(facts, max_tokens=alone - 2, count=len).text
+
+    assert '"y"' in text
+    assert "xxx" not in text
+    with pytest.raises(ValueError, match=f"takes {around}"):
+        check_budget(around, MEMORY, len)
+    check_budget(around + 1, MEMORY, len)

@@ -1,0 +1,40 @@
+"""The options of an installed memory that detection takes."""
+
+from typing import Any
+
+import pytest
+
+from factmem.agent.agent import Agent
+from factmem.detection import DetectionReport
+from factmem.memory.agent_memory import AgentMemory
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.agent.world import facts, item
+from tests.memory.world import ALICE
+
+
+def agent_of(**options: Any) -> Agent:
+    doubted = facts(item("Lisbon", "live over there", keyword="home"))
+    agent = Agent(ScriptedChatModel("Noted.", doubted))
+    agent.install(
+        AgentMemory,
+        provider=InMemoryProvider(),
+        agent_name="bot",
+        subjects=[ALICE],
+        auto_detect=True,
+        **options,
+    )
+    return agent
+
+
+@pytest.mark.parametrize(("doubtful", "saved"), [("keep", 1), ("reject", 0)])
+async def test_flagged_items_are_kept_or_rejected(doubtful: str, saved: int) -> None:
+    result = await agent_of(doubtful=doubtful).run("I live over there")
+
+    [report] = result.reports_of(DetectionReport)
+    assert (len(report.saved), len(report.doubtful)) == (saved, 1)
+
+
+def test_unknown_words_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="verify must be one of"):
+        agent_of(verify="sometimes")

@@ -4,6 +4,14 @@ Imports providers, embedding and prompt.
 """
 
 from factmem.recall.match import Match, RecallReport, RecallResult
-from factmem.recall.query import Depth, RecallSettings, RecallWeights
+from factmem.recall.query import Depth, RecallSettings, RecallWeights, Strictness
 
-__all__ = ["Depth", "Match", "RecallReport", "RecallResult", "RecallSettings", "RecallWeights"]
+__all__ = [
+    "Depth",
+    "Match",
+    "RecallReport",
+    "RecallResult",
+    "RecallSettings",
+    "RecallWeights",
+    "Strictness",
+]

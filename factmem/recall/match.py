@@ -8,6 +8,7 @@ from factmem.ledger.resolution import UnreadableConcept
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.prompt.memory_message import LoadReport
+from factmem.recall.query import LEAST_RELEVANCE
 from factmem.usage import Usage
 
 __all__ = ["Match", "RecallReport", "RecallResult"]
@@ -80,6 +81,12 @@ class RecallResult(list[Match]):
         self.refused_texts = refused_texts
         """How many texts of facts it refuses, as this recall found or an earlier one: words alone
         find those facts."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether a match is as relevant as the strictness "few" asks for."""
+        least = LEAST_RELEVANCE[self.is_semantic]["few"]
+        return any(match.relevance >= least for match in self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from factmem.models.places import Place
 from factmem.models.sources import SourceKind
 
 __all__ = [
+    "LEAST_RELEVANCE",
     "Depth",
     "RecallQuery",
     "RecallSettings",
@@ -28,6 +29,13 @@ _CONCEPTS = "concepts=['city']"
 
 Strictness: TypeAlias = Literal["many", "balanced", "few"]
 """Whether a recall returns many matches, or few that are mostly right."""
+
+LEAST_RELEVANCE: dict[bool, dict[Strictness, float]] = {
+    False: {"many": 0.15, "balanced": 0.26, "few": 0.33},
+    True: {"many": 0.2, "balanced": 0.3, "few": 0.38},
+}
+"""The least relevance of a match where a call does not say it, without an embedder and with one.
+Chosen on the grown corpus of `benchmarks/recall`."""
 
 Depth: TypeAlias = Literal["shallow", "deep", "auto"]
 """Whether a chat model is asked to take a question apart: never, always, or for long ones."""
@@ -93,8 +101,8 @@ class RecallSettings:
     vectors are all near each other needs a higher one than that."""
     strictness: Strictness = "balanced"
     """Whether a recall returns few matches and mostly right ones, or many. The least relevance is
-    0.1 for "many", 0.2 for "balanced" and 0.3 for "few" where words alone are compared, and 0.2,
-    0.3 and 0.4 with an embedder."""
+    0.15 for "many", 0.26 for "balanced" and 0.33 for "few" where words alone are compared, and 0.2,
+    0.3 and 0.38 with an embedder."""
     prompt_min_score: float = 0.1
     """The least relevance for `recall_facts_to_agent`. It is low: people who chat use many words
     that no fact has, and the model that reads the facts ignores what does not help."""
@@ -214,6 +222,12 @@ class RecallQuery:
                 *(self.source_kinds, self.min_importance),
             )
         )
+
+    def least_relevance(self, *, has_meaning: bool) -> float:
+        """Return what a match's relevance must reach."""
+        if self.min_score is not None:
+            return self.min_score
+        return LEAST_RELEVANCE[has_meaning][self.strictness]
 
     def is_about(self, place: Place) -> bool:
         """Whether a place's facts are among those to look at."""

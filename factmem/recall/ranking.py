@@ -20,7 +20,7 @@ from factmem.models.facts import AnyFact
 from factmem.recall.arrays import Array, numpy_or_none
 from factmem.recall.lexical.bm25 import DenseScores, WordScores
 from factmem.recall.match import Match
-from factmem.recall.query import RecallQuery, Strictness
+from factmem.recall.query import RecallQuery
 
 __all__ = ["Candidates", "Hints", "Ranking"]
 
@@ -36,10 +36,6 @@ DAY = 0.2
 
 TOGETHER = 0.3
 """What the best three facts of one conversation gain, times the mean of the others among them."""
-
-_LEAST_OF_WORDS: dict[Strictness, float] = {"many": 0.15, "balanced": 0.26, "few": 0.33}
-_LEAST_OF_BOTH: dict[Strictness, float] = {"many": 0.2, "balanced": 0.3, "few": 0.38}
-"""The least relevance of a match where a call does not say it. Measured in `benchmarks/recall`."""
 
 _SUPPORTERS = 3
 _NO_WORDS = (0.0, 0.0)
@@ -92,8 +88,7 @@ class Ranking:
         self._lexical = weights.lexical / weights.relevance if has_meaning else 1.0
         self._semantic = weights.semantic / weights.relevance if has_meaning else 0.0
         self._query = query
-        usual = _LEAST_OF_BOTH if has_meaning else _LEAST_OF_WORDS
-        self._least = usual[query.strictness] if query.min_score is None else query.min_score
+        self._least = query.least_relevance(has_meaning=has_meaning)
         self._now = now.timestamp()
         self._half_life = query.half_life.total_seconds()
         self._whole = weights.relevance + weights.recency + weights.importance

@@ -228,10 +228,11 @@ async def test_strictness_settles_the_least_relevance() -> None:
     store = await filled((ALICE, note("pet", "a cat")), (ALICE, note("car", "a red car")))
     counts = {}
     for strictness in ("many", "balanced", "few"):
-        settings = RecallSettings(strictness=strictness)  # type: ignore[arg-type]
+        settings = RecallSettings(strictness=strictness)
         memory = memory_of(store, recall_settings=settings)
         counts[strictness] = len(await memory.recall("does the cat sleep soundly there at night?"))
-        assert await memory.recall("cat", min_score=0.0)
+        assert (await memory.recall("cat", min_score=0.0)).is_sure
+        assert not (await memory.recall("cat or dog, or anything else?", min_score=0.0)).is_sure
 
     assert counts == {"many": 1, "balanced": 0, "few": 0}
     with pytest.raises(ValueError, match="strictness must be"):

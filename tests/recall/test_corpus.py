@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.recall.corpus.chats import read_chats
 from factmem.recall.documents import value_words
 from factmem.recall.lexical.analysis import STOP_WORDS, words
 
@@ -161,3 +162,29 @@ def test_half_of_the_questions_share_few_words_with_their_facts() -> None:
         far += sum(bool(said.intersection(word)) for word in asked) <= len(asked) / 3
 
     assert 0.4 <= far / len(QUESTIONS) <= 0.6
+
+
+def test_the_chats_have_one_right_answer_each() -> None:
+    """Three languages, turns and groups; no answer repeats what its question asks about."""
+    facts, questions, unanswerable = read_chats()
+    by_id = {fact.id: fact for fact in facts}
+
+    assert len(FACTS) + len(facts) >= 1_500
+    assert len(QUESTIONS) + len(questions) >= 400
+    assert len(by_id) == len(facts) == len({(f.entity, f.keyword, f.values) for f in facts})
+    texts = [question.text for question in (*questions, *unanswerable)]
+    assert len(set(texts)) == len(texts)
+    assert {question.language for question in questions} == {"en", "ko", "de"}
+    kinds = {kind for question in questions for kind in question.kinds}
+    assert kinds == {"turns", "turns-group", "extracted", "extracted-group"}
+    for question in questions:
+        [right] = question.facts
+        answer, chat = by_id[right], by_id[right].conversation
+        said = [fact for fact in facts if fact.conversation == chat]
+        assert answer.entity.casefold() in question.text.casefold()
+        assert len({fact.message for fact in said}) == (1 if answer.message is None else len(said))
+    for question in unanswerable:
+        assert not question.facts
+        there = {f.entity for f in facts if f.conversation == question.id.removeprefix("n-")}
+        assert not any(name in question.text for name in there)
+    assert read_chats()[0] == facts

@@ -23,7 +23,11 @@ from factmem.storage.simple import PlainMode
 
 __all__ = ["CALLS", "Door", "DoorStorage", "FailingDoor"]
 
-CALLS = sorted(name for name in vars(LocalFiles) if not name.startswith("_") and name != "path")
+CALLS = sorted(
+    name
+    for name, each in vars(LocalFiles).items()
+    if callable(each) and not name.startswith("_") and name != "path"
+)
 """Every file call; `path` joins two texts and makes none."""
 
 Look: TypeAlias = Callable[[str, tuple[Any, ...]], None]

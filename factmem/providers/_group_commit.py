@@ -101,6 +101,10 @@ class Pending(Generic[W]):
             self._future.set_result(None)
 
 
+def _do_nothing() -> None:
+    """Do nothing while nothing is queued."""
+
+
 class GroupCommit(Generic[W]):
     """Commits queued pieces of work in batches.
 
@@ -110,10 +114,17 @@ class GroupCommit(Generic[W]):
         commit: Commits a batch, in a thread, one batch at a time; sets `error` on the pieces that
             failed. An error that it raises is the error of the whole batch.
         workers: The threads that `close` uses.
+        rest: Called in the committing thread when nothing was queued for some seconds.
     """
 
-    def __init__(self, commit: Callable[[Sequence[Pending[W]]], None], workers: Workers) -> None:
+    def __init__(
+        self,
+        commit: Callable[[Sequence[Pending[W]]], None],
+        workers: Workers,
+        rest: Callable[[], None] = _do_nothing,
+    ) -> None:
         self._commit = commit
+        self._rest = rest
         self._workers = workers
         self._queue: deque[Pending[W]] = deque()
         self._committing = threading.Lock()
@@ -224,6 +235,8 @@ class GroupCommit(Generic[W]):
         if is_rung:
             self._is_rung = False  # before looking: who queues later rings again
             self._commit_all()
+        else:
+            self._rest()
         with self._state:
             self._has_thread = self._is_rung or (is_rung and not self._is_closed)
             return self._has_thread

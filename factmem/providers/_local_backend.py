@@ -42,7 +42,7 @@ class LocalBackend:
 
     def _start_afresh(self) -> None:
         self.workers = Workers()
-        self._commits = GroupCommit(self.blocking.commit, self.workers)
+        self._commits = GroupCommit(self.blocking.commit, self.workers, self.blocking.rest)
 
     def _start_in_child(self) -> None:
         """Begin anew in a forked child, where no thread of the parent's goes on."""

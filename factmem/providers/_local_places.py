@@ -25,6 +25,7 @@ from factmem.storage.base import (
     Journals,
     JournalWriter,
     Record,
+    RestingJournals,
     SalvagedJournal,
 )
 
@@ -171,6 +172,7 @@ class LocalPlaces:
             recorded_at = max((entry["at"] for entry in known), default="")
             new = extend(known, self._clock.recording(recorded_at))
             if not new:
+                writer.flush(identity)
                 return 0
             records = [_line(entry) for entry in new]
             appended = writer.append(identity, records)
@@ -180,6 +182,7 @@ class LocalPlaces:
     def change(self, identity: Identity, decide: Decision) -> int:
         """Change a place by what is current in it, and return how many values that forgets."""
         if self._journals.read(identity).position is None:
+            self._flush(identity)
             return 0
         view = self._views.of(identity)
         with self._journals.exclusive() as writer:
@@ -190,10 +193,26 @@ class LocalPlaces:
                 body = encoded(change.facts, change.forget)
                 records = [stamped(body, self._clock.recording())]
                 view.take(writer.append(identity, records), records)
+            else:
+                writer.flush(identity)
             if change.edit is not None:
                 self._rewrite(identity, writer, change.edit)
                 writer.drop_copies(identity)
         return len(change.forget)
+
+    def _flush(self, identity: Identity) -> None:
+        """Make durable that a place holds nothing, as it was perhaps erased just now."""
+        if self._journals.exists():
+            with self._journals.exclusive() as writer:
+                writer.flush(identity)
+
+    def rest(self) -> None:
+        """Let the journals vouch for their ends, while nothing else is to be done."""
+        if isinstance(self._journals, RestingJournals):
+            try:
+                self._journals.rest()
+            except FactmemError as exc:
+                _logger.debug("No end marks were written: %s", type(exc).__name__)
 
     def keep_index(self, identity: Identity, index: bytes, version: str) -> bool:
         """Keep an index of a place, unless the place is no longer of this version."""

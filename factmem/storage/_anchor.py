@@ -5,25 +5,28 @@ go back, an anchor stays true for ever: a journal that has come less far was rol
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import orjson
 
-from factmem.errors import CorruptJournalError, TamperedError
-from factmem.storage._journal import Damage, Place
+from factmem.errors import CorruptJournalError, StorageError, TamperedError
+from factmem.storage._journal import Damage, Place, journal_path
+from factmem.storage._manifest import MANIFEST
 from factmem.storage._plain_codec import Codec, compact
 from factmem.storage._reader import FolderReader
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A store's id, and how far each journal file had come."""
+    """A store's id, its age, and how far each journal file had come."""
 
     store: str
     journals: Mapping[str, "_End"]
+    age: int
+    """How many files the store had made: a file that is made later has a greater number."""
 
 
 class _End(NamedTuple):
@@ -35,24 +38,52 @@ class _End(NamedTuple):
     """Its first line's `next`, which rises whenever it is rewritten after a save."""
     last: int
     tag: str
-    """Of the last record."""
+    """Of the last line."""
+    made: int = 0
+    """Which file of the store it was; 0 in format 1."""
 
 
 def without_store() -> str:
     """Return the anchor of a folder without a store."""
-    return _dumped(None, {})
+    return _dumped(None, {}, 0)
 
 
-def taken(reader: FolderReader) -> str:
-    """Return how far every journal has come; under the lock."""
+def taken(
+    reader: FolderReader, settle: Callable[[Codec, str], None], age: Callable[[], int]
+) -> str:
+    """Return how far every journal has come; under the lock.
+
+    Args:
+        reader: The folder.
+        settle: Makes a journal's file durable, or raises: an anchor names nothing that a power cut
+            may take away.
+        age: Returns how many files the store has made; see `ManifestFile.age`.
+    """
     codec = reader.codec()
     if codec is None:
         return without_store()
     journals: dict[str, Any] = {}
     for file in reader.journal_files(codec):
+        settle(codec, file)
         place = _end(reader, codec, file)
-        journals[file] = _End(_digest(place), place.following, place.last, place.tag.hex())
-    return _dumped(reader.manifest.fields["store"], journals)
+        tag = place.tag.hex()
+        journals[file] = _End(_digest(place), place.following, place.last, tag, place.made)
+    return _dumped(reader.manifest.fields["store"], journals, age())
+
+
+def check_settled(reader: FolderReader, codec: Codec, file: str) -> None:
+    """Raise if a file may hold what is not durable; where nothing can be written."""
+    with reader.errors.of(file):
+        fd = reader.files.open(journal_path(file))
+        try:
+            if reader.read_through(codec, file, fd).version > 1 and not reader.files.is_vouched(fd):
+                raise StorageError(
+                    f"The journal {reader.files.path(journal_path(file))!r} may hold what a power "
+                    f"cut takes away, and the file system is read-only: mount it writable and call "
+                    f"again"
+                )
+        finally:
+            reader.files.close(fd)
 
 
 def verify(reader: FolderReader, anchor: Anchor) -> None:
@@ -69,6 +100,14 @@ def verify(reader: FolderReader, anchor: Anchor) -> None:
                     is_forged=True,
                 )
             _verify_journal(reader, codec, file, expected)
+    for file in sorted(known.difference(anchor.journals)):
+        with reader.errors.of(file):
+            _verify_unknown(_end(reader, codec, file), anchor)
+    if reader.manifest.fields.get("made", 0) < anchor.age:
+        raise (TamperedError if reader.manifest.is_sealed else CorruptJournalError)(
+            f"{reader.files.path(MANIFEST)!r} was put back to an older copy: it has counted fewer "
+            f"files than the anchor says. Restore it from a newer backup"
+        )
 
 
 def of_another(reader: FolderReader) -> Exception:
@@ -80,13 +119,27 @@ def of_another(reader: FolderReader) -> Exception:
     return (TamperedError if reader.manifest.is_sealed else CorruptJournalError)(what)
 
 
+def _verify_unknown(place: Place, anchor: Anchor) -> None:
+    """Raise if a file that the anchor does not know is older than the anchor."""
+    if anchor.age and place.made <= anchor.age:
+        raise Damage(
+            "it is older than the anchor, which does not know it: it was erased, and put back",
+            is_forged=True,
+        )
+
+
 def _verify_journal(reader: FolderReader, codec: Codec, file: str, expected: _End) -> None:
-    digest, following, last, tag = expected
+    digest, following, last, tag, made = expected
     place = _end(reader, codec, file)
+    if place.made < made:
+        raise Damage("it is a copy from before it was rewritten", is_forged=True)
     if place.last < last:
         raise Damage(f"it ends at record {place.last} and had come to {last}", is_forged=True)
     if place.following < following:
         raise Damage("it is a copy from before it was rewritten", is_forged=True)
+    for first, _, line in place.gaps:
+        if first <= last:
+            raise Damage(f"line {line}: record {first} is missing", is_forged=True)
     if _digest(place) != digest or last < place.following:
         return  # rewritten since: numbers are all that stays
     lines = (reader.journal(file)).split(b"\n")[1:]
@@ -114,8 +167,8 @@ def _digest(place: Place) -> str:
     return sha256(place.header).hexdigest()[:32]
 
 
-def _dumped(store: str | None, journals: dict[str, Any]) -> str:
-    text = compact({"anchor": 1, "store": store, "journals": journals})
+def _dumped(store: str | None, journals: dict[str, Any], age: int) -> str:
+    text = compact({"anchor": 2, "store": store, "made": age, "journals": journals})
     return base64.urlsafe_b64encode(text).decode()
 
 
@@ -127,13 +180,13 @@ def parsed(text: str) -> Anchor | None:
     """
     try:
         fields = orjson.loads(base64.urlsafe_b64decode(text.encode()))
-        if fields["anchor"] != 1:
+        if fields["anchor"] not in (1, 2):
             raise ValueError("another version")
         journals = {
-            str(file): _End(str(digest), int(following), int(last), str(tag))
-            for file, (digest, following, last, tag) in fields["journals"].items()
+            str(file): _End(str(digest), int(following), int(last), str(tag), *map(int, made))
+            for file, (digest, following, last, tag, *made) in fields["journals"].items()
         }
-        store = fields["store"]
-    except (ValueError, KeyError, TypeError, AttributeError):
+        store, age = fields["store"], int(fields.get("made", 0))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError("The anchor cannot be read: pass the text that anchor() gave") from None
-    return None if store is None else Anchor(str(store), journals)
+    return None if store is None else Anchor(str(store), journals, age)

@@ -8,13 +8,16 @@ ordinary folders are opened: a pipe would be waited for, a link would lead out o
 """
 
 import contextlib
+import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from factmem.errors import StorageError
 from factmem.storage import _lock
 from factmem.storage._network import network_file_system
 from factmem.storage._open import (
@@ -40,6 +43,9 @@ class Files(Protocol):
     `journals` or `indexes`, is a symbolic link.
     """
 
+    sector: int
+    """How many bytes a power cut keeps or loses together, at the least."""
+
     def path(self, name: str) -> str:
         """Return the full path of a name, for messages."""
         ...
@@ -54,6 +60,21 @@ class Files(Protocol):
 
     def lock(self, timeout: float) -> AbstractContextManager[None]:
         """Hold the store's lock."""
+        ...
+
+    def check_lock(self, fd: int | None = None) -> None:
+        """Raise `StorageError` unless the lock file that is held, and a file, still have a name."""
+        ...
+
+    def vouch(self, fd: int, size: int) -> None:
+        """Mark a file as acknowledged up to `size`, its end; any later write takes the mark away.
+
+        Every process sees it at once. It need not survive a power cut.
+        """
+        ...
+
+    def is_vouched(self, fd: int) -> bool:
+        """Whether all of a file was acknowledged, and nothing was written since."""
         ...
 
     def open(self, name: str, *, write: bool = False) -> int:
@@ -87,8 +108,13 @@ class Files(Protocol):
         """Write all of `data` at the end."""
         ...
 
-    def destroy(self, name: str, count: int) -> None:
-        """Write zeros over the first `count` bytes of a file, durably."""
+    def destroy(self, name: str, count: int) -> bool:
+        """Write zeros over the first `count` bytes of a file, durably.
+
+        Returns:
+            Whether they were written: not to a file that has another name elsewhere, as it may be
+            another program's, or a backup.
+        """
         ...
 
     def sync(self, fd: int) -> None:
@@ -175,6 +201,8 @@ _Times = tuple[int, int, int, int, int]
 class LocalFiles:
     """A folder of the local file system, opened to its owner only."""
 
+    sector = 512
+
     def __init__(self, folder: str) -> None:
         self._folder = os.path.abspath(folder)
         self._lock = _lock.StoreLock(self.path("lock"))
@@ -197,12 +225,20 @@ class LocalFiles:
             return
         try:
             os.makedirs(self._folder, 0o700, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise self._no_folder() from None
+        except (FileExistsError, NotADirectoryError) as exc:
+            raise self._no_folder() from exc
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
 
     def _no_folder(self) -> ValueError:
+        """Return the error for a file in the place of the folder; raise what hides which it is."""
+        path = self._folder
+        while path != os.path.dirname(path):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                if stat.S_ISDIR(os.stat(path).st_mode):
+                    raise OSError(errno.EIO, "It is a folder and cannot be entered", path)
+                break
+            path = os.path.dirname(path)
         return ValueError(f"{self._folder!r} is a file: give the path of a folder to keep facts in")
 
     def network_file_system(self) -> str | None:
@@ -210,6 +246,25 @@ class LocalFiles:
 
     def lock(self, timeout: float) -> AbstractContextManager[None]:
         return self._lock.held(timeout)
+
+    def check_lock(self, fd: int | None = None) -> None:
+        self._lock.check()
+        if fd is not None and not os.fstat(fd).st_nlink:
+            raise StorageError(
+                f"A file in {self.path('journals')!r} was replaced while it was written to: the "
+                f"lock is not honoured there. Nothing of this call is acknowledged"
+            )
+
+    def vouch(self, fd: int, size: int) -> None:
+        # A write gives the file another time by itself, so that no failure can leave the mark.
+        now = time.time_ns()
+        mark = now - now % 1_000_000_000 + _vouching_time(size)
+        with contextlib.suppress(OSError):  # then the next writer begins a new file
+            os.utime(fd, ns=(now, mark))
+
+    def is_vouched(self, fd: int) -> bool:
+        found = os.fstat(fd)
+        return found.st_mtime_ns % 1_000_000_000 == _vouching_time(found.st_size)
 
     @contextmanager
     def _within(self, name: str) -> Generator[tuple[str, int | None]]:
@@ -274,13 +329,16 @@ class LocalFiles:
         while rest:  # a disk that fills up writes in part
             rest = rest[os.write(fd, rest) :]
 
-    def destroy(self, name: str, count: int) -> None:
+    def destroy(self, name: str, count: int) -> bool:
         fd = self._open(name, os.O_WRONLY)
         try:
+            if os.fstat(fd).st_nlink > 1:
+                return False
             os.pwrite(fd, bytes(count), 0)
             self.sync(fd)
         finally:
             os.close(fd)
+        return True
 
     def sync(self, fd: int) -> None:
         if _FULL_SYNC is not None:
@@ -333,6 +391,8 @@ class LocalFiles:
         except FileNotFoundError:
             return None
         except NotADirectoryError:
+            if "/" in name:  # no folder of the store's has that name
+                return None
             raise self._no_folder() from None
         try:
             return b"".join(_chunks(fd))
@@ -381,6 +441,15 @@ class LocalFiles:
             return False
         finally:
             os.close(fd)
+
+
+def _vouching_time(size: int) -> int:
+    """Return the nanoseconds of a second that vouch for a file of this size.
+
+    Whole microseconds, which every file system that keeps more than seconds keeps; the clock gives
+    a file the same ones once in a million writes.
+    """
+    return (size * 7_919 + 271_828) % 1_000_000 * 1_000
 
 
 def _chunks(fd: int) -> Iterator[bytes]:

@@ -3,15 +3,19 @@
 What a reader concludes about damage counts only under the lock.
 """
 
+import errno
 import os
 import threading
 import weakref
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from logging import getLogger
 
 from factmem.errors import (
     CorruptJournalError,
     DecryptionError,
+    FactmemError,
     StorageError,
     StoreBusyError,
 )
@@ -19,6 +23,7 @@ from factmem.storage import _anchor
 from factmem.storage._errors import PublicErrors
 from factmem.storage._files import Files
 from factmem.storage._indexes import IndexFiles
+from factmem.storage._journal import Place
 from factmem.storage._lock import check_timeout
 from factmem.storage._manifest import ManifestFile, Mode
 from factmem.storage._plain_codec import Codec
@@ -31,6 +36,11 @@ from factmem.storage.base import (
     Position,
     Reading,
 )
+
+_logger = getLogger(__name__)
+
+_CLOSING_PATIENCE = 1.0
+"""Seconds that end marks wait for the lock."""
 
 _PATIENCE = 0.05
 """Seconds that an index waits for the lock, longer than a save holds it. A recall waits with it, and
@@ -63,6 +73,11 @@ class JournalFolder:
 
     def close(self) -> None:
         """See `Journals.close`."""
+        try:
+            self.rest()
+        except (FactmemError, ValueError, OSError) as exc:
+            # All that was acknowledged is durable; only damage of the last line is told less well.
+            _logger.debug("No end marks were written: %s", type(exc).__name__)
         self.forget_all()
         self.files.let_go()
 
@@ -83,13 +98,24 @@ class JournalFolder:
     def read(self, name: JournalName, after: Position | None = None) -> Reading:
         """See `Journals.read`."""
         try:
-            return self.reader.read_now(name, after)
+            reading = self.reader.read_now(name, after)
         except (CorruptJournalError, DecryptionError):
             # A writer may be at work: what is wrong counts only if it is so under the lock.
             if not self.files.exists("lock"):
                 raise
             with self.exclusive() as writer:
                 return writer.read(name, after)
+        self._report_tail(reading.position)
+        return reading
+
+    def _report_tail(self, place: Position | None) -> None:
+        """Log that a journal's file is torn, if it is so under the lock."""
+        if not isinstance(place, Place) or not place.has_tail() or self.reader.is_reported(place):
+            return
+        with suppress(StoreBusyError, FileNotFoundError), self.locked(patience=_PATIENCE):
+            codec = self.codec()
+            if codec is not None and self.reader.has_journal(place.file):
+                self.reader.end_of(codec, place.file)
 
     def is_current(self, name: JournalName, position: Position | None) -> bool:
         """See `Journals.is_current`."""
@@ -121,8 +147,12 @@ class JournalFolder:
         """See `Journals.anchor`."""
         if self.codec() is None:
             return _anchor.without_store()
-        with self.exclusive():
-            return _anchor.taken(self.reader)
+        with self._exclusive_if_writable() as writer:
+            if writer is None:
+                check = partial(_anchor.check_settled, self.reader)
+                return _anchor.taken(self.reader, check, self.manifest.known_age)
+            with self.errors.of(None):
+                return _anchor.taken(self.reader, writer.flush_file, self.manifest.age)
 
     def verify(self, anchor: str) -> None:
         """See `Journals.verify`."""
@@ -131,8 +161,31 @@ class JournalFolder:
             return
         if self.codec() is None:
             raise _anchor.of_another(self.reader)
-        with self.exclusive():
+        with self._exclusive_if_writable():
             _anchor.verify(self.reader, expected)
+
+    def rest(self) -> None:
+        """See `RestingJournals.rest`."""
+        if not self.reader.unended:
+            return
+        with self.locked(patience=_CLOSING_PATIENCE):
+            writer = self._writer()
+            while self.reader.unended:
+                file, _ = self.reader.unended.popitem()
+                if self.reader.has_journal(file):
+                    writer.end(file)
+
+    @contextmanager
+    def _exclusive_if_writable(self) -> Generator[FolderWriter | None]:
+        """Hold the lock; give None where the file system is read-only, and nobody can write."""
+        with ExitStack() as stack:
+            writer = None
+            try:
+                writer = stack.enter_context(self.exclusive())
+            except StorageError as exc:
+                if not isinstance(exc.__cause__, OSError) or exc.__cause__.errno != errno.EROFS:
+                    raise
+            yield writer
 
     # Locking
 

@@ -12,6 +12,9 @@ from factmem.storage.encryption.aes256gcm import Encryption, KeySlot
 from factmem.storage.encryption.ring import KeyRing
 from factmem.storage.simple import corrupt
 
+_MOST_CLOSED = 16
+"""Of how many removed keys it is known that they were removed, so that a removal can be repeated."""
+
 _IN_A_SLOT = ("kid", "wrap")
 
 
@@ -69,6 +72,10 @@ def _is_slot(slot: object) -> bool:
     return isinstance(slot, dict) and all(isinstance(slot.get(each), str) for each in _IN_A_SLOT)
 
 
+def _closed(slot: KeySlot) -> KeySlot:
+    return {**slot, "wrap": ""}
+
+
 class StoreKeys:
     """Changes the keys of one store; see `factmem.storage.base.KeySlots` for the contract."""
 
@@ -87,19 +94,29 @@ class StoreKeys:
         with self._folder.exclusive():
             ring, _ = self._opened()
             slot = encryption.wrap(ring.dump(), self._store())
-            others = [each for each in self._slots() if each["kid"] != slot["kid"]]
-            self._write([*others, slot])
+            kid = slot["kid"]
+            others = [each for each in self._slots() if each["kid"] != kid]
+            self._write([*others, slot], [each for each in self._closed() if each["kid"] != kid])
 
     def remove(self, encryption: Encryption) -> None:
         """See `KeySlots.remove`."""
         self._folder.check_made()
         with self._folder.exclusive():
             self._opened()
-            kid = encryption.unwrap(self._slots(), self._store()).kid
+            try:
+                kid = encryption.unwrap(self._slots(), self._store()).kid
+            except WrongKeyError:
+                # Whoever removed it may have died before that was durable.
+                with self._folder.errors.of(None):
+                    self._folder.manifest.settle()
+                if self._is_closed(encryption):
+                    return
+                raise
             others = [each for each in self._slots() if each["kid"] != kid]
             if not others:
                 raise ValueError("The last key of a store cannot be removed: add another one first")
-            self._write(others)
+            removed = [each for each in self._slots() if each["kid"] == kid]
+            self._write(others, [*map(_closed, removed), *self._closed()][:_MOST_CLOSED])
 
     def rotate(self, encryption: Encryption, *, rewrite: bool = True) -> None:
         """See `KeySlots.rotate`."""
@@ -151,9 +168,27 @@ class StoreKeys:
         slots: list[KeySlot] = self._folder.manifest.fields["slots"]
         return slots
 
-    def _write(self, slots: list[KeySlot]) -> None:
+    def _closed(self) -> list[KeySlot]:
+        """Return the slots of keys that were removed, without what they held."""
+        found: list[KeySlot] = self._folder.manifest.fields.get("closed", [])
+        return [each for each in found if _is_slot(each)]
+
+    def _is_closed(self, encryption: Encryption) -> bool:
+        """Whether a key was removed from the store."""
+        try:
+            encryption.unwrap(self._closed(), self._store())
+        except TamperedError:  # its slot is there, and empty
+            return True
+        except WrongKeyError:
+            pass
+        return False
+
+    def _write(self, slots: list[KeySlot], closed: list[KeySlot] | None = None) -> None:
+        fields = self._folder.manifest.fields
+        if closed is not None:
+            fields = {**fields, "closed": closed}
         with self._folder.errors.of(None):
-            self._folder.manifest.write({**self._folder.manifest.fields, "slots": slots})
+            self._folder.manifest.write({**fields, "slots": slots})
 
     def _rewrap(self, encryption: Encryption, ring: KeyRing, others: list[KeySlot]) -> None:
         slots = [encryption.wrap(ring.dump(), self._store()), *others]

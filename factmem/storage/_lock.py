@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from factmem._arguments import expect
-from factmem.errors import StoreBusyError
+from factmem.errors import StorageError, StoreBusyError
 from factmem.storage._open import open_ordinary
 
 
@@ -45,6 +45,7 @@ class StoreLock:
         self._path = path
         self._kept: _OpenLock | None = None
         self.times_let_go = 0
+        self.held_now: _OpenLock | None = None
         _locks.add(self)
 
     def held(self, timeout: float) -> "_Held":
@@ -72,6 +73,19 @@ class StoreLock:
             if lock.identity == _identity_at(self._path):
                 return lock
             _close(lock.fd)
+
+    def check(self) -> None:
+        """Raise `StorageError` unless the lock that is held still excludes others.
+
+        It excludes nobody once its file was deleted or replaced.
+        """
+        held = self.held_now
+        if held is None or held.identity != _identity_at(self._path):
+            raise StorageError(
+                f"The lock file {self._path!r} was deleted or replaced while it was held: another "
+                f"process may write at the same time. Nothing of this call is acknowledged; never "
+                f"delete that file, and call again"
+            )
 
     def _taken(self) -> "_OpenLock":
         with _registry:
@@ -120,9 +134,10 @@ class _Held:
 
     def __enter__(self) -> None:
         self._times_let_go = self._lock.times_let_go
-        self._held = self._lock.acquire(self._timeout)
+        self._held = self._lock.held_now = self._lock.acquire(self._timeout)
 
     def __exit__(self, *exc_info: object) -> None:
+        self._lock.held_now = None
         self._lock.release(self._held, self._times_let_go)
 
 

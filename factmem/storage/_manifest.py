@@ -21,6 +21,7 @@ from factmem.errors import (
 from factmem.storage._files import Files
 from factmem.storage._journal import Damage
 from factmem.storage._plain_codec import (
+    FORMATS,
     Codec,
     compact,
     new_id,
@@ -30,6 +31,11 @@ MANIFEST = "factmem.json"
 
 _MODES = ("plain", "aes-256-gcm")
 """The ways of keeping journals that this version knows."""
+_RESERVE = 64
+"""How many files a process may make until it writes the manifest again."""
+
+_BOOKKEEPING = {"made", "factmem"}
+
 _NO_STORE = "The store does not exist yet: save a fact first"
 
 
@@ -85,6 +91,7 @@ class ManifestFile:
         """Held while the manifest is opened, and while it and the key that opens it change."""
         self._opened: _Opened | None = None
         self._synced = b""
+        self._made = self._reserved = 0
 
     @property
     def known_codec(self) -> Codec | None:
@@ -109,6 +116,9 @@ class ManifestFile:
             self._opened = None
             return None
         fields = self._parsed(raw)
+        if opened is not None and _without_counter(fields) == _without_counter(opened.fields):
+            self._opened = opened = _Opened(raw, fields, opened.codec)
+            return opened.codec  # a key that is derived from a passphrase is not derived again
         try:
             opened = _Opened(raw, fields, self._mode.codec(fields))
         except (KeyRequiredError, WrongKeyError, TamperedError) as exc:
@@ -145,13 +155,13 @@ class ManifestFile:
         try:
             fields: dict[str, Any] = orjson.loads(raw)
             version, mode = fields["factmem"], fields["mode"]
-            if len(bytes.fromhex(fields["store"])) != 16:
-                raise ValueError("no store id")
-        except (ValueError, KeyError, TypeError):
+            if len(bytes.fromhex(fields["store"])) != 16 or not _is_number(fields.get("made", 0)):
+                raise ValueError("no store id, or no counter")
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise CorruptJournalError(
                 f"{path!r} is damaged: restore it from a backup. Nothing was changed"
             ) from None
-        if version != 1 or mode not in _MODES:
+        if version not in FORMATS or mode not in _MODES:
             raise StorageError(
                 f"{path!r} is of a newer version of factmem, or damaged: upgrade to read it, or "
                 f"restore it from a backup"
@@ -166,7 +176,8 @@ class ManifestFile:
         # others that it is durable.
         self._files.sync_parents()
         store = new_id()
-        self.write({"store": store, **self._mode.new_manifest(store)})
+        self._made, self._reserved = 0, _RESERVE
+        self.write({"store": store, "made": _RESERVE, **self._mode.new_manifest(store)})
         codec = self.codec()
         if codec is None:
             raise StorageError(f"{self._files.path(MANIFEST)!r} vanished while it was made")
@@ -174,7 +185,7 @@ class ManifestFile:
 
     def write(self, fields: dict[str, Any]) -> None:
         """Replace `factmem.json` atomically and durably; under the lock."""
-        text = compact({"factmem": 1, "mode": self._mode.name, **fields}) + b"\n"
+        text = compact({**fields, "factmem": FORMATS[-1], "mode": self._mode.name}) + b"\n"
         fd = self._files.create(f"{MANIFEST}.tmp")
         try:
             self._files.append(fd, text)
@@ -184,6 +195,42 @@ class ManifestFile:
         self._files.rename(f"{MANIFEST}.tmp", MANIFEST)
         self._files.sync_folder("")
         self._synced = text
+
+    def next_made(self) -> int:
+        """Return the number of a file that is made now; under the lock.
+
+        They rise over all files of the store and all processes, so that a file that is put back is
+        told by its age. The manifest holds how many are given out at the most: they are reserved
+        by the dozen, and what another process reserved meanwhile ends this one's reserve.
+        """
+        fields = self.fields
+        if self._made >= self._reserved or fields.get("made", 0) != self._reserved:
+            self._made = fields.get("made", 0)
+            self._reserve(fields, _RESERVE)
+        self._made += 1
+        return self._made
+
+    def age(self) -> int:
+        """Return a number that all files have come to, and that all later ones pass.
+
+        Under the lock; see `next_made`. A store of format 1 has none.
+        """
+        age = self.known_age()
+        if self.fields["factmem"] > 1:
+            self._made = age
+            self._reserve(self.fields, 1)
+        return age
+
+    def known_age(self) -> int:
+        """Return the number that all files have come to, where none can be made."""
+        age: int = self.fields.get("made", 0)
+        return age
+
+    def _reserve(self, fields: dict[str, Any], count: int) -> None:
+        reserved = self._made + count
+        self.write({**fields, "made": reserved})
+        self.codec()
+        self._reserved = reserved
 
     @property
     def is_sealed(self) -> bool:
@@ -199,3 +246,11 @@ class ManifestFile:
         if self._opened is not None and self._synced != self._opened.raw:
             self._files.sync_folder("")
             self._synced = self._opened.raw
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 62
+
+
+def _without_counter(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in _BOOKKEEPING}

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from secrets import token_hex
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from factmem.storage.base import JournalName
 
@@ -26,21 +26,47 @@ class NewerHeader(Exception):  # noqa: N818 - never leaves the storage
 
 
 Unsealed: TypeAlias = tuple[int, int, bytes | None, bytes, bytes]
-"""What a line holds: the record's number; up to which number all records were durable before it;
-the tag of the record before it, where lines are chained; its own tag; its text.
+"""What a line holds: the record's number; its mark; the tag of the line before it, where lines are
+chained; its own tag; its text.
+
+The mark of format 1 is the number up to which all records were durable before the line was written.
+In format 2 it is 0 for a batch of one, `END` for an end mark, else what `batch_mark` returns.
 
 A plain tuple: there is one per line, and a named one takes four times as long to make.
 """
 
+END = -1
+"""The mark of an end mark, which holds no record and vouches for all before it."""
+
+_COUNT_BITS = 32
+
+
+def batch_mark(index: int, count: int) -> int:
+    """Return the mark of a record: which of how many it is in its batch."""
+    return index << _COUNT_BITS | count if count > 1 else 0
+
+
+def batch_of(mark: int) -> tuple[int, int]:
+    """Return which record of how many a mark stands for."""
+    return (mark >> _COUNT_BITS, mark & (1 << _COUNT_BITS) - 1) if mark else (0, 1)
+
+
+def read_mark(text: bytes) -> int:
+    """Return the mark that "index,count" stands for; `ValueError` if no writer wrote it."""
+    index, count = map(int, text.split(b","))
+    if not 0 <= index < count < 1 << _COUNT_BITS:
+        raise ValueError("no batch")
+    return batch_mark(index, count)
+
 
 class LineSealer(Protocol):
-    """Writes and reads the lines of one incarnation of one journal file."""
+    """Reads the lines of one incarnation of one journal file, and writes those of format 2."""
 
     start: bytes
     """What the first record's `previous` is."""
 
-    def seal(self, number: int, durable: int, previous: bytes, data: bytes) -> tuple[bytes, bytes]:
-        """Return a line without its end, and its tag; `durable` 0 is not written."""
+    def seal(self, number: int, mark: int, previous: bytes, data: bytes) -> tuple[bytes, bytes]:
+        """Return a line without its end, and its tag; the data of an end mark is not written."""
         ...
 
     def unseal(self, line: bytes) -> Unsealed:
@@ -64,6 +90,30 @@ class Header(NamedTuple):
     next: int
     """The first number after the snapshot."""
     sealer: LineSealer
+    version: int
+    made: int
+    """How many files the store had made when it made this one; 0 in format 1."""
+
+
+FORMATS = (1, 2)
+"""The formats that this version reads; it writes the last one."""
+
+
+def checked_header(fields: Any, sealer: LineSealer) -> Header:
+    """Return what the fields of a first line that verifies say.
+
+    Raises:
+        NewerHeader: A later version wrote it.
+        UnreadableHeader: No version wrote it.
+    """
+    version = fields.get("factmem")
+    if version not in FORMATS:
+        raise NewerHeader
+    numbers = (fields.get("snap"), fields.get("next"), fields.get("made", 0))
+    if not all(type(number) is int and 0 <= number < 1 << 63 for number in numbers):
+        raise UnreadableHeader("its first line holds no numbers")
+    snapshot, following, made = numbers
+    return Header(snapshot, following, sealer, version, made)
 
 
 class Codec(Protocol):
@@ -77,7 +127,9 @@ class Codec(Protocol):
         """Return the name of a journal's file; different for different names."""
         ...
 
-    def new_header(self, name: JournalName, file: str, snapshot: int, following: int) -> bytes:
+    def new_header(
+        self, name: JournalName, file: str, *, snapshot: int, following: int, made: int
+    ) -> bytes:
         """Return the first line of a new incarnation, without its end."""
         ...
 
@@ -117,11 +169,14 @@ class PlainCodec:
     def file_name(self, name: JournalName) -> str:
         return _plain_file_name(name)
 
-    def new_header(self, name: JournalName, file: str, snapshot: int, following: int) -> bytes:
+    def new_header(
+        self, name: JournalName, file: str, *, snapshot: int, following: int, made: int
+    ) -> bytes:
         fields = {
-            "factmem": 1,
+            "factmem": FORMATS[-1],
             "place": name,
             "id": new_id(),
+            "made": made,
             "snap": snapshot,
             "next": following,
         }
@@ -132,13 +187,17 @@ class PlainCodec:
             raise UnreadableHeader("its first line does not verify")
         try:
             fields = json.loads(line)
-        except ValueError:  # two lines run together: the first is the other one's seed
+            name = tuple(fields["place"])
+            is_of_this_file = self.file_name(name) == file
+        # Two lines run together: the first is the other one's seed. Or a stranger wrote it.
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise UnreadableHeader("its first line does not verify") from None
-        if fields["factmem"] != 1:
-            raise NewerHeader
-        if self.file_name(tuple(fields["place"])) != file:
+        seed = zlib.crc32(line)
+        sealer = _PlainSealer(seed) if fields.get("factmem") != 1 else _PlainSealer1(seed)
+        header = checked_header(fields, sealer)
+        if not is_of_this_file:
             raise UnreadableHeader("it is the file of another place")
-        return Header(fields["snap"], fields["next"], _PlainSealer(zlib.crc32(line)))
+        return header
 
     def name_in(self, line: bytes) -> JournalName | None:
         return tuple(json.loads(line)["place"])
@@ -166,7 +225,10 @@ def new_id() -> str:
     return token_hex(16)
 
 
-_MARK = b'{"d":'
+_RESERVED = (b'{"b":', b'{"end":')
+"""How a record may begin that would pass for a mark: the mark of a batch is written before it."""
+
+_END = b',"end":true'
 _CRC_LENGTH = len(b',"crc":"00000000"}')
 
 
@@ -178,19 +240,53 @@ def _with_crc(body: bytes, seed: int) -> bytes:
     return b'%b,"crc":"%08x"}' % (body, zlib.crc32(body, seed))
 
 
+_MOST_STARTS = 64
+"""In how many places of a dead line another line is looked for: few, as each may take a checksum
+of all that follows, and a record may hold any text."""
+
+
 class _PlainSealer:
+    """The lines of format 2."""
+
     start = b""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def seal(self, number: int, durable: int, previous: bytes, data: bytes) -> tuple[bytes, bytes]:
-        if durable or data.startswith(_MARK):  # or a record's own "d" would pass for the mark
-            body = b'{"n":%d,"d":%d,%b' % (number, durable, data[1:-1])
+    def seal(self, number: int, mark: int, previous: bytes, data: bytes) -> tuple[bytes, bytes]:
+        if mark == END:
+            body = b'{"n":%d%b' % (number, _END)
+        elif mark or data.startswith(_RESERVED):
+            body = b'{"n":%d,"b":[%d,%d],%b' % (number, *batch_of(mark), data[1:-1])
         else:
             body = b'{"n":%d,%b' % (number, data[1:-1])
         tag = b"%08x" % zlib.crc32(body, self._seed)
         return b'%b,"crc":"%b"}' % (body, tag), tag
+
+    def unseal(self, line: bytes) -> Unsealed:
+        body = line[:-18]
+        if line[-18:] != b',"crc":"%08x"}' % zlib.crc32(body, self._seed):
+            raise ValueError("does not verify")
+        end = body.index(b",", 5)
+        number, mark = int(body[5:end]), 0
+        if body.startswith(b'"b":[', end + 1):
+            start, end = end + 6, body.index(b"]", end) + 1
+            mark = read_mark(body[start : end - 1])
+        elif body.endswith(_END) and end == len(body) - len(_END):
+            return number, END, None, line[-10:-2], b""
+        return number, mark, None, line[-10:-2], b"{%b}" % body[end + 1 :]
+
+    def starts(self, line: bytes, after: int) -> Iterator[int]:
+        at = line.find(b'{"n":', 1)
+        for _ in range(_MOST_STARTS):
+            if at <= 0:
+                return
+            yield at
+            at = line.find(b'{"n":', at + 1)
+
+
+class _PlainSealer1(_PlainSealer):
+    """The lines of format 1, which are only read."""
 
     def unseal(self, line: bytes) -> Unsealed:
         body = line[:-18]
@@ -203,9 +299,3 @@ class _PlainSealer:
             start, end = end + 5, body.index(b",", end + 5)
             durable = int(body[start:end])
         return number, durable, None, line[-10:-2], b"{%b}" % body[end + 1 :]
-
-    def starts(self, line: bytes, after: int) -> Iterator[int]:
-        at = line.find(b'{"n":', 1)
-        while at > 0:
-            yield at
-            at = line.find(b'{"n":', at + 1)

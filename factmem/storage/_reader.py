@@ -5,6 +5,7 @@ What is remembered of a file counts only while the file's first line is the same
 
 import threading
 from collections.abc import Iterator
+from logging import getLogger
 
 from factmem.storage._errors import PublicErrors
 from factmem.storage._files import Files
@@ -13,15 +14,18 @@ from factmem.storage._journal import (
     LONGEST_HEADER,
     Damage,
     Place,
-    advanced,
     at_start,
     journal_path,
     name_of,
     read_header,
 )
+from factmem.storage._lines_1 import Reader1
+from factmem.storage._lines_2 import Reader2
 from factmem.storage._manifest import MANIFEST, ManifestFile
 from factmem.storage._plain_codec import Codec, compact
 from factmem.storage.base import JournalName, Position, Reading, Record
+
+_logger = getLogger(__name__)
 
 _MOST_NAMES = 100_000
 """Of how many files it is remembered whose journal they are, which never changes; each was opened
@@ -46,7 +50,8 @@ class FolderReader:
         self._places: dict[str, Place] = {}
         self._places_mutex = threading.Lock()
         self.synced: dict[str, bytes] = {}
-        self.suspects: set[str] = set()
+        self.unended: dict[str, None] = {}
+        self._tails: dict[str, tuple[bytes, int, int]] = {}
 
     def forget_places(self) -> None:
         """Forget how far journals were read, as the store's keys may be others."""
@@ -79,6 +84,7 @@ class FolderReader:
         start = self.place(codec, file, fd, known)
         place, records, is_end = self.chunk(codec, fd, start)
         if is_end:
+            self.check_tail(fd, place)
             if damage := place.damage():
                 raise damage
             place = self._end_of_reading(file, place)
@@ -93,22 +99,63 @@ class FolderReader:
         return at_start(file, *read_header(self.files, codec, file, fd))
 
     def chunk(self, codec: Codec, fd: int, place: Place) -> tuple[Place, list[Record], bool]:
-        """Read about a megabyte; say whether that is all there is."""
+        """Read about a megabyte, or as much as a batch takes; say whether that is all there is."""
         count = CHUNK
-        data = self.files.read(fd, count, place.offset)
-        while len(data) == count and b"\n" not in data:
-            count *= 4
+        while True:
             data = self.files.read(fd, count, place.offset)
-        is_end = len(data) < count
-        place, records = advanced(place, data, codec, is_end=is_end)
-        return place, records, is_end
+            is_end = len(data) < count
+            if is_end or b"\n" in data:
+                after, records = self._advanced(codec, place, data, is_end=is_end)
+                if is_end or after.offset > place.offset:
+                    return after, records, is_end
+            count *= 4
+
+    def _advanced(
+        self, codec: Codec, place: Place, data: bytes, *, is_end: bool
+    ) -> tuple[Place, list[Record]]:
+        if not data and not place.has_tail():
+            return place, []
+        if place.version == 1:
+            return Reader1.advanced(place, data, codec, is_end=is_end)
+        sector = self.files.sector
+        return Reader2.advanced(place, data, codec, is_end=is_end, sector=sector)
 
     def caught_up(self, codec: Codec, file: str, fd: int) -> Place:
-        """Return the place at the end of the file; under the lock."""
+        """Return the place at the end of the file; raise what is wrong there. Under the lock."""
+        place = self.read_through(codec, file, fd)
+        if place.has_tail() and not place.damage():
+            self.check_tail(fd, place)
+            self.report_tail(place)
+        return place
+
+    def read_through(self, codec: Codec, file: str, fd: int) -> Place:
+        """Return the place at the end of the file, whatever stands there."""
         place, is_end = self.place(codec, file, fd, self._places.get(file)), False
         while not is_end:
             place, _, is_end = self.chunk(codec, fd, place)
         return place
+
+    def check_tail(self, fd: int, place: Place) -> None:
+        """Raise where the last append was acknowledged and cannot be read whole."""
+        if place.has_tail() and place.version > 1 and self.files.is_vouched(fd):
+            raise Damage("the last record was acknowledged, and its line does not verify")
+
+    def report_tail(self, place: Place) -> None:
+        """Log that a file ends in an append that was never finished, once; under the lock."""
+        tail = (place.header, place.offset, place.size)
+        if self._tails.get(place.file) != tail:
+            self._tails[place.file] = tail
+            _logger.warning(
+                "The journal %r ends in a write that was never acknowledged, at byte %d: %d bytes "
+                "do not verify. The next save sets them aside beside it",
+                self.files.path(journal_path(place.file)),
+                place.offset,
+                place.size - place.offset,
+            )
+
+    def is_reported(self, place: Place) -> bool:
+        """Whether what stands behind the last whole batch of a file was logged."""
+        return self._tails.get(place.file) == (place.header, place.offset, place.size)
 
     def end_of(self, codec: Codec, file: str) -> Place:
         """Return the place at the end of a journal's file; under the lock."""
@@ -161,12 +208,19 @@ class FolderReader:
             self.synced.pop(next(iter(self.synced)))
         self.synced[file] = header
 
+    def note_unended(self, file: str) -> None:
+        """Note that an end mark is to be written to a file when the store rests."""
+        if file not in self.unended:
+            if len(self.unended) >= _MOST_PLACES:
+                self.unended.pop(next(iter(self.unended)))
+            self.unended[file] = None
+
     def distrust(self, file: str) -> None:
-        """Go on in a fresh file at the next append, as an error left this one in doubt."""
+        """Forget a file that an error left in doubt; it is not vouched for, so all notice."""
         with self._places_mutex:
             self._places.pop(file, None)
         self.synced.pop(file, None)
-        self.suspects.add(file)
+        self.unended.pop(file, None)
 
     def is_current(self, name: JournalName, position: Position | None) -> bool:
         """Whether a reading that ended at `position` still is all there is."""

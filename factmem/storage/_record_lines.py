@@ -1,9 +1,9 @@
 """The lines that a writer makes of records, and the checks of records before that. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from factmem.storage._journal import CHUNK
-from factmem.storage._plain_codec import LineSealer
+from factmem.storage._plain_codec import LineSealer, batch_mark
 from factmem.storage.base import Record
 
 
@@ -27,12 +27,13 @@ def checked_records(records: Iterable[Record], last: int) -> list[Record]:
 
 
 def sealed_lines(
-    sealer: LineSealer, number: int, durable: int, tag: bytes, records: Iterable[bytes]
+    sealer: LineSealer, number: int, tag: bytes, records: Sequence[bytes]
 ) -> tuple[list[bytes], bytes]:
-    """Return the lines of records that are appended, and the tag of the last."""
+    """Return the lines of a batch that is appended, and the tag of the last."""
     lines: list[bytes] = []
-    for each, record in enumerate(records, number):
-        line, tag = sealer.seal(each, durable, tag, record)
+    count = len(records)
+    for index, record in enumerate(records):
+        line, tag = sealer.seal(number + index, batch_mark(index, count), tag, record)
         lines.append(line)
     return lines, tag
 

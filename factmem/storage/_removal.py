@@ -16,6 +16,7 @@ class Removal:
         self._files: Files = reader.files
         self._indexes = indexes
         self._codec = codec
+        self._is_destroyed = codec.hides_names
 
     def erase(self, file: str) -> ErasedJournal:
         """Remove a journal's file and all that stands beside it.
@@ -27,12 +28,12 @@ class Removal:
         found = self._copies(file)
         if file in self._files.names():
             found.append(file)
+        self._is_destroyed = self._codec.hides_names
         count += sum(self._remove(file, each) for each in found)
         # Also where nothing was found: whoever removed it may have died before this.
         self._files.sync_folder("journals")
         self._reader.distrust(file)
-        self._reader.suspects.discard(file)
-        return ErasedJournal(count, key_destroyed=bool(found) and self._codec.hides_names)
+        return ErasedJournal(count, key_destroyed=bool(found) and self._is_destroyed)
 
     def drop_copies(self, file: str) -> None:
         """Remove what stands beside a journal's file."""
@@ -63,7 +64,7 @@ class Removal:
             # No journal may ever stand under its own name with a broken first line. A leftover may
             # have come by its name in an erasure that was killed before it was durable.
             self._files.sync_folder("journals")
-            self._files.destroy(doomed, min(size, CHUNK))
+            self._is_destroyed &= self._files.destroy(doomed, min(size, CHUNK))
             path = doomed
         self._files.remove(path)
         return size

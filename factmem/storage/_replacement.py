@@ -1,6 +1,7 @@
 """New incarnations of journal files: written beside the file, then put in its place."""
 
 from collections.abc import Sequence
+from secrets import token_hex
 
 from factmem.errors import StorageError
 from factmem.storage._files import Files
@@ -23,21 +24,36 @@ class Incarnations:
         codec: Codec,
         name: JournalName,
         file: str,
+        before: Place | None,
         *,
-        last: int,
-        keep: Sequence[Record],
-        records: Sequence[bytes],
+        keep: Sequence[Record] = (),
+        records: Sequence[bytes] = (),
+        is_copied: bool = False,
     ) -> Place:
-        """Write a new incarnation beside the file and put it in its place."""
+        """Write a new incarnation beside the file and put it in its place.
+
+        Args:
+            codec: How it is written.
+            name: The journal.
+            file: Its file.
+            before: The end of the file that it replaces; None where there is none.
+            keep: The records that it keeps.
+            records: The records that are added.
+            is_copied: Whether the file before was copied; if not, what is torn in it is.
+        """
+        last = 0 if before is None else max(before.last, before.durable)
+        made = self._reader.manifest.next_made()
         self._reader.manifest.settle()
         # The file is durable before it has its name, so its first line can vouch for all of it.
         keep = [*keep, *map(Record, range(last + 1, last + 1 + len(records)), records)]
         last += len(records)
         if codec.hides_names:
             keep = [Record(0, name_record(name)), *keep]
-        line = codec.new_header(name, file, len(keep), last + 1)
+        line = codec.new_header(name, file, snapshot=len(keep), following=last + 1, made=made)
         sealer = codec.open_header(file, line).sealer
         temporary = f"{journal_path(file)}.tmp"
+        if before is not None and not is_copied:
+            self._set_aside(before)
         fd = self._files.create(temporary)
         try:
             for chunk in chunks(snapshot_lines(line, sealer, keep)):
@@ -45,6 +61,9 @@ class Incarnations:
             self._files.sync(fd)
         finally:
             self._files.close(fd)
+        self._files.check_lock()
+        if not is_copied:
+            self._check_unchanged(file, before)
         self._files.rename(temporary, journal_path(file))
         self._files.sync_folder("journals")
         return self._reloaded(codec, file, line + b"\n", last)
@@ -54,23 +73,54 @@ class Incarnations:
         fd = self._files.open(journal_path(file))
         try:
             place = self._reader.caught_up(codec, file, fd)
+            is_whole = place.header == header and place.last == last and not place.has_tail()
+            if not is_whole or place.damage():
+                raise StorageError(
+                    f"What was written to {self._files.path(journal_path(file))!r} does not read "
+                    f"back"
+                )
+            self._files.check_lock(fd)
+            self._files.vouch(fd, place.size)
         finally:
             self._files.close(fd)
-        if place.header != header or place.last != last or place.damage():
-            raise StorageError(
-                f"What was written to {self._files.path(journal_path(file))!r} does not read back"
-            )
         place = place._replace(durable=last)
-        self._reader.suspects.discard(file)
         self._reader.note_synced(file, header)
         self._reader.remember(place)
+        self._reader.note_unended(file)
         return place
 
-    def copy(self, source: str, target: str) -> None:
-        """Copy a file durably."""
+    def _check_unchanged(self, file: str, before: Place | None) -> None:
+        """Raise if the file that is replaced was written to since it was read."""
+        path = journal_path(file)
+        is_same = (
+            not self._files.exists(path)
+            if before is None
+            else self._files.is_unchanged(path, before.header, before.size)
+        )
+        if not is_same:
+            raise StorageError(
+                f"{self._files.path(path)!r} was written to while it was being replaced: another "
+                f"program writes to it, or the lock is not honoured there"
+            )
+
+    def _set_aside(self, before: Place) -> None:
+        """Keep what is torn in a file that is replaced, with its first line, durably."""
+        if not (before.has_tail() or before.dead):
+            return
+        source = journal_path(before.file)
+        target = f"{source}.torn-{token_hex(4)}"
+        if before.dead and not before.has_tail():
+            self.copy(source, target)
+        else:
+            self.copy(source, target, head=before.header, start=before.offset)
+
+    def copy(self, source: str, target: str, *, head: bytes = b"", start: int = 0) -> None:
+        """Copy a file durably, from some byte on, with something before it."""
         read, write = self._files.open(source), self._files.create(target)
         try:
-            offset = 0
+            offset = start
+            if head:
+                self._files.append(write, head)
             while chunk := self._files.read(read, CHUNK, offset):
                 self._files.append(write, chunk)
                 offset += len(chunk)

@@ -16,11 +16,16 @@ from typing import Any
 import orjson
 
 from factmem.storage._plain_codec import (
+    END,
+    FORMATS,
     Header,
     UnreadableHeader,
     Unsealed,
+    batch_of,
+    checked_header,
     compact,
     new_id,
+    read_mark,
 )
 from factmem.storage.base import JournalName
 from factmem.storage.encryption.ciphers import (
@@ -33,7 +38,11 @@ from factmem.storage.encryption.ring import KeyRing
 _PAD = 64
 """Sizes are rounded up to this many bytes, so that they tell less."""
 
-_MARK = b'{"d":'
+_END = b"[end]"
+_DURABLE = b'{"d":'
+_NEAR = 1 << 20
+"""How far the number of a line in a dead one may be from that of the last record."""
+
 _MAC_BYTES = 16
 _PREFIX = struct.Struct(">Q16s")
 _NONCE_BYTES = 12
@@ -61,12 +70,15 @@ class SealedCodec:
             file = self._file_names[name] = digest + self.suffix
         return file
 
-    def new_header(self, name: JournalName, file: str, snapshot: int, following: int) -> bytes:
+    def new_header(
+        self, name: JournalName, file: str, *, snapshot: int, following: int, made: int
+    ) -> bytes:
         """See `Codec.new_header`."""
         fields = {
-            "factmem": 1,
+            "factmem": FORMATS[-1],
             "gen": self._ring.generation,
             "id": new_id(),
+            "made": made,
             "snap": snapshot,
             "next": following,
         }
@@ -80,12 +92,12 @@ class SealedCodec:
             mac = bytes.fromhex(fields.pop("mac"))
             is_canonical = compact({**fields, "mac": mac.hex()}) == line
             key, expected = self._derived(file, fields)
-            snapshot, following = fields["snap"], fields["next"]
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise UnreadableHeader("its first line does not verify") from None
         if not (is_canonical and hmac.compare_digest(mac, expected)):
             raise UnreadableHeader("its first line does not verify")
-        return Header(snapshot, following, _Sealer(key, mac))
+        sealer = _Sealer(key, mac) if fields.get("factmem") != 1 else _Sealer1(key, mac)
+        return checked_header(fields, sealer)
 
     def name_in(self, line: bytes) -> JournalName | None:
         """See `Codec.name_in`: no first line shows it."""
@@ -106,7 +118,7 @@ class SealedCodec:
             fields = orjson.loads(line)
             mac = bytes.fromhex(fields.pop("mac"))
             key, expected = self._derived(file, fields)
-        except (KeyError, TypeError, AttributeError, UnreadableHeader):
+        except (KeyError, TypeError, AttributeError, RecursionError, UnreadableHeader):
             raise ValueError("does not verify") from None
         if not hmac.compare_digest(mac, expected):
             raise ValueError("does not verify")
@@ -116,7 +128,7 @@ class SealedCodec:
         """Return the generation that a first line names; 0 if it names none."""
         try:
             generation = orjson.loads(line)["gen"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return 0
         return generation if type(generation) is int else 0
 
@@ -131,13 +143,17 @@ class SealedCodec:
 
 
 class _Sealer:
+    """The lines of format 2."""
+
     def __init__(self, key: bytes, mac: bytes) -> None:
         self._aead = Aead(key)
         self.start = mac
 
-    def seal(self, number: int, durable: int, previous: bytes, data: bytes) -> tuple[bytes, bytes]:
-        if durable or data.startswith(_MARK):  # or a record's own "d" would pass for the mark
-            data = b'{"d":%d,%b' % (durable, data[1:])
+    def seal(self, number: int, mark: int, previous: bytes, data: bytes) -> tuple[bytes, bytes]:
+        if mark == END:
+            data = _END
+        elif mark:
+            data = b"[%d,%d]%b" % (*batch_of(mark), data)
         data += b" " * (-len(data) % _PAD)
         prefix = _PREFIX.pack(number, previous)
         nonce = os.urandom(_NONCE_BYTES)
@@ -149,24 +165,40 @@ class _Sealer:
         if len(raw) < _SHORTEST:
             raise ValueError("too short")
         data = self._aead.open(raw[24:36], raw[36:], raw[:24]).rstrip(b" ")
-        durable = 0
-        if data.startswith(_MARK):
-            end = data.index(b",", 5)
-            durable, data = int(data[5:end]), b"{" + data[end + 1 :]
         number, previous = _PREFIX.unpack_from(raw)
-        return number, durable, previous, raw[-16:], data
+        if data.startswith(b"{"):
+            return number, 0, previous, raw[-16:], data
+        if data == _END:
+            return number, END, previous, raw[-16:], b""
+        end = data.index(b"]")
+        return number, read_mark(data[1:end]), previous, raw[-16:], data[end + 1 :]
 
     def starts(self, line: bytes, after: int) -> Iterator[int]:
         """See `LineSealer.starts`: a line's length is one of few, and its number a near one."""
         for blocks in range(1, len(line) // (_PAD + 1)):
             size = (_SHORTEST + (blocks - 1) * _PAD + 2) // 3 * 4
-            if size >= len(line):
+            start = len(line) - size
+            if start <= 0:
                 return
             try:
-                number = int.from_bytes(
-                    base64.b64decode(line[-size:][:12], validate=True)[:8], "big"
-                )
+                head = base64.b64decode(line[start : start + 12], validate=True)
             except ValueError:
                 continue
-            if after < number <= after + (1 << 20):
-                yield len(line) - size
+            if after < int.from_bytes(head[:8], "big") <= after + _NEAR:
+                yield start
+
+
+class _Sealer1(_Sealer):
+    """The lines of format 1, which are only read."""
+
+    def unseal(self, line: bytes) -> Unsealed:
+        raw = canonical_base64(line)
+        if len(raw) < _SHORTEST:
+            raise ValueError("too short")
+        data = self._aead.open(raw[24:36], raw[36:], raw[:24]).rstrip(b" ")
+        durable = 0
+        if data.startswith(_DURABLE):
+            end = data.index(b",", 5)
+            durable, data = int(data[5:end]), b"{" + data[end + 1 :]
+        number, previous = _PREFIX.unpack_from(raw)
+        return number, durable, previous, raw[-16:], data

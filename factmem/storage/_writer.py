@@ -1,8 +1,9 @@
 """Writing a folder's journals: append and rewrite, under the lock.
 
-What keeps the promise: a record is acknowledged after fsync and after it was read back; each says
-how far the journal was durable before it; a file is only appended to or replaced whole; after any
-error a journal goes on in a fresh file, since a failed fsync leaves a file in doubt for good.
+A record is acknowledged after fsync and after it was read back; only then is its file vouched for.
+A file is appended to or replaced whole, and appended to only while it is vouched for: after any
+error, by any process, a journal goes on in a fresh file, since a failed fsync leaves a file in
+doubt for good.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from factmem.errors import StorageError
 from factmem.storage._batch import Begun, append_all
 from factmem.storage._indexes import IndexFiles
 from factmem.storage._journal import Damage, Place, journal_path
-from factmem.storage._plain_codec import Codec
+from factmem.storage._plain_codec import END, FORMATS, Codec
 from factmem.storage._reader import FolderReader
 from factmem.storage._record_lines import check_record, checked_records, sealed_lines
 from factmem.storage._removal import Removal
@@ -26,10 +27,6 @@ from factmem.storage.base import (
     Record,
     SalvagedJournal,
 )
-
-_TORN_END = b"!\n"
-"""Ends a line that a crash left without its end. A bare line end would bring a record to life that
-was never acknowledged; with the mark the line verifies in no codec."""
 
 
 class FolderWriter:
@@ -84,8 +81,6 @@ class FolderWriter:
         for record in records:
             check_record(record)
         file = codec.file_name(name)
-        if file in self._reader.suspects:
-            return None
         with self._errors.of(file):
             try:
                 fd = self._files.open(journal_path(file), write=True)
@@ -94,7 +89,7 @@ class FolderWriter:
             begun = None
             try:
                 before = self._reader.caught_up(codec, file, fd)
-                if not before.gaps and not before.damage():
+                if not before.damage() and not self._is_new_file_needed(fd, before):
                     begun = self._begun(file, fd, before, records)
             except Damage:
                 pass  # the ordinary way raises it
@@ -123,41 +118,101 @@ class FolderWriter:
         try:
             fd = self._files.open(journal_path(file), write=True)
         except FileNotFoundError:
-            return Appended(
-                None,
-                self._incarnations.replace(codec, name, file, last=0, keep=[], records=records),
-            )
+            after = self._incarnations.replace(codec, name, file, None, records=records)
+            return Appended(None, after)
         try:
             before = self._reader.caught_up(codec, file, fd)
             if damage := before.damage():
                 raise damage
-            if before.gaps or file in self._reader.suspects:
+            if self._is_new_file_needed(fd, before):
                 keep = list(self._reader.records(codec, file, fd))
                 after = self._incarnations.replace(
-                    codec, name, file, last=before.last, keep=keep, records=records
+                    codec, name, file, before, keep=keep, records=records
                 )
             else:
-                after = self._extend(file, fd, before, records)
+                after = self._extend(fd, self._begun(file, fd, before, records))
         finally:
             self._files.close(fd)
         return Appended(before, after)
 
-    def _extend(self, file: str, fd: int, before: Place, records: Sequence[bytes]) -> Place:
-        """Write after what is there, make it durable, and believe what the file then says."""
-        begun = self._begun(file, fd, before, records)
+    def _is_new_file_needed(self, fd: int, before: Place) -> bool:
+        """Whether a file must not be appended to.
+
+        It is of an older format; or torn; or in doubt, as a write to it was not acknowledged. After
+        a failed fsync the next one succeeds, and what it was to keep may be gone all the same.
+        """
+        is_torn = before.size > before.offset or bool(before.gaps)
+        return before.version < FORMATS[-1] or is_torn or not self._files.is_vouched(fd)
+
+    def _extend(self, fd: int, begun: Begun) -> Place:
+        """Make durable what was begun, and believe what the file then says."""
         self._files.sync(fd)
         return self._after(begun)
 
     def _begun(self, file: str, fd: int, before: Place, records: Sequence[bytes]) -> Begun:
         """Write after what is there."""
-        lines, tag = sealed_lines(
-            before.sealer, before.last + 1, before.durable, before.tag, records
-        )
+        lines, tag = sealed_lines(before.sealer, before.last + 1, before.tag, records)
         data = b"\n".join(lines) + b"\n"
-        if before.size > before.offset:
-            data = _TORN_END + data
         self._files.append(fd, data)
         return Begun(fd, file, before, data, tag, len(records))
+
+    def end(self, file: str) -> None:
+        """Write an end mark to a journal's file that is whole; do nothing to any other.
+
+        Damage of its last line is told from a torn write from then on.
+        """
+        if self._codec is None:
+            return
+        with self._errors.of(file):
+            fd = self._files.open(journal_path(file), write=True)
+            try:
+                before = self._reader.caught_up(self._codec, file, fd)
+                if before.is_ended or before.damage() or self._is_new_file_needed(fd, before):
+                    return
+                line, tag = before.sealer.seal(before.last, END, before.tag, b"")
+                self._files.append(fd, line + b"\n")
+                self._extend(fd, Begun(fd, file, before, line + b"\n", tag, 0))
+            except Damage:
+                return
+            finally:
+                self._files.close(fd)
+
+    def flush(self, name: JournalName) -> None:
+        """See `JournalWriter.flush`."""
+        if self._codec is None:
+            return
+        file = self._codec.file_name(name)
+        with self._errors.of(file):
+            self._flush(self._codec, name, file)
+
+    def flush_file(self, codec: Codec, file: str) -> None:
+        """Make durable what a journal's file says."""
+        if (name := self._reader.name_in(codec, file)) is not None:
+            with self._errors.of(file):
+                self._flush(codec, name, file)
+
+    def _flush(self, codec: Codec, name: JournalName, file: str) -> None:
+        try:
+            fd = self._files.open(journal_path(file))
+        except FileNotFoundError:
+            # Whoever removed it may have died before that was durable.
+            self._files.sync_folder("journals")
+            self._files.check_lock()
+            return
+        try:
+            before = self._reader.caught_up(codec, file, fd)
+            if damage := before.damage():
+                raise damage
+            if before.version > 1 and self._is_new_file_needed(fd, before):
+                keep = list(self._reader.records(codec, file, fd))
+                self._incarnations.replace(codec, name, file, before, keep=keep)
+            elif self._reader.synced.get(file) != before.header:
+                self._files.sync(fd)
+                self._files.sync_folder("journals")
+                self._files.check_lock()
+                self._reader.note_synced(file, before.header)
+        finally:
+            self._files.close(fd)
 
     def _after(self, begun: Begun) -> Place:
         """Return the place after an append that was synced, as the file now has it."""
@@ -172,6 +227,8 @@ class FolderWriter:
                 f"another program writes to it, or the lock is not honoured there"
             )
         size, last = before.size + len(data), before.last + begun.added
+        self._files.check_lock(begun.fd)
+        self._files.vouch(begun.fd, size)
         after = before._replace(
             offset=size,
             size=size,
@@ -179,8 +236,11 @@ class FolderWriter:
             last=last,
             tag=begun.tag,
             durable=last,
+            is_ended=not begun.added,
         )
         self._reader.remember(after)
+        if begun.added:
+            self._reader.note_unended(file)
         return after
 
     def rewrite(self, name: JournalName, records: Iterable[Record]) -> Position:
@@ -196,9 +256,7 @@ class FolderWriter:
                 if damage := before.damage():
                     raise damage
                 keep = checked_records(records, before.last)
-                return self._incarnations.replace(
-                    codec, name, file, last=before.last, keep=keep, records=[]
-                )
+                return self._incarnations.replace(codec, name, file, before, keep=keep)
             except (Damage, ValueError):
                 raise
             except BaseException:
@@ -222,9 +280,7 @@ class FolderWriter:
             name = self._reader.name_in(codec, file)
             if name is not None:
                 self._reseal_index(codec, file)
-                self._incarnations.replace(
-                    codec, name, file, last=place.last, keep=keep, records=[]
-                )
+                self._incarnations.replace(codec, name, file, place, keep=keep)
 
     def _reseal_index(self, codec: Codec, file: str) -> None:
         """Seal an index anew; before its journal, which tells whether that is still to be done."""
@@ -269,8 +325,7 @@ class FolderWriter:
             kept, place = self._salvageable(codec, file)
             self._incarnations.copy(journal_path(file), copy)
             missing = 0 if place is None else place.missing()
-            last = 0 if place is None else max(place.last, place.durable)
-            self._incarnations.replace(codec, name, file, last=last, keep=kept, records=[])
+            self._incarnations.replace(codec, name, file, place, keep=kept, is_copied=True)
             return SalvagedJournal(len(kept), missing, self._files.path(copy))
 
     def _salvageable(self, codec: Codec, file: str) -> tuple[list[Record], Place | None]:
@@ -278,7 +333,7 @@ class FolderWriter:
         try:
             self._reader.distrust(file)
             try:
-                place = self._reader.caught_up(codec, file, fd)
+                place = self._reader.read_through(codec, file, fd)
             except Damage:  # not even the first line can be read
                 return [], None
             return list(self._reader.records(codec, file, fd)), place

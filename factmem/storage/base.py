@@ -28,6 +28,7 @@ __all__ = [
     "Position",
     "Reading",
     "Record",
+    "RestingJournals",
     "SalvagedJournal",
     "Storage",
 ]
@@ -112,6 +113,14 @@ class JournalWriter(Protocol):
             ValueError: A record is not the text of a JSON object on one line.
             StorageError: Nothing is acknowledged; each record is there whole or not at all.
             CorruptJournalError: The journal is damaged; nothing was written.
+        """
+        ...
+
+    def flush(self, name: JournalName) -> None:
+        """Make what a journal says durable, also that it is gone.
+
+        For calls that find nothing to write: what they rest on may have been written by a process
+        that died, or failed, before it was durable. Raises as `append` does.
         """
         ...
 
@@ -271,6 +280,20 @@ class IndexedJournals(Journals, Protocol):
         Raises:
             StoreBusyError: Somebody else held the lock for a twentieth of a second.
             ValueError: There is no such journal.
+        """
+        ...
+
+
+@runtime_checkable
+class RestingJournals(Journals, Protocol):
+    """Journals that write end marks when nothing else is to be done; a storage may offer it."""
+
+    def rest(self) -> None:
+        """Vouch for the ends of the journals that were appended to, so that damage there is told.
+
+        Raises:
+            StoreBusyError: Another process or thread holds the lock.
+            StorageError: The operating system refused.
         """
         ...
 

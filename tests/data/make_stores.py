@@ -27,7 +27,10 @@ from factmem import (
 )
 from factmem.storage import Storage
 
-FOLDER = Path(__file__).parent / "format-1"
+STORES = Path(__file__).parent
+FOLDER = STORES / "format-2"
+"""Where the stores of the format that is written now are; those of older formats stand beside."""
+
 KEY = Key.from_base64("A" * 43 + "=")
 PASSPHRASE = "correct horse battery staple"
 
@@ -93,7 +96,7 @@ async def main() -> None:
         await fill(torn, storage)
         for file in (torn / "journals").iterdir():
             lines = file.read_bytes().split(b"\n")
-            file.write_bytes(b"\n".join(lines) + lines[-2][: len(lines[-2]) // 2])
+            file.write_bytes(b"\n".join(lines) + lines[-3][: len(lines[-3]) // 2])
 
 
 if __name__ == "__main__":

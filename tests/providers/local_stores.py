@@ -27,8 +27,8 @@ def disk(root: Path) -> dict[str, bytes]:
 
 
 def journals(root: Path) -> list[Path]:
-    """Return the files of all journals."""
-    return sorted((root / "journals").iterdir())
+    """Return the files of all journals, and what stands beside them but for torn writes."""
+    return sorted(file for file in (root / "journals").iterdir() if ".torn-" not in file.name)
 
 
 def journal_of(root: Path) -> Path:

@@ -230,4 +230,4 @@ def test_the_door_has_no_other_way_in() -> None:
     """Every public method of the door is guarded but the one that joins two texts."""
     public = {name for name in dir(LocalFiles) if not name.startswith("_")}
 
-    assert public == {*CALLS, "path"}
+    assert public == {*CALLS, "path", "sector"}

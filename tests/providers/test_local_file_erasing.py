@@ -313,7 +313,8 @@ async def test_an_anchor_tells_what_was_put_back(root: Path, storage: Storage, c
     before = disk(root)
     await store.save(theme("dim"), ALICE, AGENT)
     anchor = await store.anchor()
-    (name,) = [name for name, data in disk(root).items() if before[name] != data]
+    changed = [name for name, data in disk(root).items() if before[name] != data]
+    (name,) = [name for name in changed if name != "factmem.json"]  # an anchor counts there
     match change:
         case "store":
             shutil.rmtree(root)

@@ -15,8 +15,13 @@ __all__ = ["FOLDER", "SECTOR", "Folder", "Image", "Inode"]
 
 SECTOR = 128
 
-Image: TypeAlias = dict[str, bytes | None]
-"""What is on a disk: files and their content, folders and None."""
+
+class Image(dict[str, bytes | None]):
+    """What is on a disk: files and their content, folders and None."""
+
+    vouched: frozenset[str] = frozenset()
+    """The files that still have the time which vouches for them."""
+
 
 _MOST_COMBINED = 5
 """How many changes of a folder are combined in every way; of more, only the first so many."""
@@ -25,7 +30,7 @@ _MOST_COMBINED = 5
 class Inode:
     """A file's content, as processes see it and as it is kept."""
 
-    __slots__ = ("data", "dirty", "doubtful", "kept")
+    __slots__ = ("data", "dirty", "doubtful", "kept", "lost", "vouched")
 
     def __init__(self, content: bytes = b"") -> None:
         self.data = bytearray(content)
@@ -36,9 +41,14 @@ class Inode:
         """The sectors that were written since the last sync."""
         self.doubtful: set[int] = set()
         """The sectors that a failed sync may have kept, or not."""
+        self.lost: set[int] = set()
+        """Those of them whose blocks are marked unwritten: no later sync of this file keeps what is
+        written there, although it succeeds, and they read as zeros after a power cut."""
+        self.vouched = False
 
     def write(self, data: bytes, offset: int) -> None:
-        """Put data somewhere, for processes to see."""
+        """Put data somewhere, for processes to see; a file's time changes with it."""
+        self.vouched = False
         if data:
             end = offset + len(data)
             self.data[offset:end] = data
@@ -46,14 +56,15 @@ class Inode:
 
     def sync(self) -> None:
         """Keep what was written since the last sync, and nothing that an earlier one did not."""
-        self.kept = self._left(len(self.data), self.dirty)
-        self.doubtful -= self.dirty
+        self.kept = self._left(len(self.data), self.dirty - self.lost)
+        self.doubtful -= self.dirty - self.lost
         self.dirty.clear()
 
     def fail_to_sync(self, *, keeps_cache: bool) -> None:
         """Keep who knows what, and take it for kept, as Linux does after an error."""
         if keeps_cache:
             self.doubtful |= self.dirty
+            self.lost |= {each for each in self.dirty if each * SECTOR >= len(self.kept)}
         else:
             self.data[:] = self.kept
         self.dirty.clear()

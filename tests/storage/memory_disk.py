@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import product
 
-from tests.storage.disk_model import FOLDER, Folder, Image, Inode
+from factmem.errors import StorageError
+from tests.storage.disk_model import FOLDER, SECTOR, Folder, Image, Inode
 
 __all__ = ["Killed", "MemoryDisk"]
 
@@ -29,12 +30,15 @@ def _nothing() -> None:
 class MemoryDisk:
     """See `factmem.storage._files.Files`; and what a test may do to a disk."""
 
+    sector = SECTOR
+
     def __init__(self, image: Image | None = None) -> None:
         self._folders = {_ABOVE: Folder(), "": Folder(), "journals": Folder()}
         self._fds: dict[int, Inode] = {}
         self._next_fd = 3
         self._stale: list[bytes] = []
         self._is_locked = False
+        self._lock_file: Inode | None = None
         self._is_dead = False
         self.count = 0
         """How many changing calls there were."""
@@ -52,6 +56,8 @@ class MemoryDisk:
         self.failures = 0
         for name, content in (image or {}).items():
             self._put(name, FOLDER if content is None else Inode(content))
+        for name in image.vouched if image else ():
+            self._inode(name).vouched = True
 
     def _put(self, name: str, inode: Inode) -> None:
         folder, leaf = self._split(name) if name else (self._folders[_ABOVE], _STORE)
@@ -112,10 +118,25 @@ class MemoryDisk:
             self._operate("create")
             root.change(("lock", Inode()))
         self.take_lock()
+        self._lock_file = root.seen["lock"]
         try:
             yield
         finally:
             self.release_lock()
+
+    def check_lock(self, fd: int | None = None) -> None:
+        if self._folders[""].seen.get("lock") is not self._lock_file:
+            raise StorageError("The lock file was deleted while it was held")
+        named = self._folders["journals"].seen.values()
+        if fd is not None and self._fds[fd] not in named:
+            raise StorageError("The file was replaced")
+
+    def vouch(self, fd: int, size: int) -> None:
+        inode = self._fds[fd]
+        inode.vouched = size == len(inode.data)
+
+    def is_vouched(self, fd: int) -> bool:
+        return self._fds[fd].vouched
 
     def take_lock(self) -> None:
         """Take the lock; with one actor at a time it is always free."""
@@ -177,12 +198,13 @@ class MemoryDisk:
         if is_failing:
             raise OSError(errno.ENOSPC, "injected")
 
-    def destroy(self, name: str, count: int) -> None:
+    def destroy(self, name: str, count: int) -> bool:
         fd = self.open(name)
         self._operate("destroy")
         self._fds[fd].write(bytes(count), 0)
         self.sync(fd)
         self.close(fd)
+        return True
 
     def sync(self, fd: int) -> None:
         self.pause()
@@ -275,6 +297,10 @@ class MemoryDisk:
         """Write a file as a stranger would."""
         self._put(name, Inode(content))
 
+    def vouch_for(self, name: str) -> None:
+        """Give a file the time that vouches for it."""
+        self._inode(name).vouched = True
+
     # What a power cut may leave
 
     def images(self, rng: random.Random, most: int) -> Iterator[Image]:
@@ -296,6 +322,8 @@ class MemoryDisk:
         while len(given) < most and misses < max(4, most):
             names = {name: rng.choice(each) for name, each in outcomes.items()}
             image = self._image(names, lambda inode: inode.some_content(rng, self._stale))
+            if rng.random() < 0.5:  # the time need not be kept
+                image.vouched = frozenset()
             if is_new(image):
                 yield image
             else:
@@ -314,15 +342,19 @@ class MemoryDisk:
         self, folders: Mapping[str, Mapping[str, Inode]], content: Callable[[Inode], bytes]
     ) -> Image:
         if _STORE not in folders[_ABOVE]:
-            return {}
-        image: Image = {"": None}
+            return Image()
+        image, vouched = Image({"": None}), set[str]()
         for name, inode in folders[""].items():
             if inode is not FOLDER:
                 image[name] = content(inode)
                 continue
             image[name] = None
             for leaf, inside in folders.get(name, {}).items():
-                image[f"{name}/{leaf}"] = content(inside)
+                path = f"{name}/{leaf}"
+                image[path] = found = content(inside)
+                if inside.vouched and found == inside.data:
+                    vouched.add(path)
+        image.vouched = frozenset(vouched)
         return image
 
 

@@ -17,7 +17,9 @@ from tests.storage.stores import PLAIN, SEALED, Kind
 
 __all__ = ["Catcher", "Change", "Mutant", "never", "without"]
 
-Catcher = Literal["power", "errors", "alone", "interleaving", "no locks", "damage", "forgery"]
+Catcher = Literal[
+    "power", "errors", "alone", "interleaving", "no locks", "damage", "forgery", "again"
+]
 """Who notices; `test_protocol_mutants.py` says what each one does."""
 
 

@@ -4,11 +4,10 @@ Where two rules stand in for each other, one mutant breaks both. A rule that no 
 is broken in plain stores only, where that costs much time.
 """
 
-import sys
-
 from factmem.storage._folder import JournalFolder
-from factmem.storage._journal import Place, _Reader
+from factmem.storage._journal import Place
 from factmem.storage._keys import StoreKeys
+from factmem.storage._lines_2 import Reader2
 from factmem.storage._manifest import ManifestFile
 from factmem.storage._plain_codec import PlainCodec, _PlainSealer
 from factmem.storage._reader import FolderReader
@@ -37,7 +36,7 @@ _VIEWS = [
         (
             Change(
                 FolderReader,
-                "caught_up",
+                "read_through",
                 "self._places.get(file)), False",
                 "self._places.get(file)), file in self._places",
             ),
@@ -123,9 +122,12 @@ _DURABILITY = [
         (without(Incarnations, "replace", _SYNC_JOURNALS),),
     ),
     Mutant(
-        "the folder is synced before a process first acknowledges",
+        "the folder is synced before a process first acknowledges, or nothing vouches for the file",
         "power",
-        (never(FolderWriter, "_after", "self._reader.synced.get(file) != before.header"),),
+        (
+            never(FolderWriter, "_after", "self._reader.synced.get(file) != before.header"),
+            Change(FolderWriter, "_is_new_file_needed", "not self._files.is_vouched(fd)", "False"),
+        ),
         (PLAIN,),
     ),
     Mutant(
@@ -146,11 +148,6 @@ _DURABILITY = [
         ),
     ),
     Mutant(
-        "a manifest's name is synced by whoever goes by it",
-        "power",
-        (Change(ManifestFile, "settle", "if self._opened is not None", "if False"),),
-    ),
-    Mutant(
         "the folders above a new store are synced",
         "power",
         (without(ManifestFile, "create", "self._files.sync_parents()"),),
@@ -159,61 +156,57 @@ _DURABILITY = [
 
 _TEARS = [
     Mutant(
-        "a torn line is ended, or told from the one after it",
+        "a torn file is not appended to",
         "power",
         (
-            never(FolderWriter, "_begun", "before.size > before.offset"),
-            Change(_Reader, "_take_rest", "self._before.sealer.starts(line, self.last)", "()"),
+            Change(
+                FolderWriter,
+                "_is_new_file_needed",
+                "or is_torn or not self._files.is_vouched(fd)",
+                "",
+            ),
         ),
     ),
     Mutant(
         "a damaged line end costs no record after it",
         "damage",
-        (Change(_Reader, "_take_rest", "self._before.sealer.starts(line, self.last)", "()"),),
+        (Change(Reader2, "_take_dead", "self._before.sealer.starts(line, self.last)", "()"),),
     ),
     Mutant(
-        "a torn line is ended by what no codec reads",
-        "power",
-        (Change(FolderWriter, "_begun", "_TORN_END + data", 'b"\\n" + data'),),
-    ),
-    Mutant(
-        "a gap is mended before the next save",
-        "power",
-        (Change(FolderWriter, "_append", "if before.gaps or file", "if file"),),
-    ),
-    Mutant(
-        "a gap that no line vouches for is no damage",
-        "power",
-        (Change(Place, "damage", "if first <= self.durable:", "if True:"),),
-    ),
-    Mutant(
-        "a line vouches for what was durable before it, not for itself",
+        "a batch counts when it is whole",
         "power",
         (
             Change(
-                sys.modules[FolderWriter.__module__],
-                "sealed_lines",
-                "sealer.seal(each, durable,",
-                "sealer.seal(each, each,",
+                Reader2,
+                "_take_of_batch",
+                "if index + 1 == count == len(self._pending):",
+                "if True:",
             ),
         ),
     ),
     Mutant(
-        "a line vouches for what was durable before it",
+        "what no batch behind it vouches for may be torn",
+        "power",
+        (Change(Reader2, "judge_tail", "if self._is_altered(sector):", "if True:"),),
+    ),
+    Mutant(
+        "a batch vouches for all before it",
+        "damage",
+        (Change(Place, "damage", "if first <= self.durable:", "if False:"),),
+    ),
+    Mutant(
+        "a line that does not verify is damage where all numbers are there",
         "damage",
         (
-            Change(
-                sys.modules[FolderWriter.__module__],
-                "sealed_lines",
-                "sealer.seal(each, durable,",
-                "sealer.seal(each, 0,",
-            ),
+            Change(Reader2, "_conclude", "if not gaps and self._dead:", "if False:"),
+            never(Reader2, "_take_of_batch", "self._dead"),
         ),
+        (PLAIN,),
     ),
     Mutant(
         "the first line counts the records that a file was made with",
         "damage",
-        (Change(Incarnations, "replace", "len(keep), last + 1", "0, last + 1"),),
+        (Change(Incarnations, "replace", "snapshot=len(keep)", "snapshot=0"),),
     ),
     Mutant(
         "the records that the first line counts are all there",
@@ -240,30 +233,21 @@ _ERRORS = [
         (PLAIN,),
     ),
     Mutant(
-        "after an error a fresh file is begun",
-        "alone",
-        (Change(FolderWriter, "_append", "or file in self._reader.suspects", "or False"),),
-        (SEALED,),
+        "a file in doubt is not appended to",
+        "errors",
+        (Change(FolderWriter, "_is_new_file_needed", "not self._files.is_vouched(fd)", "False"),),
     ),
     Mutant(
-        "an error is remembered",
-        "alone",
-        (without(FolderWriter, "append", "self._reader.distrust(file)"),),
-        (SEALED,),
-    ),
-    Mutant(
-        "what is known of a file changes after the file did, or is forgotten after an error",
+        "a file is vouched for after its sync",
         "errors",
         (
-            without(FolderWriter, "append", "self._reader.distrust(file)"),
             Change(
-                Incarnations,
-                "replace",
-                "self._files.rename(temporary",
-                'self._reader.synced[file] = line + b"\\n"; self._files.rename(temporary',
+                FolderWriter,
+                "_begun",
+                "self._files.append(fd, data)",
+                "self._files.append(fd, data); self._files.vouch(fd, before.size + len(data))",
             ),
         ),
-        (PLAIN,),
     ),
     Mutant(
         "the key in use changes after the manifest did",
@@ -296,13 +280,13 @@ _CHECKS = [
     Mutant(
         "a record belongs to the first line of its file",
         "damage",
-        (Change(PlainCodec, "open_header", "_PlainSealer(zlib.crc32(line))", "_PlainSealer(0)"),),
+        (Change(PlainCodec, "open_header", "seed = zlib.crc32(line)", "seed = 0"),),
         (PLAIN,),
     ),
     Mutant(
         "a plain file belongs to its name",
         "damage",
-        (never(PlainCodec, "open_header", 'self.file_name(tuple(fields["place"])) != file'),),
+        (never(PlainCodec, "open_header", "not is_of_this_file"),),
         (PLAIN,),
     ),
     Mutant(
@@ -310,9 +294,7 @@ _CHECKS = [
         "damage",
         (
             Change(SealedCodec, "_derived", "self._store + file.encode()", "self._store"),
-            never(
-                _Reader, "_check_name", "self._codec.file_name(name_of(data)) != self._before.file"
-            ),
+            never(Reader2, "_take_snapshot", "not check_name(self._before, self._codec, data)"),
         ),
         (SEALED,),
     ),
@@ -332,20 +314,38 @@ _CHECKS = [
         "a record follows the one before it",
         "forgery",
         (
-            Change(
-                _Reader,
-                "_take_record",
-                "elif previous is not None and previous != self.tag:",
-                "elif False:",
-            ),
+            Change(Reader2, "_check_chain", "if self._is_chained and", "if False and"),
+            Change(Reader2, "take_all", "(previous is None or previous == self.tag)", "True"),
         ),
         (SEALED,),
     ),
     Mutant(
         "a number stands once",
         "damage",
-        (never(_Reader, "_take_record", "number <= self.last"),),
+        (Change(Reader2, "_take_of_batch", "if number <= known or first <= self.last or", "if"),),
         (PLAIN,),  # in a sealed journal the chain tells it as well
+    ),
+]
+
+_REPEATED = [
+    Mutant(
+        "a call that finds nothing to do makes durable what it rests on",
+        "again",
+        (
+            Change(
+                FolderWriter,
+                "_flush",
+                "if before.version > 1 and self._is_new_file_needed(fd, before):",
+                "if False:",
+            ),
+        ),
+        (PLAIN,),
+    ),
+    Mutant(
+        "the removal of a key is durable, whoever began it",
+        "again",
+        (without(StoreKeys, "remove", "self._folder.manifest.settle()"),),
+        (SEALED,),
     ),
 ]
 
@@ -396,4 +396,4 @@ _ENDS = [
     ),
 ]
 
-MUTANTS: list[Mutant] = [*_VIEWS, *_DURABILITY, *_TEARS, *_ERRORS, *_CHECKS, *_ENDS]
+MUTANTS: list[Mutant] = [*_VIEWS, *_DURABILITY, *_TEARS, *_ERRORS, *_CHECKS, *_REPEATED, *_ENDS]

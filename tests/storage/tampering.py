@@ -58,7 +58,8 @@ class Sample:
         """Return a disk with these journal files."""
         disk = MemoryDisk(self.image)
         for name, content in files.items():
-            disk.put(f"journals/{name}", content)
+            if self.image.get(f"journals/{name}") != content:
+                disk.put(f"journals/{name}", content)
         return disk
 
 
@@ -190,6 +191,14 @@ def _line_doubled(sample: Sample) -> Iterator[Files]:
             yield sample.with_lines([*lines[:target], lines[source], *lines[target:]])
 
 
+def _line_added(sample: Sample) -> Iterator[Files]:
+    """A line that no version wrote, before every other one but the first."""
+    lines = sample.lines()
+    for at in range(1, len(lines)):
+        for line in (b"", b"?", b'{"n":1,"id":"x"}'):
+            yield sample.with_lines([*lines[:at], line, *lines[at:]])
+
+
 def _lines_swapped(sample: Sample) -> Iterator[Files]:
     lines = sample.lines()
     for one, other in combinations(range(len(lines)), 2):
@@ -238,6 +247,7 @@ TAMPERINGS: dict[str, Callable[[Sample], Iterator[Files]]] = {
     "a hole of 16 bytes": _hole,
     "a line gone": _line_gone,
     "a line doubled": _line_doubled,
+    "a line added": _line_added,
     "two lines swapped": _lines_swapped,
     "the files of two places swapped": _files_swapped,
     "the first line of another file": _other_header,

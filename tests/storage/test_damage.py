@@ -182,6 +182,9 @@ def test_another_branch_of_history_is_told_by_an_anchor(kind: Kind) -> None:
     """Two copies that were both written to: only one is the store of the anchor."""
     store = sample(kind)
     one, other = (store.disk(files) for files in store.branches)
+    for disk in (one, other):
+        for file in disk.files():
+            disk.vouch_for(f"journals/{file}")
     anchor = kind.open(one).anchor()
 
     assert _verdict_of_anchor(store, one, anchor) == "right"

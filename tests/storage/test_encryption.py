@@ -416,7 +416,7 @@ def test_no_nonce_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(_sealed, "Aead", Recorder)
     codec = SealedCodec(STORE, KeyRing.new())
-    line = codec.new_header(("a",), "a.fmj", 0, 1)
+    line = codec.new_header(("a",), "a.fmj", snapshot=0, following=1, made=1)
     sealer = codec.open_header("a.fmj", line).sealer
     for number in range(1_000_000):
         sealer.seal(number, 0, bytes(16), b"{}")
@@ -430,7 +430,8 @@ def test_every_incarnation_of_a_file_has_a_key_of_its_own() -> None:
     codec = SealedCodec(STORE, KeyRing.new())
     seen: set[bytes] = set()
     for file in ("a.fmj", "a.fmj", "b.fmj"):
-        header = codec.open_header(file, codec.new_header(("a",), file, 0, 1))
+        line = codec.new_header(("a",), file, snapshot=0, following=1, made=1)
+        header = codec.open_header(file, line)
         seen.add(header.sealer.start)
 
     assert len(seen) == 3

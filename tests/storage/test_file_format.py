@@ -110,13 +110,15 @@ def lines_of(file: Path) -> tuple[bytes, list[bytes]]:
 
 
 def checked(header: dict[str, Any], records: list[dict[str, Any]]) -> list[Any]:
-    """Check numbers and `d`, and return all facts in their order."""
+    """Check numbers and marks, and return all facts in their order."""
+    *records, end = records
+    assert end == {"n": records[-1]["n"], "end": True}
+    assert header["factmem"] == 2
     numbers = [record["n"] for record in records]
     assert numbers == sorted(set(numbers))
     snapshot = [number for number in numbers if number < header["next"]]
     assert len(snapshot) == header["snap"]
     assert numbers[len(snapshot) :] == [header["next"]]
-    assert records[-1]["d"] == header["next"] - 1
     times = [record["at"] for record in records if "at" in record]
     assert times == sorted(times)
     assert records[-1]["wide"] is True
@@ -126,7 +128,8 @@ def checked(header: dict[str, Any], records: list[dict[str, Any]]) -> list[Any]:
 def read_plain(folder: Path) -> list[Any]:
     """Read the one journal of a plain store."""
     manifest = json.loads((folder / "factmem.json").read_bytes())
-    assert {**manifest, "store": ""} == {"factmem": 1, "mode": "plain", "store": ""}
+    expected = {"factmem": 2, "made": 64, "mode": "plain", "store": ""}
+    assert {**manifest, "store": ""} == expected
     assert len(bytes.fromhex(manifest["store"])) == 16
     [file] = (folder / "journals").iterdir()
     digest = hashlib.sha256(compact(NAME)).hexdigest()[:20]
@@ -135,6 +138,7 @@ def read_plain(folder: Path) -> list[Any]:
     first, rest = lines_of(file)
     header = verified(first, 0)
     assert header["place"] == NAME
+    assert 1 < header["made"] <= 64
     return checked(header, [verified(line, zlib.crc32(first)) for line in rest])
 
 
@@ -142,6 +146,7 @@ def verified(line: bytes, seed: int) -> dict[str, Any]:
     body, _, end = line.rpartition(b',"crc":"')
     assert end == b'%08x"}' % zlib.crc32(body, seed)
     fields: dict[str, Any] = json.loads(line)
+    fields.pop("crc")
     return fields
 
 
@@ -182,7 +187,8 @@ def unsealed(lines: list[bytes], key: bytes, tag: bytes) -> Iterator[dict[str, A
         tag = raw[-16:]
         text = AESGCM(key).decrypt(raw[24:36], raw[36:], raw[:24])
         assert len(text) % 64 == 0
-        yield {"n": number, **json.loads(text)}
+        is_end = text.rstrip(b" ") == b"[end]"
+        yield {"n": number, **({"end": True} if is_end else json.loads(text))}
 
 
 def hkdf(key: bytes, salt: bytes, info: bytes, length: int) -> bytes:

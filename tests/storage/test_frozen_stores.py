@@ -23,7 +23,6 @@ from factmem.storage import Storage
 from tests.data.make_stores import (
     ALICE,
     CITY,
-    FOLDER,
     KEY,
     LANGUAGES,
     NUMBER,
@@ -31,6 +30,7 @@ from tests.data.make_stores import (
     PRODUCT,
     SAID,
 )
+from tests.data.make_stores import STORES as DATA
 
 SEALED = EncryptedStorage(Aes256GCMEncryptor(KEY))
 STORES: dict[str, Storage] = {
@@ -44,16 +44,21 @@ STORES: dict[str, Storage] = {
 }
 
 
-def test_every_frozen_store_is_read() -> None:
+FORMATS = ("format-1", "format-2")
+
+
+@pytest.mark.parametrize("version", FORMATS)
+def test_every_frozen_store_is_read(version: str) -> None:
     """A store that no test reads could stop being readable unseen."""
-    assert {folder.name for folder in FOLDER.iterdir()} == set(STORES)
+    assert {folder.name for folder in (DATA / version).iterdir()} == set(STORES)
 
 
 @pytest.mark.parametrize("name", STORES)
-async def test_a_frozen_store_is_read_and_goes_on(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", FORMATS)
+async def test_a_frozen_store_is_read_and_goes_on(version: str, name: str, tmp_path: Path) -> None:
     """Values, sources, times and history come back, and the next save finds its place."""
     folder = tmp_path / name
-    shutil.copytree(FOLDER / name, folder)
+    shutil.copytree(DATA / version / name, folder)
 
     async with LocalFileMemoryProvider(folder, storage=STORES[name]) as store:
         [city] = await store.load(CITY, ALICE, PRODUCT)

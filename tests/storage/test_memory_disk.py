@@ -22,7 +22,7 @@ def _written(files: Files, name: str, data: bytes) -> None:
 
 def _disk(*, kept: bytes = b"") -> MemoryDisk:
     """Return a disk with one durable file."""
-    return MemoryDisk({"": None, "journals": None, _FILE: kept})
+    return MemoryDisk(Image({"": None, "journals": None, _FILE: kept}))
 
 
 def _images(disk: MemoryDisk) -> list[Image]:

@@ -17,7 +17,7 @@ def test_a_journal_of_a_later_version_asks_for_an_upgrade(tmp_path: Path) -> Non
     with journals.exclusive() as writer:
         writer.append(NAME, [b'{"v":1}'])
     (file,) = (tmp_path / "store" / "journals").iterdir()
-    header = file.read_bytes().partition(b"\n")[0].replace(b'{"factmem":1,', b'{"factmem":2,')
+    header = file.read_bytes().partition(b"\n")[0].replace(b'{"factmem":2,', b'{"factmem":3,')
     body, _, _ = header.rpartition(b',"crc"')
     file.write_bytes(_with_crc(body, 0) + b"\nwhatever it is then\n")
     before = file.read_bytes()

@@ -6,6 +6,7 @@ from itertools import accumulate
 
 import pytest
 
+from factmem.errors import CorruptJournalError
 from factmem.storage.base import Record
 from tests.storage.disk_model import Image
 from tests.storage.memory_disk import MemoryDisk
@@ -99,43 +100,158 @@ def test_a_reader_who_follows_never_sees_a_torn_entry(kind: Kind) -> None:
     assert followed(folder, ANN, seen, position)[0] == records
 
 
-@KINDS
-def test_a_torn_batch_keeps_its_whole_records(kind: Kind) -> None:
-    """A batch cut in the middle was acknowledged to nobody; each of its records is whole or gone."""
+def _batched(kind: Kind) -> tuple[Image, str, bytes, bytes]:
+    """Return a store, its journal's file, and the file's content before and after a batch of 5."""
     disk = MemoryDisk()
     append(kind.open(disk), ANN, record(1))
     ((file, before),) = disk.files().items()
-    batch = [record(number) for number in range(2, 7)]
-    append(kind.open(disk), ANN, *batch)
-    image, content = disk.image(), disk.files()[file]
+    append(kind.open(disk), ANN, *_BATCH)
+    return disk.image(), file, before, disk.files()[file]
 
-    for cut in range(len(before), len(content) + 1):
+
+_BATCH = [record(number, 600) for number in range(2, 7)]
+
+
+@KINDS
+def test_a_batch_is_whole_or_not_there(kind: Kind) -> None:
+    """A batch cut in the middle was acknowledged to nobody: none of its records is read."""
+    image, file, before, content = _batched(kind)
+
+    for cut in range(len(before), len(content) + 1, 7):
         disk = MemoryDisk(image)
         disk.put(f"journals/{file}", content[:cut])
         found = texts(read(kind.open(disk), ANN))
         append(kind.open(disk), ANN, _NEXT)
 
-        assert found == [record(1), *batch[: content[len(before) : cut].count(b"\n")]]
+        assert found == [record(1), *(_BATCH if cut == len(content) else ())]
         assert texts(read(kind.open(disk), ANN)) == [*found, _NEXT]
 
 
 @KINDS
-def test_a_hole_in_a_batch_is_mended_at_the_next_save(kind: Kind) -> None:
-    """Of a batch that the power cut short a later record may be there and an earlier one not."""
+@pytest.mark.parametrize("at", range(4))
+def test_a_sector_that_was_lost_tears_a_batch(kind: Kind, at: int) -> None:
+    """Zeros in a whole sector are what a power cut leaves: it is no damage, and no record."""
+    image, file, before, content = _batched(kind)
+    disk = MemoryDisk(image)
+    start = (len(before) // disk.sector + 2 + at * 5) * disk.sector
+    torn = content[:start] + bytes(disk.sector) + content[start + disk.sector :]
+    disk.put(f"journals/{file}", torn)
+
+    assert texts(read(kind.open(disk), ANN)) == [record(1)]
+    append(kind.open(disk), ANN, _NEXT)
+
+    assert texts(read(kind.open(disk), ANN)) == [record(1), _NEXT]
+    aside = [found for name, found in disk.files().items() if ".torn-" in name]
+    assert aside == [before[: before.index(b"\n") + 1] + torn[len(before) :]]
+
+
+@KINDS
+def test_a_line_that_was_taken_out_of_the_last_batch_is_damage(kind: Kind) -> None:
+    """No power cut moves what follows."""
+    image, file, before, content = _batched(kind)
+    lines = content[len(before) :].splitlines(keepends=True)
+    for at in range(4):
+        disk = MemoryDisk(image)
+        disk.put(f"journals/{file}", before + b"".join(lines[:at] + lines[at + 1 :]))
+        for call in (read, lambda folder, name: append(folder, name, _NEXT)):
+            with pytest.raises(CorruptJournalError):
+                call(kind.open(disk), ANN)
+        with kind.open(disk).exclusive() as writer:
+            salvaged = writer.salvage(ANN)
+
+        assert (salvaged.kept, salvaged.missing) == (5, 1)
+        kept = [record(1), *_BATCH[:at], *_BATCH[at + 1 :]]
+        assert texts(read(kind.open(disk), ANN)) == kept
+
+
+@KINDS
+def test_a_flipped_bit_between_kept_lines_is_damage(kind: Kind) -> None:
+    """The sectors of a short line hold its neighbours, which verify: they were kept."""
     disk = MemoryDisk()
     append(kind.open(disk), ANN, record(1))
-    append(kind.open(disk), ANN, *(record(number) for number in range(2, 6)))
+    append(kind.open(disk), ANN, *(record(number, 1) for number in range(2, 12)))
+    image = disk.image()
     ((file, content),) = disk.files().items()
-    lines = content.splitlines(keepends=True)
-    lines[-3] = bytes(len(lines[-3]) - 1) + b"\n"
-    disk.put(f"journals/{file}", b"".join(lines))
+    ends = list(accumulate(map(len, content.splitlines(keepends=True))))
+    told = 0
+    for start in ends[-11:-2]:
+        disk = MemoryDisk(image)
+        disk.sector = 4096
+        flipped = bytes([content[start + 9] ^ 1])
+        disk.put(f"journals/{file}", content[: start + 9] + flipped + content[start + 10 :])
+        try:
+            found = texts(read(kind.open(disk), ANN))
+        except CorruptJournalError:
+            told += 1
+        else:
+            assert found == [record(1)]
+    assert told == 9
 
-    found = read(kind.open(disk), ANN)
-    append(kind.open(disk), ANN, _NEXT)
-    append(kind.open(disk), ANN, _ONE_MORE)
 
-    assert [each.number for each in found] == [1, 2, 4, 5]
-    after = read(kind.open(disk), ANN)
-    assert after[:4] == found
-    assert [each.number for each in after[4:]] == [6, 7]
-    assert b"\0" not in disk.files()[file]
+@KINDS
+def test_an_end_mark_vouches_for_the_last_record(kind: Kind) -> None:
+    """After a clean close a last line that does not verify is damage, and not a torn write."""
+    disk = MemoryDisk()
+    folder = kind.open(disk)
+    append(folder, ANN, record(1))
+    append(folder, ANN, record(2))
+    ((file, before),) = disk.files().items()
+    folder.close()
+    content = disk.files()[file]
+    assert len(content) > len(before)
+    assert texts(read(kind.open(disk), ANN)) == [record(1), record(2)]
+
+    for at in range(before.rindex(b"\n", 0, -1) + 1, len(before)):
+        disk.put(f"journals/{file}", content[:at] + b"?" + content[at + 1 :])
+        with pytest.raises(CorruptJournalError):
+            read(kind.open(disk), ANN)
+
+
+@KINDS
+def test_a_store_at_rest_writes_one_end_mark(kind: Kind) -> None:
+    """And goes on behind it."""
+    disk = MemoryDisk()
+    folder = kind.open(disk)
+    append(folder, ANN, record(1))
+    folder.rest()
+    folder.rest()
+    ((file, content),) = disk.files().items()
+    append(folder, ANN, record(2))
+    folder.rest()
+
+    assert disk.files()[file].startswith(content)
+    assert disk.files()[file].count(b"\n") == content.count(b"\n") + 2
+    assert texts(read(kind.open(disk), ANN)) == [record(1), record(2)]
+
+
+@KINDS
+def test_a_torn_write_is_logged_and_set_aside(kind: Kind, caplog: pytest.LogCaptureFixture) -> None:
+    """Once per process, without a value."""
+    image, path, content, records = _journal(kind)
+    disk = MemoryDisk(image)
+    disk.put(path, content[:-5])
+    folder = kind.open(disk)
+    for _ in range(3):
+        assert read(folder, ANN) == records[:-1]
+    append(folder, ANN, _NEXT)
+
+    [told] = [each.getMessage() for each in caplog.records]
+    assert "never acknowledged" in told
+    assert path in told
+    [aside] = [each for name, each in disk.files().items() if ".torn-" in name]
+    assert content[:-5].endswith(aside.partition(b"\n")[2])
+
+
+@KINDS
+def test_what_was_acknowledged_last_is_not_torn(kind: Kind) -> None:
+    """The time of a file vouches for its end: a changed byte that leaves the time is damage."""
+    image, path, content, _ = _journal(kind)
+    disk = MemoryDisk(image)
+    assert path in image.vouched
+    disk.put(path, content[:-5] + b"?" + content[-4:])
+    disk.vouch_for(path)
+
+    with pytest.raises(CorruptJournalError, match="acknowledged"):
+        read(kind.open(disk), ANN)
+    with pytest.raises(CorruptJournalError, match="acknowledged"):
+        append(kind.open(disk), ANN, _NEXT)

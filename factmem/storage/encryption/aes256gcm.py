@@ -35,6 +35,10 @@ __all__ = [
 ]
 
 
+_MOST_DERIVED = 32
+"""How many slots of passphrases are tried: whoever can write factmem.json could add thousands."""
+
+
 class KeySlot(TypedDict):
     """One wrapped copy of a store's key ring, as it stands in `factmem.json`."""
 
@@ -117,6 +121,11 @@ class Aes256GCMEncryptor:
 
     def unwrap(self, slots: Sequence[KeySlot], store: str) -> Unwrapped:
         """See `Encryption.unwrap`."""
+        if sum("kdf" in slot for slot in slots) > _MOST_DERIVED:
+            raise TamperedError(
+                f"factmem.json holds more than {_MOST_DERIVED} slots of passphrases, each of which "
+                f"takes up to seconds to try: restore it from a backup, or remove slots"
+            )
         for key in self._keys:
             for slot in slots:
                 secret = key.secret(slot.get("kdf"))

@@ -1,0 +1,217 @@
+"""Files in doubt on a real disk: who notices, and what is written again."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem.errors import CorruptJournalError, StorageError, TamperedError
+from factmem.storage._files import LocalFiles
+from factmem.storage._lock import StoreLock
+from factmem.storage.base import JournalWriter
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.simple import SimpleStorage
+from tests.storage.memory_disk import MemoryDisk
+from tests.storage.stores import ANN, BOB, KEYS, PLAIN, SEALED, Kind, append, read, record, texts
+
+KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
+
+
+def _store(kind: Kind, folder: Path) -> Any:
+    storage = EncryptedStorage(Aes256GCMEncryptor(KEYS[0])) if kind.is_sealed else SimpleStorage()
+    return storage.open(folder)
+
+
+def _first_line(folder: Path) -> bytes:
+    [file] = [each for each in (folder / "journals").iterdir() if each.suffix in {".jsonl", ".fmj"}]
+    return file.read_bytes().partition(b"\n")[0]
+
+
+def _fail(monkeypatch: pytest.MonkeyPatch, call: str, error: int) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(LocalFiles, call, failing)
+
+
+@KINDS
+@pytest.mark.parametrize("is_marking_possible", [True, False])
+def test_a_file_whose_sync_failed_is_written_anew_by_whoever_comes(
+    kind: Kind, is_marking_possible: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing need be marked when it fails: the mark is made by what succeeds."""
+    append(_store(kind, tmp_path), ANN, record(1))
+    before = _first_line(tmp_path)
+    with monkeypatch.context() as patch:
+        _fail(patch, "sync", errno.EIO)
+        if not is_marking_possible:
+            for name in ("utime", "chmod", "replace", "unlink"):
+                patch.setattr(
+                    os, name, lambda *_, **__: (_ for _ in ()).throw(OSError(errno.EROFS))
+                )
+        with pytest.raises(StorageError):
+            append(_store(kind, tmp_path), ANN, record(2))
+
+    assert _first_line(tmp_path) == before
+    append(_store(kind, tmp_path), ANN, record(3))
+
+    assert _first_line(tmp_path) != before
+    assert texts(read(_store(kind, tmp_path), ANN)) == [record(1), record(2), record(3)]
+
+
+@KINDS
+def test_a_file_that_was_acknowledged_is_appended_to_by_whoever_comes(
+    kind: Kind, tmp_path: Path
+) -> None:
+    append(_store(kind, tmp_path), ANN, record(1))
+    before = _first_line(tmp_path)
+    for number in range(2, 6):
+        append(_store(kind, tmp_path), ANN, record(number))
+
+    assert _first_line(tmp_path) == before
+
+
+@KINDS
+def test_a_call_with_nothing_to_do_writes_anew_what_is_in_doubt(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So does an anchor: neither rests on what a power cut may take away."""
+    append(_store(kind, tmp_path), ANN, record(1))
+    for call in ("flush", "anchor"):
+        before = _first_line(tmp_path)
+        with monkeypatch.context() as patch:
+            _fail(patch, "sync", errno.EIO)
+            with pytest.raises(StorageError):
+                append(_store(kind, tmp_path), ANN, record(2))
+        folder = _store(kind, tmp_path)
+        if call == "anchor":
+            folder.anchor()
+        else:
+            with folder.exclusive() as writer:
+                writer.flush(ANN)
+        assert _first_line(tmp_path) != before
+
+
+@KINDS
+def test_a_lock_file_that_is_deleted_while_held_is_noticed(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is acknowledged, and before a file is put in the place of another."""
+    folder = _store(kind, tmp_path)
+    append(folder, ANN, record(1))
+    changes: list[Callable[[JournalWriter], object]] = [
+        lambda writer: writer.append(ANN, [record(2)]),
+        lambda writer: writer.rewrite(ANN, []),
+        lambda writer: writer.flush(BOB),
+    ]
+    for change in changes:
+        with folder.exclusive() as writer:
+            (tmp_path / "lock").unlink()
+            with pytest.raises(StorageError, match="lock file"):
+                change(writer)
+        append(folder, ANN, record(3))
+        assert record(1) in texts(read(_store(kind, tmp_path), ANN))
+
+
+def test_a_file_system_that_shut_down_is_no_wrong_argument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is asked of it fails, also what would tell a folder from a file."""
+    folder = SimpleStorage().open(tmp_path / "store")
+    append(folder, ANN, record(1))
+    shut = str(tmp_path / "store")
+    real = os.stat
+
+    def failing(path: Any, *args: Any, **options: Any) -> Any:
+        if isinstance(path, str) and path.startswith(shut):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", failing)
+    with pytest.raises(StorageError):
+        append(SimpleStorage().open(tmp_path / "store"), ANN, record(2))
+
+
+@KINDS
+def test_an_anchor_of_a_read_only_file_system(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No lock is taken and nothing is flushed; what is in doubt is refused."""
+    append(_store(kind, tmp_path), ANN, record(1))
+    with monkeypatch.context() as patch:
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), "lock")
+
+        patch.setattr(StoreLock, "acquire", refuse)
+        folder = _store(kind, tmp_path)
+        anchor = folder.anchor()
+        folder.verify(anchor)
+        [file] = (tmp_path / "journals").iterdir()
+        os.utime(file)
+        folder.verify(anchor)
+        with pytest.raises(StorageError, match="read-only"):
+            folder.anchor()
+    _store(kind, tmp_path).verify(anchor)
+
+
+@KINDS
+def test_an_erased_file_that_is_put_back_is_told_by_an_anchor(kind: Kind) -> None:
+    """Also where a younger one has taken its name, and where the place stayed empty."""
+    disk = MemoryDisk()
+    folder = kind.open(disk)
+    append(folder, ANN, record(1), record(2))
+    append(folder, BOB, record(3))
+    files = disk.files()
+    with folder.exclusive() as writer:
+        writer.erase(ANN)
+    [bob] = disk.files()
+    [ann] = set(files) - {bob}
+    erased = folder.anchor()
+    append(folder, ANN, record(4), record(5), record(6))
+    anew = folder.anchor()
+    folder.verify(erased)
+
+    for anchor in (erased, anew):
+        disk.put(f"journals/{ann}", files[ann])
+        with pytest.raises((CorruptJournalError, TamperedError), match=r"older|before"):
+            kind.open(disk).verify(anchor)
+
+
+@KINDS
+def test_a_deep_first_line_is_damage_and_can_be_erased(kind: Kind) -> None:
+    """A reader of JSON gives up on it with an error of its own."""
+    disk = MemoryDisk()
+    folder = kind.open(disk)
+    append(folder, ANN, record(1))
+    [file] = disk.files()
+    disk.put(f"journals/{file}", b'{"factmem":' + b"[" * 8_000 + b"\n")
+    with pytest.raises((CorruptJournalError, TamperedError)):
+        read(kind.open(disk), ANN)
+    with kind.open(disk).exclusive() as writer:
+        writer.erase(ANN)
+
+    assert disk.files() == {}
+    assert read(kind.open(disk), ANN) == []
+
+
+@KINDS
+def test_a_foreign_file_under_a_second_name_is_not_zeroed(kind: Kind, tmp_path: Path) -> None:
+    """An erasure overwrites what is the store's alone."""
+    folder = _store(kind, tmp_path / "store")
+    append(folder, ANN, record(1))
+    [file] = (tmp_path / "store" / "journals").iterdir()
+    foreign = tmp_path / "foreign"
+    foreign.write_bytes(b"the only copy of something else")
+    os.link(foreign, file.with_name(file.name + ".damaged-00000000"))
+    with folder.exclusive() as writer:
+        writer.erase(ANN)
+
+    assert foreign.read_bytes() == b"the only copy of something else"
+    assert list(file.parent.iterdir()) == []
+    assert stat.S_ISREG(foreign.stat().st_mode)

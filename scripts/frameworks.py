@@ -55,9 +55,16 @@ FRAMEWORKS = (
     Framework(
         "langchain",
         ("langchain>=1.1",),
-        ("langchain==1.1.0", "langgraph==1.0.6"),
+        ("langchain==1.1.0",),
         "langchain",
         ("langchain_agent",),
+    ),
+    Framework(
+        "langgraph",
+        ("langgraph-checkpoint>=4", "langchain>=1.1"),
+        ("langgraph-checkpoint==4.0.0", "langchain==1.1.0"),
+        "langgraph",
+        ("langgraph_store",),
     ),
 )
 

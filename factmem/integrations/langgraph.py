@@ -1,0 +1,258 @@
+"""A LangGraph store over a memory: `graph.compile(store=FactmemStore(memory))`.
+
+It needs the extra `langgraph`. LangGraph's agents, tools and deep agents' files use it as any
+other store.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, TypeAlias
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+)
+from pydantic import JsonValue
+
+from factmem._arguments import expect
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.sync.portal import SHARED_PORTAL, Portal
+
+__all__ = ["ITEMS", "FactmemStore", "Namespace"]
+
+Namespace: TypeAlias = tuple[str, ...]
+"""The labels of a namespace, as `("users", "alice")`."""
+
+ITEMS = MemoryScope.Feature("langgraph")
+"""The scope of the items, if you pass no other."""
+
+_SUBJECT = MemorySubject("namespace", "A namespace of a LangGraph store", 1, per_entity=True)
+_ABOUT = "An item of a LangGraph store"
+_ALL = 100_000
+_ONE_VALUE = FactType(FactType.SINGLE)  # not a literal type: the values have any
+_EQUAL: dict[str, Callable[[object, object], bool]] = {"$eq": eq, "$ne": ne}
+_ORDER: dict[str, Callable[[float, float], bool]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
+
+
+class FactmemStore(BaseStore):
+    """Items as facts: durable, encrypted if you want, with a history.
+
+    A namespace is a place of its own: a file, and in an encrypted store a key. A key is a concept
+    and a value is a JSON object. `ttl` is the expiry of the fact, and a `get` that refreshes it
+    confirms the fact. A search ranks by words, and by meaning if the memory has an embedder.
+
+    The async methods run in the caller's loop. The sync methods run in a portal and may be called
+    anywhere; from a coroutine they block its loop. Reads of a batch see the state before it. The
+    puts of a batch into one namespace are saved all or none.
+
+    Args:
+        memory: The memory, with its embedder and recall settings. Its subjects are not used.
+        scope: The scope of the items; no other facts should be in it.
+        portal: Where the sync methods run.
+
+    Raises:
+        TypeError: `memory` is of another type, or its provider is no `FactStore`.
+        ValueError: (from puts) A value has no JSON, or a key or a namespace has more than 200
+            characters.
+        StorageError: (from every method) The store failed.
+    """
+
+    supports_ttl = True
+    __slots__ = ("_memory", "_portal", "_scope", "_store")
+
+    def __init__(
+        self, memory: AgentMemory, scope: MemoryScope = ITEMS, *, portal: Portal = SHARED_PORTAL
+    ) -> None:
+        example = "FactmemStore(AgentMemory(provider))"
+        self._memory = expect(memory, AgentMemory, "memory", example).view(scopes=[scope])
+        self._store = self._memory.store
+        self._scope = scope
+        self._portal = portal
+
+    @staticmethod
+    def subject(namespace: Namespace) -> MemorySubject:
+        """Return the subject that a namespace is, to erase it or to make a view of it."""
+        return _SUBJECT.of(".".join(namespace))  # LangGraph allows no period in a label
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations from sync code; see `BaseStore.batch`."""
+        return self._portal.call(self.abatch, list(ops))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations; see `BaseStore.abatch`."""
+        results: list[Result] = []
+        puts: dict[Namespace, dict[str, PutOp]] = {}
+        for op in ops:
+            if isinstance(op, PutOp):
+                puts.setdefault(op.namespace, {})[op.key] = op
+                results.append(None)
+            else:
+                results.append(await self._read(op))
+        for namespace, by_key in puts.items():
+            await self._put(namespace, by_key.values())
+        return results
+
+    async def _read(self, op: Op) -> Result:
+        match op:
+            case GetOp():
+                return await self._get(op)
+            case SearchOp():
+                return await self._search(op)
+            case ListNamespacesOp():
+                return await self._namespaces(op)
+            case _:
+                raise ValueError(f"There is no operation {type(op).__name__}")
+
+    async def _get(self, op: GetOp) -> Item | None:
+        if not op.namespace:
+            return None
+        subject = self.subject(op.namespace)
+        found = await self._store.load(_concept(op.key), subject, self._scope)
+        if not found:
+            return None
+        if op.refresh_ttl:
+            await self._refresh(found, subject)
+        return Item(**_fields(op.namespace, found[0]))
+
+    async def _put(self, namespace: Namespace, ops: Iterable[PutOp]) -> None:
+        subject = self.subject(namespace)
+        current = await self._store.load_all(subject, self._scope)
+        known = {fact.concept.keyword: fact for fact in current}
+        facts: list[AnyFact] = []
+        for op in ops:
+            if op.value is not None:
+                facts.append(_fact(op, known.get(op.key)))
+            elif op.key in known:
+                await self._store.forget(subject, self._scope, concept=_concept(op.key))
+        if facts:
+            await self._store.save_many(facts, subject, self._scope)
+
+    async def _refresh(self, facts: Iterable[AnyFact], subject: MemorySubject) -> None:
+        """Confirm facts, so that they live as long from now on as from their last save."""
+        now = datetime.now(UTC)
+        renewed = [
+            SingleFact(
+                _concept(fact.concept.keyword),
+                fact.values[0],
+                timestamp=fact.timestamp,
+                expires_at=now + (fact.expires_at - fact.confirmed_at),
+            )
+            for fact in facts
+            if fact.expires_at is not None and fact.confirmed_at is not None
+        ]
+        if renewed:
+            await self._store.save_many(renewed, subject, self._scope)
+
+    async def _search(self, op: SearchOp) -> list[SearchItem]:
+        found: list[tuple[Namespace, AnyFact]] = []
+        for namespace in await self._below(op.namespace_prefix):
+            facts = await self._store.load_all(self.subject(namespace), self._scope)
+            found += [(namespace, fact) for fact in facts if _has(fact.values[0], op.filter or {})]
+        scores = await self._scores(op.query, {namespace for namespace, _ in found})
+        if scores:
+            found.sort(key=lambda each: -scores.get((each[0], each[1].concept.keyword), -1.0))
+        shown = found[op.offset : op.offset + op.limit]
+        if op.refresh_ttl:
+            for namespace, fact in shown:
+                await self._refresh([fact], self.subject(namespace))
+        return [
+            SearchItem(
+                **_fields(namespace, fact), score=scores.get((namespace, fact.concept.keyword))
+            )
+            for namespace, fact in shown
+        ]
+
+    async def _scores(
+        self, query: str | None, namespaces: Iterable[Namespace]
+    ) -> dict[tuple[Namespace, str], float]:
+        subjects = [self.subject(namespace) for namespace in namespaces]
+        if not query or not query.strip() or not subjects:
+            return {}
+        found = await self._memory.recall(query, limit=_ALL, min_score=0, subjects=subjects)
+        return {
+            (_namespace(match.place.subject), match.fact.concept.keyword): match.score
+            for match in found
+        }
+
+    async def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
+        found = [
+            namespace
+            for namespace in await self._below(())
+            if all(_matches(condition, namespace) for condition in op.match_conditions or ())
+        ]
+        if op.max_depth is not None:
+            found = list(dict.fromkeys(namespace[: op.max_depth] for namespace in found))
+        return sorted(found)[op.offset : op.offset + op.limit]
+
+    async def _below(self, prefix: Sequence[str]) -> list[Namespace]:
+        infos = await self._store.places(scopes=[self._scope])
+        found = (_namespace(info.subject) for info in infos if info.count)
+        return [each for each in found if each[: len(prefix)] == tuple(prefix)]
+
+
+def _namespace(subject: MemorySubject) -> Namespace:
+    return tuple((subject.entity or "").split("."))
+
+
+def _concept(key: str) -> Concept[Any, Any]:
+    value_type: object = JsonValue
+    return Concept(key, _ABOUT, _ONE_VALUE, value_type=value_type)
+
+
+def _fact(op: PutOp, before: AnyFact | None) -> SingleFact[Any]:
+    now = datetime.now(UTC)
+    return SingleFact(
+        _concept(op.key),
+        dict(op.value or {}),
+        timestamp=now if before is None else before.timestamp,  # when the item was created
+        expires_at=None if op.ttl is None else now + timedelta(minutes=op.ttl),
+    )
+
+
+def _fields(namespace: Namespace, fact: AnyFact) -> dict[str, Any]:
+    return {
+        "namespace": namespace,
+        "key": fact.concept.keyword,
+        "value": fact.values[0],
+        "created_at": fact.timestamp,
+        "updated_at": fact.confirmed_at or fact.timestamp,
+    }
+
+
+def _matches(condition: MatchCondition, namespace: Namespace) -> bool:
+    wanted = tuple(condition.path)
+    is_prefix = condition.match_type == "prefix"
+    part = namespace[: len(wanted)] if is_prefix else namespace[len(namespace) - len(wanted) :]
+    if len(namespace) < len(wanted):
+        return False
+    return all(label in ("*", own) for own, label in zip(part, wanted, strict=True))
+
+
+def _has(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a value meets a filter: equal fields, or operators such as `{"$gt": 3}`."""
+    return all(_meets(value.get(name), each) for name, each in wanted.items())
+
+
+def _meets(value: Any, wanted: Any) -> bool:
+    if not isinstance(wanted, dict) or not all(each.startswith("$") for each in wanted):
+        return bool(value == wanted)
+    for name, operand in wanted.items():
+        if name in _EQUAL:
+            if not _EQUAL[name](value, operand):
+                return False
+        elif name not in _ORDER:
+            raise ValueError(f"There is no operator {name}: use $eq, $ne, $gt, $gte, $lt or $lte")
+        elif value is None or not _ORDER[name](float(value), float(operand)):
+            return False
+    return True

@@ -1,0 +1,291 @@
+"""The LangGraph store beside LangGraph's own in-memory store, in graphs, and across processes."""
+
+import random
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.tools import ToolRuntime, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.base import BaseStore, GetOp, PutOp, SearchOp
+from langgraph.store.memory import InMemoryStore
+
+from factmem import (
+    Aes256GCMEncryptor,
+    AgentMemory,
+    CallableEmbedder,
+    EncryptedStorage,
+    InMemoryProvider,
+    Key,
+    LocalFileMemoryProvider,
+    StorageError,
+)
+from factmem.integrations.langgraph import ITEMS, FactmemStore
+from tests.chat_server import calls_tools, says
+from tests.integrations.chat_openai import ChatOpenAI
+from tests.integrations.model_server import ModelServer, model_server
+from tests.integrations.world import BreakableProvider, memory_of
+from tests.memory.providers import BareProvider
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # LangGraph is
+
+
+def store_of(**options: Any) -> FactmemStore:
+    return FactmemStore(AgentMemory(InMemoryProvider(), **options))
+
+
+def plain(result: Any) -> Any:
+    """What is the same in all stores: no times, and no order where a search has none."""
+    if isinstance(result, list):
+        return sorted((plain(each) for each in result), key=repr)
+    return (
+        result
+        if result is None or isinstance(result, tuple)
+        else (
+            result.namespace,
+            result.key,
+            result.value,
+        )
+    )
+
+
+NAMESPACES = [("users",), ("users", "alice"), ("users", "bob"), ("docs", "users", "alice")]
+VALUES: list[dict[str, Any]] = [
+    {"n": 1},
+    {"n": 2, "s": "x"},
+    {"n": None},
+    {"deep": {"list": [1, "가"]}},
+]
+FILTERS: list[dict[str, Any] | None] = [
+    None,
+    {"n": 1},
+    {"n": {"$ne": 1}},
+    {"s": "x"},
+    {"s": {"$eq": "y"}},
+]
+
+
+async def _call(store: BaseStore, dice: random.Random) -> Any:
+    namespace, key = dice.choice(NAMESPACES), dice.choice(["a", "b", "c d"])
+    match dice.choice(["put", "put", "get", "delete", "search", "namespaces"]):
+        case "put":
+            return await store.aput(namespace, key, dice.choice(VALUES))
+        case "get":
+            return await store.aget(namespace, key)
+        case "delete":
+            return await store.adelete(namespace, key)
+        case "search":
+            prefix = namespace[: dice.choice([0, 1, 2])]
+            return await store.asearch(prefix, filter=dice.choice(FILTERS), limit=100)
+        case _:
+            options: dict[str, Any] = dice.choice(
+                [{}, {"prefix": ("users",)}, {"suffix": ("alice",)}, {"prefix": ("*", "bob")}]
+            )
+            return await store.alist_namespaces(max_depth=dice.choice([None, 1]), **options)
+
+
+async def test_random_calls_give_what_langgraphs_own_store_gives() -> None:
+    for seed in range(60):
+        theirs, ours = InMemoryStore(), store_of()
+        for number in range(30):
+            state = f"{seed}-{number}"
+            expected = await _call(theirs, random.Random(state))
+            actual = await _call(ours, random.Random(state))
+            assert plain(actual) == plain(expected), state
+            for empty in [each for each, items in theirs._data.items() if not items]:
+                del theirs._data[empty]  # it lists namespaces without items
+
+
+def test_sync_calls_work_without_a_loop() -> None:
+    store = store_of()
+    store.put(("users", "alice"), "editor", {"name": "vim"})
+    (item,) = store.search(("users",))
+
+    assert (item.value, item.created_at.tzinfo) == ({"name": "vim"}, UTC)
+    store.delete(("users", "alice"), "editor")
+    assert store.get(("users", "alice"), "editor") is None
+    assert store.get((), "editor") is None
+
+
+async def test_sync_calls_work_inside_a_loop() -> None:
+    store = store_of()
+    store.put(("a",), "k", {"n": 1})
+    item = await store.aget(("a",), "k")
+    assert item is not None
+
+
+async def test_items_keep_their_creation_and_show_their_update() -> None:
+    store = store_of()
+    await store.aput(("a",), "k", {"n": 1})
+    first = await store.aget(("a",), "k")
+    await store.aput(("a",), "k", {"n": 2})
+    second = await store.aget(("a",), "k")
+
+    assert first is not None
+    assert second is not None
+    assert second.created_at == first.created_at
+    assert second.updated_at > first.updated_at
+
+
+async def test_search_ranks_by_words_and_by_meaning() -> None:
+    def vectors(texts: list[str]) -> list[list[float]]:
+        return [[float("router" in each or "network" in each), 0.1] for each in texts]
+
+    for embedder, query in (
+        (None, "Which router?"),
+        (CallableEmbedder(vectors, model="test"), "network"),
+    ):
+        store = store_of(embedder=embedder)
+        await store.aput(("n",), "bike", {"text": "She owns a bike."})
+        await store.aput(("n",), "router", {"text": "The router is an X200."})
+        found = await store.asearch(("n",), query=query)
+
+        assert found[0].key == "router"
+        assert found[0].score is not None
+
+
+async def test_ttl_expires_and_is_refreshed() -> None:
+    now = datetime.now(UTC)
+    clock = [now]
+    provider = InMemoryProvider(clock=lambda: clock[0])
+    store = FactmemStore(AgentMemory(provider))
+    await store.aput(("a",), "k", {"n": 1}, ttl=10)
+    await store.aput(("a",), "forever", {"n": 2})
+
+    clock[0] = now + timedelta(minutes=9)
+    assert await store.aget(("a",), "k", refresh_ttl=False) is not None
+    clock[0] = now + timedelta(minutes=11)
+    assert await store.aget(("a",), "k") is None
+    assert await store.aget(("a",), "forever") is not None
+
+
+async def test_the_puts_of_a_batch_are_all_or_none() -> None:
+    store = store_of()
+    bad = PutOp(("a",), "bad", {"at": datetime.now(UTC)})
+
+    with pytest.raises(ValueError, match=r"JSON|valid"):
+        await store.abatch([PutOp(("a",), "good", {"n": 1}), bad])
+    results = await store.abatch(
+        [PutOp(("a",), "k", {"n": 1}), GetOp(("a",), "k"), SearchOp(("a",))]
+    )
+    assert results == [None, None, []]  # reads see the state before the batch
+    with pytest.raises(ValueError, match="no operator"):
+        await store.asearch(("a",), filter={"n": {"$regex": "x"}})
+
+
+async def test_an_encrypted_folder_is_found_again_and_a_namespace_can_be_erased(
+    tmp_path: Path,
+) -> None:
+    key = Key.generate()
+    for is_first in (True, False):
+        storage = EncryptedStorage(Aes256GCMEncryptor(key))
+        async with LocalFileMemoryProvider(tmp_path, storage=storage) as provider:
+            memory = AgentMemory(provider)
+            store = FactmemStore(memory)
+            if is_first:
+                await store.aput(("users", "alice"), "editor", {"name": "secret-vim"})
+                await store.aput(("users", "bob"), "editor", {"name": "nano"})
+            else:
+                (alice,) = await store.asearch(("users", "alice"))
+                assert alice.value == {"name": "secret-vim"}
+                await memory.store.erase(FactmemStore.subject(("users", "alice")), ITEMS)
+                assert await store.alist_namespaces() == [("users", "bob")]
+    assert not holds(tmp_path, b"secret-vim")
+
+
+def holds(folder: Path, words: bytes) -> bool:
+    return any(words in file.read_bytes() for file in folder.rglob("*") if file.is_file())
+
+
+@dataclass
+class Context:
+    user: str
+
+
+@tool
+async def note(text: str, runtime: ToolRuntime[Context, Any]) -> str:
+    """Keep a note."""
+    assert runtime.store is not None
+    await runtime.store.aput(("notes", runtime.context.user), text[:20], {"text": text})
+    return "kept"
+
+
+@tool
+async def find(question: str, runtime: ToolRuntime[Context, Any]) -> str:
+    """Find notes."""
+    assert runtime.store is not None
+    found = await runtime.store.asearch(("notes", runtime.context.user), query=question)
+    return "; ".join(item.value["text"] for item in found) or "nothing"
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    async with model_server() as made:
+        yield made
+
+
+async def test_agents_use_it_each_for_its_user(server: ModelServer) -> None:
+    """What a tool keeps, the next run finds; nobody else does; checkpoints of others lack it."""
+    saver = InMemorySaver()
+    agent: Any = create_agent(
+        ChatOpenAI(url=server.url),
+        tools=[note, find],
+        store=store_of(),
+        context_schema=Context,
+        checkpointer=saver,
+    )
+
+    async def run(who: str, thread: str, name: str, **arguments: str) -> str:
+        server.answer(calls_tools(("1", name, arguments)), says("Ok."))
+        config = {"configurable": {"thread_id": thread}}
+        given = {"messages": [("user", "Go.")]}
+        result = await agent.ainvoke(given, context=Context(who), config=config)
+        return str(result["messages"][-2].content)
+
+    assert await run("alice", "t1", "note", text="The router is an X200.") == "kept"
+    assert await run("bob", "t2", "find", question="router") == "nothing"
+    assert "X200" in await run("alice", "t3", "find", question="router")
+    assert "X200" not in str(list(saver.list({"configurable": {"thread_id": "t2"}})))
+
+
+async def test_a_store_that_fails_raises() -> None:
+    provider = BreakableProvider()
+    store = FactmemStore(await memory_of(provider=provider))
+    provider.is_broken = True
+    with pytest.raises(StorageError):
+        await store.aget(("a",), "k")
+
+
+async def test_other_facts_of_the_memory_are_no_items() -> None:
+    memory = await memory_of()
+    store = FactmemStore(memory)
+    await store.aput(("a",), "k", {"n": 1})
+
+    assert len(await store.asearch(())) == 1
+    assert "n" not in await memory.of("alice").text() or "vim" in await memory.of("alice").text()
+    assert len(await memory.of("alice").current_all()) == 1
+
+
+def test_mistakes_raise() -> None:
+    with pytest.raises(TypeError, match="memory must be an AgentMemory"):
+        FactmemStore(InMemoryProvider())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="FactStore"):
+        FactmemStore(AgentMemory(BareProvider()))
+
+
+def test_a_search_of_a_thousand_items_is_quick() -> None:
+    store = store_of()
+    store.batch([PutOp(("n",), str(number), {"n": number}) for number in range(1000)])
+    begun = time.perf_counter()
+    assert len(store.search(("n",), filter={"n": {"$gte": 990}}, limit=50)) == 10
+    assert time.perf_counter() - begun < 5

@@ -55,14 +55,14 @@ FRAMEWORKS = (
     Framework(
         "langchain",
         ("langchain>=1.1",),
-        ("langchain==1.1.0",),
+        ("langchain==1.1.0", "langgraph-prebuilt==1.0.6"),
         "langchain",
         ("langchain_agent",),
     ),
     Framework(
         "langgraph",
         ("langgraph-checkpoint>=4", "langchain>=1.1"),
-        ("langgraph-checkpoint==4.0.0", "langchain==1.1.0"),
+        ("langgraph-checkpoint==4.0.0", "langchain==1.1.0", "langgraph-prebuilt==1.0.6"),
         "langgraph",
         ("langgraph_store",),
     ),

@@ -117,6 +117,9 @@ async def _run_both(seed: int, folder: Path) -> int:
     return 25
 
 
+@pytest.mark.skipif(
+    not hasattr(sdk, "BetaAsyncLocalFilesystemMemoryTool"), reason="this SDK has no tool for files"
+)
 async def test_random_commands_give_the_answers_of_the_sdks_own_tool(tmp_path: Path) -> None:
     """Until at least 2,000; `COMMANDS=10000` runs more."""
     import os

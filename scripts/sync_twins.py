@@ -64,6 +64,7 @@ WRAPPED = {
 BASE = "factmem.providers.base"
 LOCAL = "factmem.providers.local_file"
 INDEXED = "factmem.providers.indexed"
+POSTGRES = "factmem.providers.postgres"
 
 FILES = (
     File(
@@ -172,6 +173,16 @@ Args:
                 bases=(f"{BASE}:FactStore",),
             ),
             Twin(
+                "PostgresStoreSync",
+                f"{POSTGRES}:PostgresMemoryProvider",
+                """A `PostgresMemoryProvider` for code that does not use `await`.
+
+    with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
+        store.save(fact, subject, scope)""",
+                base="IndexedStoreSync[PostgresMemoryProvider]",
+                bases=(f"{BASE}:FactStore", f"{INDEXED}:IndexedStore", f"{INDEXED}:FollowedStore"),
+            ),
+            Twin(
                 "LocalStoreSync",
                 f"{LOCAL}:LocalFileMemoryProvider",
                 """A `LocalFileMemoryProvider` for code that does not use `await`.
@@ -189,6 +200,7 @@ Args:
             ("factmem.providers.in_memory", "InMemoryProvider"),
             (LOCAL, "LocalFileMemoryProvider"),
             ("factmem.providers.no_memory", "NoMemory"),
+            (POSTGRES, "PostgresMemoryProvider"),
             (LOCAL, "ProviderKeys"),
             (WRAPPING, "Wraps"),
             (WRAPPING, "WrapsContext"),
@@ -197,7 +209,8 @@ Args:
         ),
         (
             'S = TypeVar("S", bound=FactStore, default=FactStore)',
-            'I = TypeVar("I", bound=InMemoryProvider | LocalFileMemoryProvider | NoMemory)',
+            "Indexed = InMemoryProvider | LocalFileMemoryProvider | NoMemory | PostgresMemoryProvider",
+            'I = TypeVar("I", bound=Indexed)',
         ),
     ),
 )

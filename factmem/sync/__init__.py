@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         IndexedStoreSync,
         KeysSync,
         LocalStoreSync,
+        PostgresStoreSync,
         ProviderSync,
         StoreSync,
     )
@@ -28,6 +29,7 @@ __all__ = [
     "LocalStoreSync",
     "MemorySync",
     "Portal",
+    "PostgresStoreSync",
     "ProviderSync",
     "StoreSync",
     "ToolSync",
@@ -44,6 +46,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "IndexedStoreSync",
                 "KeysSync",
                 "LocalStoreSync",
+                "PostgresStoreSync",
                 "ProviderSync",
                 "StoreSync",
             ),

@@ -21,15 +21,24 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.indexed import PlaceChanges
 from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
 from factmem.providers.no_memory import NoMemory
+from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.storage.base import SalvagedJournal
 from factmem.storage.encryption.aes256gcm import Encryption
 from factmem.storage.encryption.key import Key
 from factmem.sync._wrapping import Wraps, WrapsContext
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
-__all__ = ["IndexedStoreSync", "KeysSync", "LocalStoreSync", "ProviderSync", "StoreSync"]
+__all__ = [
+    "IndexedStoreSync",
+    "KeysSync",
+    "LocalStoreSync",
+    "PostgresStoreSync",
+    "ProviderSync",
+    "StoreSync",
+]
 S = TypeVar("S", bound=FactStore, default=FactStore)
-I = TypeVar("I", bound=InMemoryProvider | LocalFileMemoryProvider | NoMemory)
+Indexed = InMemoryProvider | LocalFileMemoryProvider | NoMemory | PostgresMemoryProvider
+I = TypeVar("I", bound=Indexed)
 L = TypeVar("L", bound="AnyFact")
 T = TypeVar("T")
 
@@ -412,6 +421,75 @@ class IndexedStoreSync(StoreSync[I]):
         return self._portal.call(
             self._wrapped.changes, subject, scope, since=since, concepts=concepts
         )
+
+
+class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
+    """A `PostgresMemoryProvider` for code that does not use `await`.
+
+    with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
+        store.save(fact, subject, scope)
+    """
+
+    def migrate(self) -> None:
+        """Create the tables, or bring them to the version of this release.
+
+        The first write does it too. Call it where the role that creates tables is not the role of
+        the application: in a deployment step. With `role` it also grants that role what it needs.
+
+        Raises:
+            StorageError: The tables have a later version than this release knows.
+        """
+        return self._portal.call(self._wrapped.migrate)
+
+    def compact(
+        self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
+    ) -> int:
+        """Rewrite a place without older history, and return how many bytes of entries that freed.
+
+        What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
+        """
+        return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
+
+    def anchor(self) -> str:
+        """Return how far every place has come, as a string to be kept outside the database.
+
+        A database cannot reveal that all of it was put back to an older copy; `verify` detects it
+        by an anchor. Places are listed and their entries not read; an anchor stays good for ever.
+        """
+        return self._portal.call(self._wrapped.anchor)
+
+    def verify(self, anchor: str) -> None:
+        """Raise unless every place has come at least as far as the anchor says.
+
+        In an encrypted store it also reads every entry of every place.
+
+        Raises:
+            TamperedError: The store, or a place, is gone, was changed or was put back to an older
+                copy.
+            CorruptJournalError: The same, in a store that is not encrypted.
+            ValueError: The string is no anchor.
+        """
+        return self._portal.call(self._wrapped.verify, anchor)
+
+    @property
+    def keys(self) -> KeysSync:
+        """The keys of an encrypted store.
+
+        `rotate` rewrites each place under a new data key, in a transaction of its own, while
+        others use the store. They need the new key from the moment it is called.
+
+        Raises:
+            ValueError: The store was opened without `encryption`.
+        """
+        return KeysSync(self._wrapped.keys, self._portal)
+
+    def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
+        """Return a text that differs whenever `load_all` may give something else than before.
+
+        In microseconds where nothing was changed. It means something to this instance only. None
+        says that the store cannot tell.
+        """
+        return self._portal.call(self._wrapped.version, subject, scope)
 
 
 class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):

@@ -12,6 +12,13 @@ CUTS = 20
 FAILOVERS = 5
 SEED = 1
 
+# The short form of the storms, a few seconds each: make storm SHORT=1
+ifdef SHORT
+KILLS = 20
+STATES = 4000
+ROTATIONS = 2
+endif
+
 python = $(VENV)/bin/python
 on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
 
@@ -52,8 +59,10 @@ storm: $(VENV)/.installed-test
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storage.crash_sweep --states $(STATES)
+ifndef SHORT
 	$(python) -m tests.storms.many_processes
 	$(python) -m pytest -n 2 --both-loops
+endif
 
 # Small mistakes in the core, each of which the tests of its module must notice.
 mutants: $(VENV)/.installed-test

@@ -8,7 +8,7 @@ torn or in doubt take the ordinary way afterwards.
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from factmem.storage._files import Files
+from factmem.storage._file_calls import Files
 from factmem.storage._journal import Place
 from factmem.storage.base import Appended, JournalName
 

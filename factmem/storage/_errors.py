@@ -4,7 +4,7 @@ import os
 from typing import Protocol
 
 from factmem.errors import StorageError
-from factmem.storage._files import Files
+from factmem.storage._file_calls import Files
 from factmem.storage._journal import Damage, journal_path
 
 

@@ -21,7 +21,7 @@ from factmem.errors import (
 )
 from factmem.storage import _anchor
 from factmem.storage._errors import PublicErrors
-from factmem.storage._files import Files
+from factmem.storage._file_calls import Files
 from factmem.storage._indexes import IndexFiles
 from factmem.storage._journal import Place
 from factmem.storage._lock import check_timeout

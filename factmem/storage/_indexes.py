@@ -11,7 +11,7 @@ nothing is read, written or removed there, and no fact is lost by it.
 from logging import getLogger
 
 from factmem.errors import CorruptJournalError
-from factmem.storage._files import Files
+from factmem.storage._file_calls import Files
 from factmem.storage._journal import CHUNK
 from factmem.storage._plain_codec import Codec
 

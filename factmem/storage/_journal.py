@@ -7,7 +7,7 @@ import json
 from typing import NamedTuple
 
 from factmem.errors import StorageError
-from factmem.storage._files import Files
+from factmem.storage._file_calls import Files
 from factmem.storage._plain_codec import (
     Codec,
     Header,

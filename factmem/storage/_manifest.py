@@ -18,7 +18,7 @@ from factmem.errors import (
     TamperedError,
     WrongKeyError,
 )
-from factmem.storage._files import Files
+from factmem.storage._file_calls import Files
 from factmem.storage._journal import Damage
 from factmem.storage._plain_codec import (
     FORMATS,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from logging import getLogger
 
 from factmem.storage._errors import PublicErrors
-from factmem.storage._files import Files
+from factmem.storage._file_calls import Files
 from factmem.storage._journal import (
     CHUNK,
     LONGEST_HEADER,

@@ -1,6 +1,6 @@
 """Removing journals physically: their files, the copies beside them and their indexes."""
 
-from factmem.storage._files import Files
+from factmem.storage._file_calls import Files
 from factmem.storage._indexes import IndexFiles
 from factmem.storage._journal import CHUNK, journal_path
 from factmem.storage._plain_codec import Codec

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from secrets import token_hex
 
 from factmem.errors import StorageError
-from factmem.storage._files import Files
+from factmem.storage._file_calls import Files
 from factmem.storage._journal import CHUNK, Place, journal_path, name_record
 from factmem.storage._plain_codec import Codec
 from factmem.storage._reader import FolderReader

@@ -46,7 +46,18 @@ _NEAR = 1 << 20
 _MAC_BYTES = 16
 _PREFIX = struct.Struct(">Q16s")
 _NONCE_BYTES = 12
+_LENGTH = struct.Struct(">Q")
+_SMALLEST_INDEX = 1 << 12
 _SHORTEST = _PREFIX.size + _NONCE_BYTES + _PAD + 16
+
+
+def _padded_size(size: int) -> int:
+    """Return the size to which an index is padded: its exact one would tell how many facts it has.
+
+    At most a quarter more; four sizes per doubling, from 4 KiB on.
+    """
+    step = max(_SMALLEST_INDEX // 4, 1 << max(0, size.bit_length() - 3))
+    return max(_SMALLEST_INDEX, -(-size // step) * step)
 
 
 class SealedCodec:
@@ -105,11 +116,13 @@ class SealedCodec:
 
     def seal_index(self, file: str, data: bytes) -> bytes:
         """See `Codec.seal_index`: a first line as journals have it, then one sealed piece."""
-        fields = {"factmem": 1, "gen": self._ring.generation, "id": new_id()}
+        fields = {"factmem": FORMATS[-1], "gen": self._ring.generation, "id": new_id()}
         key, mac = self._derived(file, fields)
         nonce = os.urandom(_NONCE_BYTES)
         line = compact({**fields, "mac": mac.hex()})
-        return b"%b\n%b%b" % (line, nonce, Aead(key).seal(nonce, data, None))
+        padded = _LENGTH.pack(len(data)) + data
+        padded += bytes(_padded_size(len(padded)) - len(padded))
+        return b"%b\n%b%b" % (line, nonce, Aead(key).seal(nonce, padded, None))
 
     def open_index(self, file: str, sealed: bytes) -> bytes:
         """See `Codec.open_index`."""
@@ -120,9 +133,11 @@ class SealedCodec:
             key, expected = self._derived(file, fields)
         except (KeyError, TypeError, AttributeError, RecursionError, UnreadableHeader):
             raise ValueError("does not verify") from None
-        if not hmac.compare_digest(mac, expected):
+        if not hmac.compare_digest(mac, expected) or fields.get("factmem") != FORMATS[-1]:
             raise ValueError("does not verify")
-        return Aead(key).open(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], None)
+        padded = Aead(key).open(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], None)
+        (size,) = _LENGTH.unpack_from(padded)
+        return padded[_LENGTH.size : _LENGTH.size + size]
 
     def generation_in(self, line: bytes) -> int:
         """Return the generation that a first line names; 0 if it names none."""

@@ -28,7 +28,7 @@ def _nothing() -> None:
 
 
 class MemoryDisk:
-    """See `factmem.storage._files.Files`; and what a test may do to a disk."""
+    """See `factmem.storage._file_calls.Files`; and what a test may do to a disk."""
 
     sector = SECTOR
 

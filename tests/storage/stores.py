@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from factmem.storage._files import Files
+from factmem.storage._file_calls import Files
 from factmem.storage._folder import JournalFolder
 from factmem.storage._keys import SealedMode, StoreKeys
 from factmem.storage.base import (

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import keyring
 import pytest
@@ -435,3 +436,26 @@ def test_every_incarnation_of_a_file_has_a_key_of_its_own() -> None:
         seen.add(header.sealer.start)
 
     assert len(seen) == 3
+
+
+def test_the_size_of_an_index_does_not_tell_how_much_it_holds() -> None:
+    """Four sizes per doubling, from 4 KiB on; the content comes back as it was."""
+    codec = SealedCodec(STORE, KeyRing.new())
+    sizes: set[int] = set()
+    for size in range(0, 65_536, 97):
+        data = b"x" * size
+        sealed = codec.seal_index("a.index", data)
+        sizes.add(len(sealed))
+        assert codec.open_index("a.index", sealed) == data
+        assert len(sealed) <= max(size, 4096) * 1.26 + 300
+
+    assert len(sizes) <= 18
+
+
+def test_slots_of_passphrases_are_capped() -> None:
+    """Each takes up to seconds, and whoever can write the manifest could add thousands."""
+    encryption = Aes256GCMEncryptor(Key.from_passphrase("a horse and a battery"))
+    slot: Any = {"kid": "0" * 16, "wrap": "", "kdf": {"name": "argon2id"}}
+
+    with pytest.raises(TamperedError, match="slots of passphrases"):
+        encryption.unwrap([slot] * 33, STORE)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from factmem.storage._files import Files, LocalFiles
+from factmem.storage._file_calls import Files
+from factmem.storage._files import LocalFiles
 from tests.storage.disk_model import SECTOR, Image
 from tests.storage.memory_disk import Killed, MemoryDisk
 

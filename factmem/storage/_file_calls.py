@@ -1,0 +1,139 @@
+"""The file calls that a local store is made of; the crash tests bring a disk of their own."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+
+class Files(Protocol):
+    """A folder, and the files in it by their names.
+
+    Whatever opens, changes or lists raises `CorruptJournalError` where the folder that it concerns,
+    `journals` or `indexes`, is a symbolic link.
+    """
+
+    sector: int
+    """How many bytes a power cut keeps or loses together, at the least."""
+
+    def path(self, name: str) -> str:
+        """Return the full path of a name, for messages."""
+        ...
+
+    def make_folders(self) -> None:
+        """Create the store's folder and the one for journals where they are missing."""
+        ...
+
+    def network_file_system(self) -> str | None:
+        """Return the kind of network file system that the folder is on; None for a local one."""
+        ...
+
+    def lock(self, timeout: float) -> AbstractContextManager[None]:
+        """Hold the store's lock."""
+        ...
+
+    def check_lock(self, fd: int | None = None) -> None:
+        """Raise `StorageError` unless the lock file that is held, and a file, still have a name."""
+        ...
+
+    def vouch(self, fd: int, size: int) -> None:
+        """Mark a file as acknowledged up to `size`, its end; any later write takes the mark away.
+
+        Every process sees it at once. It need not survive a power cut.
+        """
+        ...
+
+    def is_vouched(self, fd: int) -> bool:
+        """Whether all of a file was acknowledged, and nothing was written since."""
+        ...
+
+    def open(self, name: str, *, write: bool = False) -> int:
+        """Open a file that exists, for reading, or also for appending.
+
+        Raises:
+            CorruptJournalError: What has that name is no ordinary file.
+        """
+        ...
+
+    def create(self, name: str) -> int:
+        """Open a new file for appending; a leftover of that name is removed first.
+
+        The folder of the first index is made with it.
+        """
+        ...
+
+    def close(self, fd: int) -> None:
+        """Close a file."""
+        ...
+
+    def size(self, fd: int) -> int:
+        """Return how many bytes a file has."""
+        ...
+
+    def read(self, fd: int, count: int, offset: int) -> bytes:
+        """Return up to `count` bytes from `offset` on."""
+        ...
+
+    def append(self, fd: int, data: bytes) -> None:
+        """Write all of `data` at the end."""
+        ...
+
+    def destroy(self, name: str, count: int) -> bool:
+        """Write zeros over the first `count` bytes of a file, durably.
+
+        Returns:
+            Whether they were written: not to a file that has another name elsewhere, as it may be
+            another program's, or a backup.
+        """
+        ...
+
+    def sync(self, fd: int) -> None:
+        """Make a file's content survive a power cut."""
+        ...
+
+    def sync_all(self, fds: Sequence[int]) -> list[OSError | None]:
+        """Sync files at the same time, and return the error of each."""
+        ...
+
+    def sync_folder(self, name: str) -> None:
+        """Make the names in a folder survive a power cut; "" is the store's own folder."""
+        ...
+
+    def sync_parents(self) -> None:
+        """Make the store's folder itself survive a power cut, and the folders that it is in."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, atomically, in place of the one that had it."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file; one that is not there is no error."""
+        ...
+
+    def names(self) -> list[str]:
+        """Return the names in the folder of journals; empty where there is none."""
+        ...
+
+    def content(self, name: str) -> bytes | None:
+        """Return the whole of a small file; None where there is none. Raises as `open` does."""
+        ...
+
+    def has_content(self, name: str, content: bytes) -> bool:
+        """Whether a small file has exactly this content. Raises as `open` does."""
+        ...
+
+    def let_go(self) -> None:
+        """Close what stays open between calls; what is used again opens again."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Whether there is anything of that name; quick enough for an event loop."""
+        ...
+
+    def is_unchanged(self, name: str, header: bytes, size: int) -> bool:
+        """Whether a file still begins with `header` and has `size` bytes.
+
+        Quick enough for an event loop: about two microseconds. The first line is compared, and
+        not the inode number, since the number is given to the next file at once.
+        """
+        ...

@@ -6,7 +6,7 @@
 It needs the extra `langchain`.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -51,9 +51,9 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
         **options: Unpack[RunOptions[Runtime[Any]]],
     ) -> None:
         super().__init__()
-        self.runs = MemoryRuns[Runtime[Any]].over(memory, options)
+        self.runs: MemoryRuns[Runtime[Any]] = MemoryRuns.over(memory, options)
         """The memory around runs; open it to learn in the background."""
-        self.tools: list[BaseTool] = [_tool(tool, portal) for tool in self.runs.tools()]
+        self.tools: Sequence[BaseTool] = [_tool(tool, portal) for tool in self.runs.tools()]
         self._portal = portal
 
     def wrap_model_call(

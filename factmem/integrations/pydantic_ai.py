@@ -61,7 +61,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         id: str = "factmem",  # noqa: A002 - the framework's name for it
         **options: Unpack[RunOptions[RunContext[AgentDepsT]]],
     ) -> None:
-        self.runs = MemoryRuns[RunContext[AgentDepsT]].over(memory, options)
+        self.runs: MemoryRuns[RunContext[AgentDepsT]] = MemoryRuns.over(memory, options)
         """The memory around runs; open it to learn in the background."""
         self.id = id
         self._placement = _checked_placement(placement)

@@ -65,11 +65,11 @@ class AnswerType(Generic[T]):
             message = f"there is no JSON schema for {self._label}: ask for a type that has one"
             raise TypeError(message) from exc
         self._shape = AnswerShape(schema)
-        self.schema = self._shape.schema
+        self.schema: dict[str, JsonValue] = self._shape.schema
         """The schema of the object that the model is asked for."""
-        self.strict_schema = strict_schema(self.schema)
+        self.strict_schema: dict[str, JsonValue] | None = strict_schema(self.schema)
         """The same in OpenAI's strict subset, or None where the type does not fit into it."""
-        self.name = re.sub(r"[^A-Za-z0-9_-]", "_", name or ENVELOPE)[:64]
+        self.name: str = re.sub(r"[^A-Za-z0-9_-]", "_", name or ENVELOPE)[:64]
         """What to call the schema in a request."""
 
     def instruction(self) -> str:

@@ -25,6 +25,9 @@ _BY_MODEL = FactSource(SourceKind.ASSISTANT)
 _MAX_ABOUT = 300
 _MAX_SCHEMA = 1000
 
+_PLAIN: tuple[object, ...] = (str, JsonValue)
+"""Types without a schema worth showing."""
+
 
 class FactSaver:
     """Saves facts that a model states, in one place.
@@ -143,6 +146,6 @@ def _fact(asked: SaveArguments, concept: Concept[Any, Any]) -> Any:
 
 def _wanted(concept: Concept[Any, Any]) -> str:
     """Return the schema of a declared type, so that the model's next try can fit it."""
-    if concept.value_type in (str, JsonValue):
+    if concept.value_type in _PLAIN:
         return ""
     return f", whose JSON schema is {to_json(concept.codec.json_schema()).decode()[:_MAX_SCHEMA]}"

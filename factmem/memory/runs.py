@@ -73,7 +73,7 @@ class RunTool(Generic[C]):
         action: str,
         call: Callable[[str, "str | Mapping[str, object] | None", C], Awaitable[str]],
     ) -> None:
-        self.name = tool.name
+        self.name: str = tool.name
         """The name that the model calls."""
         self.action = action
         """`recall`, `list_concepts`, `remember`, `save` or `forget`."""
@@ -144,7 +144,7 @@ class MemoryRuns(Generic[C]):
         on_report: Callable[[DetectionReport], None] | None = None,
         on_failure: Callable[[Exception], None] | None = None,
     ) -> None:
-        self.memory = expect(memory, AgentMemory, "memory", "AgentMemory(provider)")
+        self.memory: AgentMemory = expect(memory, AgentMemory, "memory", "AgentMemory(provider)")
         self._user = user
         self._auto_load = auto_load
         self._recall = _checked_recall(recall, auto_load=auto_load)
@@ -160,7 +160,7 @@ class MemoryRuns(Generic[C]):
         if on_failure is not None:
             expect_function(on_failure, "on_failure", "on_failure=failures.append")
         self._on_report = on_report
-        self.on_failure = on_failure or _log_failure
+        self.on_failure: Callable[[Exception], None] = on_failure or _log_failure
         """Gets each failure of the store or of a model."""
         self._background = BackgroundWork(self.on_failure)
         self._loop: object = None

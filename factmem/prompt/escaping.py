@@ -1,19 +1,19 @@
-"""How a value is written into a prompt so that it can never be more than a value.
+"""Escaping of values for prompts, so that a value cannot act as markup or as an instruction.
 
-A value is one JSON string (or number, list, object) on one line. JSON itself escapes quotes, line
-breaks and control characters. Besides, whatever could be taken for markup, end a line, turn the
-reading direction or hide from the reader's eye is written as a JSON escape, so that reading it
-back gives the value as it was.
+A value is one JSON string, number, list or object on one line. JSON itself escapes quotes, line
+breaks and control characters. Everything else that could act as markup, end a line, turn the
+reading direction or be invisible is written as a JSON escape, so parsing returns the value.
 """
 
 import re
+from collections.abc import Sequence
 
 import orjson
 from pydantic import JsonValue
 
 from factmem.models.values import canonical
 
-__all__ = ["NAME", "harmless", "name_text", "value_text"]
+__all__ = ["NAME", "harmless", "json_line", "name_text", "prompt_section", "value_text"]
 
 
 _UNSAFE = re.compile(
@@ -59,6 +59,17 @@ def name_text(name: str) -> str:
     """Return a name as it is where it is a plain one, else as a JSON string."""
     is_plain = name.replace("-", "x").isalnum() and name[0] != "-" != name[-1]
     return name if is_plain or NAME.fullmatch(name) else value_text(name)
+
+
+def json_line(**fields: JsonValue) -> str:
+    """Return one JSON object on one line, harmless in a prompt."""
+    inside = ", ".join(f"{value_text(name)}: {value_text(each)}" for name, each in fields.items())
+    return f"{{{inside}}}"
+
+
+def prompt_section(title: str, lines: Sequence[str]) -> str:
+    """Return a title and the lines below it."""
+    return "\n".join((title, *lines))
 
 
 def _escaped(match: re.Match[str]) -> str:

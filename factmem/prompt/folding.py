@@ -41,16 +41,16 @@ class FoldedText:
     __slots__ = ("bare", "offsets", "plain")
 
     def __init__(self, text: str) -> None:
-        self.plain = normalized("NFKC", text.translate(_PLAIN_MARKS)).translate(_PLAIN_MARKS)
+        self.plain: str = normalized("NFKC", text.translate(_PLAIN_MARKS)).translate(_PLAIN_MARKS)
         """The text in NFKC with plain quotation marks and dashes; spaces and case are kept."""
         pieces: list[str] = []
-        self.offsets = array("L")
+        self.offsets: array[int] = array("L")
         """The position in `plain` of each character of `bare`."""
         for position, char in enumerate(self.plain):
             if piece := _bare(char):
                 pieces.append(piece)
                 self.offsets.extend(repeat(position, len(piece)))
-        self.bare = "".join(pieces)
+        self.bare: str = "".join(pieces)
         """The text as it is compared."""
 
     def span(self, start: int, end: int) -> tuple[int, int]:

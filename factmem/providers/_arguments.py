@@ -118,7 +118,7 @@ def _limit(older_than: datetime | timedelta) -> Callable[[str], str]:
     if older_than < timedelta(0):
         raise ValueError(f"older_than must not be negative: {_OLDER}")
     try:
-        datetime.now(UTC) - older_than
+        _ = datetime.now(UTC) - older_than
     except OverflowError:
         raise ValueError(
             f"older_than reaches back beyond the year 1: pass a shorter span, {_OLDER}"

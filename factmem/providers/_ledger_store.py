@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from types import EllipsisType
 from typing import Any, Self, TypeVar
 
@@ -145,7 +146,7 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore):
             condition = condition_at(now)
             return Change(
                 forget=ledger.matching(condition, now),
-                edit=(lambda entries: purged(entries, condition, now)) if purge else None,
+                edit=partial(purged, condition=condition, now=now) if purge else None,
             )
 
         return await self._backend.change(identity, decide)

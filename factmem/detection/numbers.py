@@ -111,7 +111,7 @@ _OTHERS = {"a": 1, "an": 1, "eine": 1, "einen": 1, "eins": 1, "both": 2, "couple
            "pair": 2, "twins": 2, "beide": 2, "dozen": 12, "hundred": 100, "hundert": 100,
            "thousand": 1000, "tausend": 1000, "half": 0.5, "once": 1, "triplets": 3}  # fmt: skip
 
-_WORDS: dict[str, float] = {
+_SPELT: dict[str, float] = {
     **{word: number for number, word in enumerate(_UNITS)},
     **{word: 10 * number for number, word in enumerate(_TENS, 2)},
     **{
@@ -129,7 +129,7 @@ _WORDS: dict[str, float] = {
     },
     **_OTHERS,
 }
-_WORDS = {word.casefold(): number for word, number in _WORDS.items()}
+_WORDS = {word.casefold(): number for word, number in _SPELT.items()}
 _SPLIT_TENS = re.compile(rf"\b({'|'.join(_TENS)})[ -]({'|'.join(_UNITS[1:10])})\b")
 _KOREAN_NUMBER = re.compile(
     rf"({'|'.join(_KOREAN_TENS)})?(하나|둘|셋|넷|{'|'.join(_KOREAN)}|스무)?"

@@ -5,7 +5,7 @@ network still accepts packets and the server does not answer, so each wait check
 """
 
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from math import inf
@@ -158,7 +158,7 @@ class Session:
         return [] if cursor.description is None else cursor.fetchall()
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> Generator[None]:
         """Commit what the block does, or roll all of it back."""
         with self._connection.transaction():
             self._is_in_transaction = True
@@ -244,7 +244,7 @@ def failure_of(error: Exception) -> Failure | None:
     psycopg = driver()
     if not isinstance(error, psycopg.Error):
         return None
-    state = error.sqlstate
+    state: str | None = getattr(error, "sqlstate", None)
     if state in ("55P03", "57014"):
         return Failure.BUSY
     if state in _REPEAT:

@@ -36,11 +36,13 @@ from factmem.models.facts import (
     AnyFact,
     SingleFact,
 )
+from factmem.models.metadata import checked_metadata
 from factmem.models.names import checked_name, checked_text
 from factmem.models.sources import FactSource, SourceKind
 
 __all__ = [
     "Amendment",
+    "Edit",
     "Entry",
     "ForgottenItem",
     "SourceEntry",
@@ -85,6 +87,8 @@ class StoredFact(TypedDict):
     importance: NotRequired[float]
     expires_at: NotRequired[str]
     source: NotRequired[SourceEntry]
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Left out where a save says nothing of it; empty where a save removes it."""
 
 
 ForgottenItem: TypeAlias = tuple[str, str, int]
@@ -135,6 +139,8 @@ def stored(fact: AnyFact) -> StoredFact:
         entry["expires_at"] = stamp(fact.expires_at)
     if fact.source is not None:
         entry["source"] = _source_entry(fact.source)
+    if fact.metadata:
+        entry["metadata"] = dict(fact.metadata)
     return entry
 
 
@@ -301,6 +307,7 @@ class _Fact(TypedDict):
     importance: NotRequired[Annotated[float, Field(ge=0, le=1)]]
     expires_at: NotRequired[_Stamp]
     source: NotRequired[_Source]
+    metadata: NotRequired[Annotated[dict[str, Any], AfterValidator(checked_metadata)]]
 
 
 class _Entry(TypedDict):
@@ -319,3 +326,6 @@ def _adapter() -> TypeAdapter[_Entry]:
 
 Amendment: TypeAlias = Callable[[Sequence[Entry], str], Iterable[Entry]]
 """Makes new entries of a ledger's entries and the time at which they will be recorded."""
+
+Edit: TypeAlias = Callable[[Sequence[Entry]], Sequence[Entry | None]]
+"""A pure function that returns each entry of a place as it was, changed, or None to remove it."""

@@ -23,6 +23,7 @@ class Item:
         "expires_at",
         "fact_id",
         "importance",
+        "metadata",
         "number",
         "position",
         "source_keys",
@@ -42,6 +43,7 @@ class Item:
         self.importance: float = fact.get("importance", 0.5)
         self.expires_at: str | None = fact.get("expires_at")
         self.confirmed_at: str = at
+        self.metadata: dict[str, JsonValue] | None = fact.get("metadata")
         source = fact.get("source")
         self.sources: list[SourceEntry | None] = NO_SOURCE if source is None else [source]
         self.source_keys: set[str] | None = None
@@ -51,6 +53,8 @@ class Item:
         self.importance = fact.get("importance", 0.5)
         self.expires_at = fact.get("expires_at")
         self.confirmed_at = at
+        # Models confirm values too, and know no metadata: a save without any leaves it.
+        self.metadata = fact.get("metadata", self.metadata)
         source = fact.get("source")
         if source != self.sources[-1]:
             self._add_source(source)

@@ -18,7 +18,7 @@ something: history can be taken out of a ledger without changing what is read fr
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count, pairwise
 from operator import itemgetter
@@ -43,6 +43,7 @@ from factmem.models.facts import (
     AnyFact,
     Concept,
 )
+from factmem.models.metadata import includes
 from factmem.models.sources import FactSource
 from factmem.models.values import Canonical, canonical
 
@@ -64,15 +65,21 @@ class Condition:
     fact_id: str | None = None
     source: FactSource | None = None
     older_than: str | None = None
+    keywords: frozenset[str] | None = None
+    fact_ids: frozenset[str] | None = None
+    metadata: Mapping[str, JsonValue] | None = None
 
     def is_met_by(self, keyword: str, key: Canonical, item: Item) -> bool:
         """Whether an item meets all conditions; by source, when it has no source but that one."""
         return (
             (self.keyword is None or keyword == self.keyword)
+            and (self.keywords is None or keyword in self.keywords)
             and (self.key is None or key == self.key)
             and (self.fact_id is None or item.fact_id == self.fact_id)
+            and (self.fact_ids is None or item.fact_id in self.fact_ids)
             and (self.older_than is None or item.confirmed_at < self.older_than)
             and (self.source is None or self._is_only_source(item))
+            and (self.metadata is None or includes(item.metadata or {}, self.metadata))
         )
 
     def _is_only_source(self, item: Item) -> bool:
@@ -318,6 +325,10 @@ class Ledger:
             for item in topic.items.values()
             if item.is_alive(now)
         ]
+
+    def keywords(self, now: str) -> list[str]:
+        """Return the keywords with a current value, sorted."""
+        return sorted(keyword for keyword, topic in self._topics.items() if topic.alive(now))
 
     def __len__(self) -> int:
         """How many items are held, expired ones included."""

@@ -1,5 +1,7 @@
 """Current values as the facts that a concept asks for."""
 
+from copy import deepcopy
+from operator import attrgetter
 from typing import Any
 
 from pydantic import JsonValue
@@ -20,6 +22,7 @@ from factmem.models.facts import (
     SingleFact,
     stored_concept,
 )
+from factmem.models.metadata import NO_METADATA, Metadata
 
 __all__ = ["changed", "concept_of", "presented"]
 
@@ -76,6 +79,7 @@ def _single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
     _put(fact, "source", None if item.sources is NO_SOURCE else source_of(item.sources[0]))
     _put(fact, "expires_at", None if item.expires_at is None else moment(item.expires_at))
     _put(fact, "id", item.fact_id)
+    _put(fact, "metadata", _metadata(item))
     _put(fact, "confirmed_at", moment(item.confirmed_at))
     return fact
 
@@ -83,8 +87,8 @@ def _single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
 def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[Any]:
     """Return what is left of one save.
 
-    Of items that were confirmed apart, it shows the greatest importance, the earliest expiry and
-    the latest confirmation.
+    Of items that were confirmed apart, it shows the greatest importance, the earliest expiry, and
+    the latest confirmation with its metadata.
     """
     first = items[0]
     fact: MultipleFacts[Any] = _new(MultipleFacts)
@@ -96,8 +100,18 @@ def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[An
     expiries = [item.expires_at for item in items if item.expires_at is not None]
     _put(fact, "expires_at", moment(min(expiries)) if expiries else None)
     _put(fact, "id", first.fact_id)
+    _put(fact, "metadata", _metadata(max(items, key=_confirmed_at)))
     _put(fact, "confirmed_at", moment(max(item.confirmed_at for item in items)))
     return fact
+
+
+_confirmed_at = attrgetter("confirmed_at")
+
+
+def _metadata(item: Item) -> Metadata:
+    if not item.metadata:
+        return NO_METADATA
+    return Metadata(deepcopy(item.metadata))  # what a caller does to a list in it stays with him
 
 
 _new, _put = object.__new__, object.__setattr__

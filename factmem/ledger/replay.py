@@ -8,6 +8,7 @@ from factmem._arguments import checked_function, listed
 from factmem.errors import FactmemError
 from factmem.ledger.entries import (
     Amendment,
+    Edit,
     Entry,
     ForgottenItem,
     StoredFact,
@@ -18,7 +19,7 @@ from factmem.ledger.entries import (
 )
 from factmem.ledger.ledger import Ledger
 
-__all__ = ["amended", "unknown_entries"]
+__all__ = ["amended", "edited", "unknown_entries"]
 
 
 _Mark: TypeAlias = tuple[object, ...]
@@ -41,6 +42,26 @@ def amended(known: Sequence[Entry], now: str, change: Amendment) -> list[Entry]:
     )
     given: list[Entry] = [{**entry, "at": now} for entry in made]
     return [_checked_entry(entry, number) for number, entry in enumerate(given)]
+
+
+def edited(entries: Sequence[Entry], edit: Edit) -> list[Entry | None]:
+    """Return what `edit` makes of each entry, at its own time; an entry as it was is the same one.
+
+    Raises:
+        ValueError: It gave more or fewer entries, or one that no store could have recorded.
+        TypeError: `edit` is not a function, or gave no list.
+    """
+    example = "rewrite(edit, subject, scope)"
+    checked_function(edit, "An edit is a function of the entries", example)
+    after: tuple[Entry | None, ...] = listed(
+        edit([entry.copy() for entry in entries]), "An edit gives a list of entries", "[None]"
+    )
+    if len(after) != len(entries):
+        raise ValueError("An edit gives an entry, or None, for each entry: edit changes no order")
+    return [
+        old if new == old else new and _checked_entry({**new, "at": old["at"]}, number)
+        for number, (old, new) in enumerate(zip(entries, after, strict=True))
+    ]
 
 
 def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[Entry]:

@@ -1,11 +1,12 @@
 """What is in a memory: looking around in it, forgetting, and clearing it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any
 
+from pydantic import JsonValue
 from typing_extensions import TypeVar
 
 from factmem.errors import MemoryAccessError
@@ -190,6 +191,9 @@ class MemoryContents:
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,
+        concepts: Iterable[Concept[Any, Any]] | None = None,
+        fact_ids: Iterable[str] | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
         purge: bool = False,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[ScopeChoice] | None = None,
@@ -206,6 +210,9 @@ class MemoryContents:
             fact_id: What was saved as this fact.
             source: What has no other source than this.
             older_than: What was last confirmed before this moment, or longer ago than this.
+            concepts: Values of these concepts.
+            fact_ids: What was saved as one of these facts.
+            metadata: Values whose metadata has all of these keys, with equal values.
             purge: Also remove the values from history.
             subjects: Whom they concern; those of the memory by default.
             scopes: Where they are; all scopes of the memory by default.
@@ -233,6 +240,9 @@ class MemoryContents:
                 fact_id=fact_id,
                 source=source,
                 older_than=older_than,
+                concepts=concepts,
+                fact_ids=fact_ids,
+                metadata=metadata,
                 purge=purge,
             )
         return forgotten

@@ -7,28 +7,22 @@ one, one of more than 200 characters or one with control characters is a `ValueE
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import GetCoreSchemaHandler, JsonValue
 from pydantic.errors import PydanticUserError
 from pydantic_core import CoreSchema, SchemaError
 from typing_extensions import TypeForm, TypeVar
 
-from factmem._arguments import (
-    check_values,
-    checked_member,
-    misfit_of,
-)
+from factmem._arguments import check_values, checked_member, misfit_of
 from factmem.models.clock import system_clock, utc
-from factmem.models.names import (
-    checked_name,
-    checked_text,
-)
+from factmem.models.metadata import NO_METADATA, checked_metadata
+from factmem.models.names import checked_name, checked_text
 from factmem.models.schema import concept_schema
 from factmem.models.sources import FactSource
 from factmem.models.values import ValueCodec, codec_of
@@ -254,6 +248,10 @@ class AnyFact:
     """From then on it is gone."""
     id: str = field(default_factory=_new_id, kw_only=True)
     """Names the save that the fact comes from; random unless given."""
+    metadata: Mapping[str, JsonValue] = field(
+        default_factory=lambda: NO_METADATA, kw_only=True, hash=False
+    )
+    """Data of the application, at most 4 KB as JSON. No model reads or writes it."""
     confirmed_at: datetime | None = field(default=None, kw_only=True, compare=False)
     """When the store last recorded it; None on a fact that was not loaded."""
 
@@ -283,6 +281,8 @@ class AnyFact:
             )
         if (name := checked_name(self.id, "id")) is not self.id:
             put(self, "id", name)
+        if self.metadata is not NO_METADATA:
+            put(self, "metadata", checked_metadata(self.metadata))
 
     def _summary(self, concept: Concept[Any, Any], values: tuple[object, ...]) -> str:
         """Return keyword, values and day in under 100 characters, as facts fill logs and cells."""
@@ -328,6 +328,7 @@ class SingleFact(AnyFact, Generic[T]):
             source: FactSource | None = ...,
             expires_at: datetime | None = ...,
             id: str = ...,  # noqa: A002 - the field's name
+            metadata: Mapping[str, JsonValue] = ...,
             confirmed_at: datetime | None = ...,
         ) -> None: ...
 
@@ -370,6 +371,7 @@ class MultipleFacts(AnyFact, Generic[T]):
             source: FactSource | None = ...,
             expires_at: datetime | None = ...,
             id: str = ...,  # noqa: A002 - the field's name
+            metadata: Mapping[str, JsonValue] = ...,
             confirmed_at: datetime | None = ...,
         ) -> None: ...
 

@@ -1,15 +1,18 @@
 """Arguments of a store's methods, checked and converted before anything is read or written."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
+
+from pydantic import JsonValue
 
 from factmem._arguments import expect, listed
 from factmem.ledger.entries import StoredFact, moment, stamp, stored
 from factmem.ledger.ledger import Condition
-from factmem.models.checked import checked_concept
+from factmem.models.checked import checked_concept, checked_concepts
 from factmem.models.clock import utc
 from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.metadata import checked_metadata
 from factmem.models.names import checked_name
 from factmem.models.sources import FactSource
 from factmem.models.values import canonical
@@ -77,6 +80,9 @@ def condition_of(
     fact_id: str | None,
     source: FactSource | None,
     older_than: datetime | timedelta | None,
+    concepts: Iterable[Concept[Any, Any]] | None = None,
+    fact_ids: Iterable[str] | None = None,
+    metadata: Mapping[str, JsonValue] | None = None,
 ) -> ConditionAt:
     """Return the condition that the arguments of `forget` make; a `value` of `...` is not given.
 
@@ -88,9 +94,11 @@ def condition_of(
     has_value = value is not ...
     if concept is None and has_value:
         raise ValueError("value needs its concept: forget(..., concept=CONCEPT, value=value)")
-    if concept is None and fact_id is None and source is None and older_than is None:
+    several = (concepts, fact_ids, metadata or None)
+    if all(each is None for each in (concept, fact_id, source, older_than, *several)):
         raise ValueError(
-            "forget needs a condition: a concept, value, fact_id, source or older_than. To remove "
+            "forget needs a condition: concepts, fact_ids, metadata, a concept, value, fact_id, "
+            "source or older_than. To remove "
             "the whole place with its history, call erase"
         )
     if source is not None:
@@ -102,7 +110,20 @@ def condition_of(
             key = canonical(concept.codec.dump(concept.codec.check(value, keyword), keyword))
     name = None if fact_id is None else checked_name(fact_id, "fact_id")
     limit = None if older_than is None else _limit(older_than)
-    return lambda now: Condition(keyword, key, name, source, None if limit is None else limit(now))
+    named = None if concepts is None else frozenset(c.keyword for c in checked_concepts(concepts))
+    ids = None if fact_ids is None else _ids(fact_ids)
+    wanted = checked_metadata(metadata) if metadata else None
+
+    def condition(now: str) -> Condition:
+        old = None if limit is None else limit(now)
+        return Condition(keyword, key, name, source, old, named, ids, wanted)
+
+    return condition
+
+
+def _ids(fact_ids: Iterable[str]) -> frozenset[str]:
+    given: tuple[str, ...] = listed(fact_ids, "fact_ids are a list of ids", "fact_ids=[fact.id]")
+    return frozenset(checked_name(each, "fact id") for each in given)
 
 
 def _limit(older_than: datetime | timedelta) -> Callable[[str], str]:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
-from factmem.ledger.entries import Entry, ForgottenItem, StoredFact
+from factmem.ledger.entries import Edit, Entry, ForgottenItem, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
@@ -19,9 +19,6 @@ R = TypeVar("R")
 
 Present: TypeAlias = Callable[[Ledger, str], R]
 """A pure function of what is current in a place and of the time to judge expiry by, as a stamp."""
-
-Edit: TypeAlias = Callable[[Sequence[Entry]], Sequence[Entry | None]]
-"""A pure function that returns each entry of a place as it was, changed, or None to remove it."""
 
 Extension: TypeAlias = Callable[[list[Entry], str], Sequence[Entry]]
 """A pure function that makes new entries of those of a place and the time to record them at."""

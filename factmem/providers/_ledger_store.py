@@ -1,18 +1,19 @@
 """The public methods of a `FactStore`, written once over a backend."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from types import EllipsisType
 from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
+from pydantic import JsonValue
 from typing_extensions import override
 
-from factmem.ledger.entries import Amendment, Entry, encoded, moment
+from factmem.ledger.entries import Amendment, Edit, Entry, encoded, moment
 from factmem.ledger.history import HistoryEntry, history, purged
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.replay import amended, unknown_entries
+from factmem.ledger.replay import amended, edited, unknown_entries
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.checked import checked_concept, checked_concepts
 from factmem.models.facts import AnyFact, Concept
@@ -135,10 +136,20 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore):
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,
+        concepts: Iterable[Concept[Any, Any]] | None = None,
+        fact_ids: Iterable[str] | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
         purge: bool = False,
     ) -> int:
         condition_at = condition_of(
-            concept=concept, value=value, fact_id=fact_id, source=source, older_than=older_than
+            concept=concept,
+            value=value,
+            fact_id=fact_id,
+            source=source,
+            older_than=older_than,
+            concepts=concepts,
+            fact_ids=fact_ids,
+            metadata=metadata,
         )
         identity = self._enter(subject, scope)
 
@@ -189,6 +200,20 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore):
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         identity = self._enter(subject, scope)
         return await self._backend.extend(identity, lambda known, now: amended(known, now, change))
+
+    @override
+    async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
+        identity = self._enter(subject, scope)
+        changed = 0
+
+        def rewritten(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+            nonlocal changed
+            after = edited(entries, edit)
+            changed = sum(new is not old for new, old in zip(after, entries, strict=True))
+            return after
+
+        await self._backend.change(identity, lambda ledger, now: Change(edit=rewritten))
+        return changed
 
     @override
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
@@ -268,6 +293,7 @@ def place_info(identity: Identity, ledger: Ledger, size: int, now: str) -> Place
         bytes=size,
         oldest=moment(min(confirmed)) if confirmed else None,
         newest=moment(max(confirmed)) if confirmed else None,
+        concepts=tuple(ledger.keywords(now)),
     )
 
 

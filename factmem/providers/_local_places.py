@@ -6,13 +6,13 @@ from logging import getLogger
 from typing import NamedTuple, TypeVar
 
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
-from factmem.ledger.entries import Entry, decoded, encoded, encoded_entry, stamped
+from factmem.ledger.entries import Edit, Entry, decoded, encoded, encoded_entry, stamped
 from factmem.ledger.history import compacted
 from factmem.ledger.ledger import Condition, Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
 from factmem.providers._arguments import before
-from factmem.providers._backend import Decision, Edit, Erased, Extension, Present
+from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._followed_place import PlaceView, PlaceViews
 from factmem.providers._group_commit import Pending

@@ -6,13 +6,15 @@ work. All are structural: implement the methods, inherit from nothing, then run 
 `factmem.testing` against the class. What they assert is the contract; the texts here introduce it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
-from factmem.ledger.entries import Amendment, Entry
+from pydantic import JsonValue
+
+from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
 from factmem.models.facts import (
     AnyFact,
@@ -49,6 +51,8 @@ class PlaceInfo:
     oldest: datetime | None
     """When the oldest current value was last confirmed; None where nothing is current."""
     newest: datetime | None
+    concepts: tuple[str, ...] = ()
+    """The keywords with a current value, sorted."""
 
     @property
     def place(self) -> Place:
@@ -203,6 +207,9 @@ class FactStore(AgentMemoryProvider, Protocol):
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,
+        concepts: Iterable[Concept[Any, Any]] | None = None,
+        fact_ids: Iterable[str] | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
         purge: bool = False,
     ) -> int:
         """Forget the current values that meet all conditions given, and return how many they are.
@@ -219,6 +226,9 @@ class FactStore(AgentMemoryProvider, Protocol):
             source: What has no other source than those that `source` covers: each of its fields
                 that is not None must agree.
             older_than: What was last confirmed before this moment, or longer ago than this.
+            concepts: Values of these concepts' keywords.
+            fact_ids: What was saved as one of these facts.
+            metadata: Values whose metadata has all of these keys, with equal values.
             purge: Also rewrite the storage without the values, in history too.
 
         Raises:
@@ -298,6 +308,25 @@ class FactStore(AgentMemoryProvider, Protocol):
 
         Raises:
             ValueError: An entry that it gave is none that a store could have recorded.
+            StorageError: The store refused.
+        """
+        ...
+
+    async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
+        """Rewrite the ledger of a place, history included; return how many entries changed.
+
+        For what appending cannot do: removing old history, renaming a concept. Nothing else is
+        written in between. The result appears whole or not at all, and no copy of what it took out
+        stays. Times cannot change.
+
+        Args:
+            edit: Takes the entries, oldest first, and returns for each one the entry as it was,
+                another one, or None to remove it. The rules for `change` of `amend` hold.
+            subject: The subject of the place.
+            scope: The scope of the place.
+
+        Raises:
+            ValueError: What it returned is not as a store could have recorded it.
             StorageError: The store refused.
         """
         ...

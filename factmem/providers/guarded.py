@@ -1,16 +1,17 @@
 """A provider wrapper that holds to a boundary and reports operations to event listeners."""
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
+from pydantic import JsonValue
 from typing_extensions import override
 
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
-from factmem.ledger.entries import Amendment, Entry
+from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.facts import AnyFact, Concept
@@ -230,6 +231,9 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore):
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,
+        concepts: Iterable[Concept[Any, Any]] | None = None,
+        fact_ids: Iterable[str] | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
         purge: bool = False,
     ) -> int:
         async with self._writing(MemoryOperation.FORGET, subject, scope) as operation:
@@ -241,6 +245,9 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore):
                 fact_id=fact_id,
                 source=source,
                 older_than=older_than,
+                concepts=concepts,
+                fact_ids=fact_ids,
+                metadata=metadata,
                 purge=purge,
             )
             return operation.count
@@ -305,6 +312,12 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore):
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
             operation.count = await self._store.amend(change, subject, scope)
+            return operation.count
+
+    @override
+    async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
+        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
+            operation.count = await self._store.rewrite(edit, subject, scope)
             return operation.count
 
     @override

@@ -6,12 +6,12 @@ from typing import TypeVar
 
 from anyio.lowlevel import checkpoint
 
-from factmem.ledger.entries import Entry, decoded, encoded, encoded_entry, stamped
+from factmem.ledger.entries import Edit, Entry, decoded, encoded, encoded_entry, stamped
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import Identity
-from factmem.providers._backend import Decision, Edit, Erased, Extension, Present
+from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore, place_info
 from factmem.providers.base import PlaceInfo

@@ -3,15 +3,16 @@
 Written by scripts/sync_twins.py: change the async class.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any
 
+from pydantic import JsonValue
 from typing_extensions import TypeVar
 
 from factmem._arguments import expect_methods
-from factmem.ledger.entries import Amendment, Entry
+from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject
@@ -215,6 +216,9 @@ class StoreSync(WrapsContext[S]):
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,
+        concepts: Iterable[Concept[Any, Any]] | None = None,
+        fact_ids: Iterable[str] | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
         purge: bool = False,
     ) -> int:
         """Forget the current values that meet all conditions given, and return how many they are.
@@ -231,6 +235,9 @@ class StoreSync(WrapsContext[S]):
             source: What has no other source than those that `source` covers: each of its fields
                 that is not None must agree.
             older_than: What was last confirmed before this moment, or longer ago than this.
+            concepts: Values of these concepts' keywords.
+            fact_ids: What was saved as one of these facts.
+            metadata: Values whose metadata has all of these keys, with equal values.
             purge: Also rewrite the storage without the values, in history too.
 
         Raises:
@@ -247,6 +254,9 @@ class StoreSync(WrapsContext[S]):
             fact_id=fact_id,
             source=source,
             older_than=older_than,
+            concepts=concepts,
+            fact_ids=fact_ids,
+            metadata=metadata,
             purge=purge,
         )
 
@@ -321,6 +331,25 @@ class StoreSync(WrapsContext[S]):
             StorageError: The store refused.
         """
         return self._portal.call(self._wrapped.amend, change, subject, scope)
+
+    def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
+        """Rewrite the ledger of a place, history included; return how many entries changed.
+
+        For what appending cannot do: removing old history, renaming a concept. Nothing else is
+        written in between. The result appears whole or not at all, and no copy of what it took out
+        stays. Times cannot change.
+
+        Args:
+            edit: Takes the entries, oldest first, and returns for each one the entry as it was,
+                another one, or None to remove it. The rules for `change` of `amend` hold.
+            subject: The subject of the place.
+            scope: The scope of the place.
+
+        Raises:
+            ValueError: What it returned is not as a store could have recorded it.
+            StorageError: The store refused.
+        """
+        return self._portal.call(self._wrapped.rewrite, edit, subject, scope)
 
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
         """Keep `fact` as the newest of its concept.

@@ -18,6 +18,7 @@ from factmem.testing._contracts.forgetting import Forgetting, Purging
 from factmem.testing._contracts.history import History
 from factmem.testing._contracts.indexes import Indexes
 from factmem.testing._contracts.isolation import Isolation
+from factmem.testing._contracts.metadata import FactMetadata, Rewriting
 from factmem.testing._contracts.places import Closing, Places
 from factmem.testing._contracts.replay import Replay
 from factmem.testing._contracts.stores import NewStores, SecondInstances
@@ -61,6 +62,8 @@ class FactStoreContract(
     Places,
     Replay,
     Amending,
+    FactMetadata,
+    Rewriting,
     Closing,
 ):
     """What every `FactStore` owes its callers, the contract of a provider included.

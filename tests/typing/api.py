@@ -1,13 +1,13 @@
 """What type checkers must know about concepts, facts and stores. Checked, never run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal, Self, TypeVar, assert_type
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 
-from factmem.ledger.entries import Amendment, Entry
+from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import (
@@ -210,6 +210,9 @@ class OwnStore(OwnProvider):
         fact_id: str | None = None,
         source: FactSource | None = None,
         older_than: datetime | timedelta | None = None,
+        concepts: Iterable[Concept[Any, Any]] | None = None,
+        fact_ids: Iterable[str] | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
         purge: bool = False,
     ) -> int:
         return 0
@@ -231,6 +234,9 @@ class OwnStore(OwnProvider):
     async def replay(
         self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
     ) -> int:
+        return 0
+
+    async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
         return 0
 
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:

@@ -6,12 +6,12 @@ from logging import getLogger
 from typing import TypeVar
 
 from factmem.errors import FactmemError, TamperedError
-from factmem.ledger.entries import Entry, decoded, encoded, stamped
+from factmem.ledger.entries import Edit, Entry, decoded, encoded, stamped
 from factmem.ledger.history import compacted
 from factmem.ledger.ledger import Condition, Ledger
 from factmem.models.places import Identity
 from factmem.providers._arguments import before
-from factmem.providers._backend import Decision, Edit, Erased, Extension
+from factmem.providers._backend import Decision, Erased, Extension
 from factmem.providers._group_commit import Pending
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.driver import Session

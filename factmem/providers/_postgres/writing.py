@@ -14,7 +14,7 @@ from copy import copy
 from secrets import randbits
 from typing import NamedTuple
 
-from factmem.ledger.entries import Entry, encoded_entry
+from factmem.ledger.entries import Edit, Entry, encoded_entry
 from factmem.models.places import Identity
 from factmem.providers._backend import Edit
 from factmem.providers._postgres import statements as sql

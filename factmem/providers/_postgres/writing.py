@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from factmem.ledger.entries import Edit, Entry, encoded_entry
 from factmem.models.places import Identity
-from factmem.providers._backend import Edit
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.driver import Row, Session
 from factmem.providers._postgres.places import Answer, PlaceReader, Position, micros

@@ -66,6 +66,13 @@ FRAMEWORKS = (
         "langgraph",
         ("langgraph_store",),
     ),
+    Framework(
+        "smolagents",
+        ("smolagents[openai]>=1.24",),
+        ("smolagents[openai]==1.24.0",),
+        "smolagents",
+        ("smolagents_monitor",),
+    ),
 )
 
 

@@ -56,9 +56,12 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
         self.tools: Sequence[BaseTool] = [_tool(tool, portal) for tool in self.runs.tools()]
         self._portal = portal
 
+    # LangChain 1.1's requests and responses are not generic at run time: hence the quotes.
     def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any]:
+        self,
+        request: "ModelRequest[Any]",
+        handler: "Callable[[ModelRequest[Any]], ModelResponse[Any]]",
+    ) -> "ModelResponse[Any]":
         """Add the facts to the system prompt of a sync run."""
         question = last_said(chat_of(request.messages))
         return handler(
@@ -67,9 +70,9 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
 
     async def awrap_model_call(
         self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelResponse[Any]:
+        request: "ModelRequest[Any]",
+        handler: "Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]",
+    ) -> "ModelResponse[Any]":
         """Add the facts to the system prompt of an async run."""
         question = last_said(chat_of(request.messages))
         return await handler(
@@ -102,7 +105,7 @@ def chat_of(messages: Iterable[AnyMessage]) -> list[dict[str, object]]:
     return chat
 
 
-def _with_facts(request: ModelRequest[Any], facts: str) -> ModelRequest[Any]:
+def _with_facts(request: "ModelRequest[Any]", facts: str) -> "ModelRequest[Any]":
     if not facts:
         return request
     base = request.system_message

@@ -1,0 +1,134 @@
+"""Memory for smolagents: facts before each step, tools, learning after the answer.
+
+    install_memory(agent, memory, user="alice", auto_detect=True)
+    agent.run("Which editor do I use?")
+
+It needs the extra `smolagents`. smolagents is synchronous: the memory works in a portal.
+`factmem.integrations.smolagents_steps` keeps the steps of a run in a file.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from smolagents import ChatMessage, MultiStepAgent, Tool
+from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, TaskStep
+from smolagents.models import MessageRole
+from typing_extensions import Unpack
+
+from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
+from factmem.sync.portal import SHARED_PORTAL, Portal
+
+__all__ = ["chat_of", "install_memory", "stepwise"]
+
+
+def install_memory(
+    agent: MultiStepAgent,
+    memory: AgentMemory | MemoryRuns[MultiStepAgent],
+    *,
+    portal: Portal = SHARED_PORTAL,
+    **options: Unpack[RunOptions[MultiStepAgent]],
+) -> MemoryRuns[MultiStepAgent]:
+    """Let an agent remember; its callbacks and tools stay. Managed agents need their own.
+
+    The facts are read before each step and follow the system prompt. No step holds them. Learning
+    takes the user's task, never what tools or pages say.
+
+    Args:
+        agent: The agent; changed in place.
+        memory: The memory, or `MemoryRuns` that the application opens itself.
+        portal: Where the memory works.
+        **options: See `MemoryRuns`. `user` gets the agent; a function may read a context variable.
+
+    Returns:
+        The runs; `portal.keep_open(runs)` learns in the background from then on.
+
+    Raises:
+        ValueError: The agent has a tool with the name of a memory tool: pass a `prefix`.
+        TypeError: `memory` is of another type.
+    """
+    runs = MemoryRuns[MultiStepAgent].over(memory, options)
+    for tool in runs.tools():
+        if tool.name in agent.tools:
+            raise ValueError(
+                f"The agent has a tool {tool.name!r} already: install_memory(..., prefix='facts_')"
+            )
+    agent.tools |= {tool.name: _MemoryTool(tool, agent, portal) for tool in runs.tools()}
+    written = agent.write_memory_to_messages
+
+    def write_memory_to_messages(summary_mode: bool = False) -> list[ChatMessage]:
+        messages = written(summary_mode=summary_mode)
+        text = "" if summary_mode else portal.call(runs.prompt, agent, _task(agent))
+        if not text:
+            return messages
+        facts = ChatMessage(role=MessageRole.SYSTEM, content=[{"type": "text", "text": text}])
+        return [*messages[:1], facts, *messages[1:]]
+
+    def learn(step: FinalAnswerStep, agent: MultiStepAgent) -> None:
+        chat = chat_of(agent.memory.steps)
+        since = max((i for i, each in enumerate(chat) if each["role"] == "user"), default=0)
+        chat.append({"role": "assistant", "content": str(step.output)})
+        portal.call(runs.learn, agent, chat, since=since)
+
+    agent.write_memory_to_messages = write_memory_to_messages  # type: ignore[method-assign] # each step calls it
+    if runs.is_detecting:
+        agent.step_callbacks.register(FinalAnswerStep, learn)
+    return runs
+
+
+class _MemoryTool(Tool):  # type: ignore[no-untyped-call] # its __init_subclass__ has no types
+    skip_forward_signature_validation = True
+    output_type = "string"
+
+    def __init__(
+        self, tool: RunTool[MultiStepAgent], agent: MultiStepAgent, portal: Portal
+    ) -> None:
+        self.name, self.description = tool.name, tool.description
+        required = tool.schema.get("required", ())
+        self.inputs = {
+            name: {
+                "type": each.get("type", "any"),
+                "description": each.get("description", name),
+                **({} if name in required else {"nullable": True}),
+            }
+            for name, each in tool.schema.get("properties", {}).items()
+        }
+        self._tool, self._agent, self._portal = tool, agent, portal
+        super().__init__()  # type: ignore[no-untyped-call] # it has no types
+
+    def forward(self, *values: Any, **given: Any) -> str:
+        # A CodeAgent's Python passes arguments by position; left-out ones arrive as None.
+        named = dict(zip(self.inputs, values, strict=False)) | given
+        arguments = {name: value for name, value in named.items() if value is not None}
+        return self._portal.call(self._tool.call, arguments, self._agent)
+
+
+def stepwise(agent: MultiStepAgent, task: str, **options: Any) -> Iterator[MemoryStep]:
+    """Run a task one step at a time: the next step begins when it is asked for.
+
+    Between two steps the agent's memory may be read, changed and saved. Who stops asking stops the
+    agent. `options` are those of `agent.run`, such as `max_steps` and `reset`.
+    """
+    events: Any = agent.run(task, stream=True, **options)
+    for event in events:
+        if isinstance(event, MemoryStep):
+            yield event
+
+
+def chat_of(steps: Iterable[MemoryStep]) -> list[dict[str, object]]:
+    """Return the texts of user, model and tools, in the form of chat completions."""
+    chat: list[dict[str, object]] = []
+    for step in steps:
+        if isinstance(step, TaskStep):
+            chat.append({"role": "user", "content": step.task})
+        elif isinstance(step, ActionStep):
+            if step.model_output:
+                chat.append({"role": "assistant", "content": str(step.model_output)})
+            if step.observations:
+                chat.append({"role": "tool", "content": step.observations})
+    return chat
+
+
+def _task(agent: MultiStepAgent) -> str:
+    tasks = [step.task for step in agent.memory.steps if isinstance(step, TaskStep)]
+    return tasks[-1] if tasks else ""

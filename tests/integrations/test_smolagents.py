@@ -1,0 +1,239 @@
+"""smolagents against a server that speaks the OpenAI API: facts, tools, learning, steps."""
+
+import contextvars
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from PIL import Image
+from smolagents import CodeAgent, OpenAIModel, ToolCallingAgent, tool
+from smolagents.memory import ActionStep, SystemPromptStep, TaskStep
+from smolagents.monitoring import LogLevel
+
+from factmem.errors import UnboundSubjectError
+from factmem.integrations.smolagents import install_memory, stepwise
+from factmem.integrations.smolagents_steps import (
+    count_errors,
+    dump_steps,
+    load_steps,
+    parse_steps,
+    save_steps,
+)
+from factmem.memory.runs import UNREACHABLE
+from factmem.sync import Portal
+from tests.chat_server import calls_tools, says
+from tests.integrations.model_server import ModelServer
+from tests.integrations.world import BreakableProvider, found, known, memory_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of Hugging Face's packages
+MODELS: list[Any] = []
+WHO: contextvars.ContextVar[str | None] = contextvars.ContextVar("WHO", default=None)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as made:
+        yield made
+        for model in MODELS:
+            model.client.close()
+        MODELS.clear()
+        assert made.troubles == []
+
+
+@tool
+def health() -> str:
+    """Check the application's health."""
+    return "health: 500"
+
+
+def agent_of(server: ModelServer, kind: Any = ToolCallingAgent, **options: Any) -> Any:
+    model = OpenAIModel("m", api_base=server.url, api_key="x")
+    MODELS.append(model)
+    given = {"tools": [health], "verbosity_level": LogLevel.OFF, **options}
+    return kind(model=model, **given)
+
+
+def memory(*answers: Any, **options: Any) -> Any:
+    async def made() -> Any:
+        return await memory_of(*answers, **options)
+
+    return anyio.run(made)
+
+
+def call(name: str, **arguments: Any) -> Any:
+    return calls_tools(("1", name, arguments))
+
+
+DONE = call("final_answer", answer="ok")
+SAVES = call("memory_save", concept="shell", value="fish")
+
+
+def test_what_a_tool_saves_is_there_in_the_second_turn(server: ModelServer) -> None:
+    about = memory()
+    agent = agent_of(server)
+    install_memory(agent, about, user="alice", save=True)
+    server.answer(SAVES, DONE)
+
+    assert agent.run("I use fish.") == "ok"
+    assert [('"vim"' in server.system(n), '"fish"' in server.system(n)) for n in (0, 1)] == [
+        (True, False),
+        (True, True),
+    ]
+    assert anyio.run(known, about) == {"editor": "vim", "shell": "fish"}
+
+
+def test_nobody_elses_facts_are_shown(server: ModelServer) -> None:
+    """The user may come from a context variable, as smolagents has no context of a run."""
+    agent = agent_of(server)
+    install_memory(agent, memory(), user=lambda _: WHO.get())
+    server.answer(call("memory_recall", query="editor"), DONE)
+    WHO.set("bob")
+
+    agent.run("Which editor do I use?")
+    assert "vim" not in str([request.body for request in server.requests])
+
+
+def test_an_unbound_user_raises_before_any_call(server: ModelServer) -> None:
+    agent = agent_of(server)
+    install_memory(agent, memory(), user=lambda _: None)
+
+    with pytest.raises(UnboundSubjectError):
+        agent.run("Hi")
+    assert server.requests == []
+
+
+def test_a_broken_store_ends_no_run(server: ModelServer) -> None:
+    provider = BreakableProvider()
+    failures: list[Exception] = []
+    about = memory(found("I use fish", "shell", "fish"), provider=provider)
+    agent = agent_of(server)
+    install_memory(agent, about, user="alice", auto_detect=True, on_failure=failures.append)
+    provider.is_broken = True
+    server.answer(call("memory_recall", query="editor"), DONE)
+
+    assert agent.run("I use fish.") == "ok"
+    assert UNREACHABLE in server.system()
+    assert "Error: the memory cannot be reached" in str(server.requests[1].messages)
+    assert len(failures) == 4
+
+
+def test_no_step_holds_a_fact(server: ModelServer) -> None:
+    agent = agent_of(server)
+    install_memory(agent, memory(), user="alice")
+    server.answer(DONE)
+
+    agent.run("Hi")
+    assert "vim" in server.system()
+    assert "vim" not in json.dumps(dump_steps(agent.memory.steps))
+
+
+def test_learning_takes_the_task_at_once_and_in_the_background(server: ModelServer) -> None:
+    about = memory(found("I use fish", "shell", "fish"), found("live in Busan", "city", "Busan"))
+    agent = agent_of(server)
+    with Portal() as portal:
+        runs = install_memory(agent, about, user="alice", auto_detect=True, portal=portal)
+        server.answer(DONE, DONE)
+        agent.run("I use fish.")
+        assert anyio.run(known, about)["shell"] == "fish"
+        portal.keep_open(runs)
+        agent.run("I live in Busan.")
+        portal.call(runs.flush)
+        assert anyio.run(known, about)["city"] == "Busan"
+
+
+def test_a_code_agent_calls_the_tools_from_its_python(server: ModelServer) -> None:
+    agent = agent_of(server, CodeAgent, tools=[])
+    install_memory(agent, memory(), user="alice")
+    server.answer(
+        says('<code>\nprint(memory_recall("editor"))\n</code>'),
+        says('<code>\nfinal_answer("vim")\n</code>'),
+    )
+
+    assert agent.run("Which editor?") == "vim"
+    assert '"vim"' in agent.memory.steps[1].observations
+
+
+def test_a_tool_of_the_same_name_is_refused_and_nothing_is_installed(server: ModelServer) -> None:
+    agent = agent_of(server)
+    install_memory(agent, memory(), user="alice")
+    before = dict(agent.tools)
+    with pytest.raises(ValueError, match="has a tool 'memory_recall' already"):
+        install_memory(agent, memory(), user="alice")
+    assert agent.tools == before
+
+
+@pytest.fixture
+def watched(server: ModelServer) -> Any:
+    """An agent that planned, called tools, and failed once; its callback changed observations."""
+
+    def alert(step: ActionStep, agent: Any) -> None:
+        if step.observations:
+            step.observations += "\n[ALERT]"
+
+    agent = agent_of(server, step_callbacks=[alert], planning_interval=4)
+    install_memory(agent, memory(), user="alice")
+    server.answer(says("The plan."), call("health"), call("no_such_tool"), DONE)
+    agent.run("Watch it.")
+    agent.memory.steps[0].task_images = [Image.new("RGB", (2, 2), "red")]
+    return agent
+
+
+def shown(agent: Any) -> list[tuple[str, str]]:
+    messages = agent.write_memory_to_messages()[1:]
+    return [
+        (str(each.role), str(each.content)) for each in messages if "PIL." not in str(each.content)
+    ]
+
+
+def test_steps_outlive_the_process(server: ModelServer, watched: Any, tmp_path: Path) -> None:
+    save_steps(watched, tmp_path / "steps.json")
+    again = agent_of(server)
+    install_memory(again, memory(), user="alice")
+    load_steps(again, tmp_path / "steps.json")
+
+    assert dump_steps(again.memory.steps) == dump_steps(watched.memory.steps)
+    assert shown(again) == shown(watched)
+    assert again.memory.steps[0].task_images[0].size == (2, 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["steps.json"]
+    again.replay(detailed=True)
+    server.answer(DONE)
+    again.run("And now?", reset=False)
+    assert "[ALERT]" in str(server.requests[-1].messages)
+
+
+def test_smolagents_own_json_is_read(server: ModelServer, watched: Any) -> None:
+    watched.memory.steps[0].task_images = None
+    full = json.loads(json.dumps(watched.memory.get_full_steps(), default=str))
+    again = agent_of(server)
+    install_memory(again, memory(), user="alice")
+    again.memory.steps = parse_steps(full)
+
+    assert shown(again) == shown(watched)
+
+
+def test_errors_are_counted_also_in_restored_steps(watched: Any) -> None:
+    counts = count_errors(watched.memory.steps)
+
+    assert sum(counts.values()) == 1
+    assert count_errors(parse_steps(dump_steps(watched.memory.steps))) == counts
+    with pytest.raises(TypeError, match="not SystemPromptStep"):
+        dump_steps([SystemPromptStep("x")])
+
+
+def test_steps_can_be_changed_between_two(server: ModelServer) -> None:
+    agent = agent_of(server)
+    install_memory(agent, memory(), user="alice")
+    server.answer(call("health"), DONE)
+    taken = []
+    for step in stepwise(agent, "Watch."):
+        taken.append(type(step).__name__)
+        if isinstance(step, ActionStep) and len(taken) == 1:
+            step.observations = "changed between two steps"
+            agent.memory.steps.append(TaskStep(task="From an earlier session: keep calm."))
+
+    assert taken == ["ActionStep", "ActionStep", "FinalAnswerStep"]
+    assert "changed between two steps" in str(server.requests[-1].messages)
+    assert "keep calm" in str(server.requests[-1].messages)

@@ -1,0 +1,1 @@
+"""factmem in PostgreSQL beside LangGraph's AsyncPostgresStore."""

@@ -4,9 +4,11 @@ These tests run on asyncio alone: `make postgres` runs the suites on both event 
 """
 
 import os
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -27,9 +29,16 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def folder() -> Iterator[Path]:
+    """Return a folder for servers. As root they run as another user, who cannot get into pytest's."""
+    with tempfile.TemporaryDirectory(prefix="factmem-") as made:
+        yield Path(made)
+
+
+@pytest.fixture(scope="session")
+def cluster(folder: Path) -> Iterator[Cluster]:
     """Start one server. It writes without fsync, which only a power cut would show."""
-    server = Cluster(tmp_path_factory.mktemp("postgres") / "data", fsync="off")
+    server = Cluster(folder / "data", fsync="off")
     try:
         server.init().start()
     except Exception as exc:
@@ -60,11 +69,11 @@ def login(cluster: Cluster) -> Login:
 
 
 @pytest.fixture(scope="session")
-def pooler(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooler]:
+def pooler(cluster: Cluster, folder: Path) -> Iterator[Pooler]:
     """Start PgBouncer in transaction mode in front of the server."""
     if BINARY is None:
         pytest.skip("NOT TESTED: pgbouncer is not installed (apt-get install pgbouncer)")
-    with Pooler(tmp_path_factory.mktemp("pgbouncer") / "run", cluster) as running:
+    with Pooler(folder / "pgbouncer", cluster) as running:
         yield running
 
 

@@ -1,8 +1,10 @@
 """A write whose answer is lost is done once; a place says so in its entries."""
 
+import time
 from collections.abc import Iterator
 
 import anyio
+import psycopg
 import pytest
 
 from factmem.errors import StorageError, StoreBusyError, UnknownOutcomeError
@@ -135,3 +137,37 @@ async def test_a_commit_that_is_never_answered_has_an_unknown_outcome(
     assert isinstance(UnknownOutcomeError(""), StorageError)
     assert not isinstance(UnknownOutcomeError(""), StoreBusyError)
     assert await _count(new_store()) in (1, 2)
+
+
+async def test_a_commit_that_no_standby_confirms_is_not_acknowledged(
+    new_store: NewStore, cluster: Cluster
+) -> None:
+    """PostgreSQL reports success with a warning when an operator cancels the wait."""
+    provider = new_store()
+    await provider.save(languages("first"), USER, AGENT)
+
+    def cancel(connection: psycopg.Connection) -> None:
+        cancelled = False
+        while not cancelled:
+            time.sleep(0.05)
+            cancelled = bool(
+                connection.execute(
+                    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+                ).fetchall()
+            )
+
+    async def save_on() -> None:
+        while True:  # the server takes a moment to read its configuration
+            await provider.save(languages("second"), USER, AGENT)
+
+    with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        connection.execute("SELECT pg_reload_conf()")
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(anyio.to_thread.run_sync, cancel, connection)
+                with anyio.fail_after(20), pytest.raises(UnknownOutcomeError, match="standby"):
+                    await save_on()
+        finally:
+            connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            connection.execute("SELECT pg_reload_conf()")

@@ -129,12 +129,15 @@ async def test_more_clients_than_connections_share_a_pooler(
     assert len({value for fact in found for value in fact.values}) == 144
 
 
-async def test_an_application_brings_its_own_pool(new_store: NewStore, dsn: str) -> None:
+@pytest.mark.parametrize("autocommit", [True, False])
+async def test_an_application_brings_its_own_pool(
+    new_store: NewStore, dsn: str, autocommit: bool
+) -> None:
     """Its connections go back as they came."""
 
     class Pool:
         def __init__(self) -> None:
-            self.connection = psycopg.connect(dsn, autocommit=True)
+            self.connection = psycopg.connect(dsn, autocommit=autocommit)
             self.is_out = False
 
         def getconn(self, timeout: float | None = None) -> psycopg.Connection:
@@ -156,6 +159,9 @@ async def test_an_application_brings_its_own_pool(new_store: NewStore, dsn: str)
     assert not pool.connection.closed
     assert not pool.is_out
     assert "wait" not in vars(pool.connection)
+    assert pool.connection.autocommit == autocommit
+    assert pool.connection.prepare_threshold == 5
+    assert len(await new_store().load(THEME, USER, AGENT)) == 1
     shown = pool.connection.execute("SELECT current_setting('factmem.store', true)").fetchone()
     assert shown in ((None,), ("",))
     pool.connection.close()

@@ -103,11 +103,14 @@ class Session:
     """A connection that one thread uses until a deadline.
 
     Args:
-        connection: A psycopg connection in autocommit mode.
+        connection: A psycopg connection without an open transaction.
     """
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self._found = connection.autocommit, connection.prepare_threshold
+        if not connection.autocommit:
+            connection.autocommit = True  # a pool's default; statements would never be committed
         self._is_in_transaction = self._is_warned = False
         self.deadline = inf
         """When to give up waiting, on the monotonic clock."""
@@ -126,6 +129,8 @@ class Session:
         self._connection.remove_notice_handler(self._notice)
         with suppress(AttributeError):
             del self._connection.wait
+        if self.is_usable:
+            self._connection.autocommit, self._connection.prepare_threshold = self._found
         return self._connection
 
     @property

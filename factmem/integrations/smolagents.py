@@ -7,6 +7,9 @@ It needs the extra `smolagents`. smolagents is synchronous: the memory works in 
 `factmem.integrations.smolagents_steps` keeps the steps of a run in a file.
 """
 
+# smolagents has types and no marker that says so; mypy reads them and pyright does not.
+# pyright: reportMissingTypeStubs=false, reportUnnecessaryTypeIgnoreComment=false
+
 from collections.abc import Iterable, Iterator
 from typing import Any
 

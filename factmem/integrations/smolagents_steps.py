@@ -7,6 +7,9 @@
 It needs the extra `smolagents`.
 """
 
+# smolagents has types and no marker that says so; mypy reads them and pyright does not.
+# pyright: reportMissingTypeStubs=false, reportUnnecessaryTypeIgnoreComment=false
+
 import base64
 import io
 import json

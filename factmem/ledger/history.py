@@ -32,6 +32,7 @@ __all__ = [
     "HistoryAction",
     "HistoryEntry",
     "Life",
+    "Rest",
     "SavedFact",
     "SavedValue",
     "Trace",
@@ -149,7 +150,7 @@ def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None
         return list(entries)
     trace = Trace(entries)
     gone = {life for life in trace.lives if life.is_dead(cutoff)}
-    return _Rest(trace, gone, cutoff=cutoff).of(entries)
+    return Rest(trace, gone, cutoff=cutoff).of(entries)
 
 
 def purged(entries: Sequence[Entry], condition: Condition, now: str) -> list[Entry | None]:
@@ -178,7 +179,7 @@ def purged(entries: Sequence[Entry], condition: Condition, now: str) -> list[Ent
         if "source" in saved.fact and any(value.life in gone for value in saved.values)
     }
     kept = {life for life in trace.lives if not life.is_dead(now)}
-    return _Rest(trace, gone, quotes=quotes - {None}, current=kept).of(entries)
+    return Rest(trace, gone, quotes=quotes - {None}, current=kept).of(entries)
 
 
 class Life:
@@ -212,6 +213,11 @@ class Life:
     def is_dead(self, now: str) -> bool:
         """Whether it has ended at `now`."""
         return self.died is not None and self.died <= now
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether its expiry ends it, or ended it."""
+        return self.died is not None and self.died == self._expires
 
     def end(self, at: str) -> None:
         """Note that it was dropped, for which it may have been too late already."""
@@ -265,8 +271,8 @@ class Trace(Ledger):
             self._saving.replaced.append(life)
 
 
-class _Rest:
-    """What is left of a ledger without some of its lives."""
+class Rest:
+    """A ledger without some of its lives."""
 
     def __init__(
         self,

@@ -268,7 +268,8 @@ class AgentMemory:
     @property
     def contents(self) -> MemoryContents:
         """What the memory holds: a tree of places, concepts, records; forgetting and clearing."""
-        return MemoryContents(self._provider, self._reader, self._selection, self._events)
+        selection, events = self._selection, self._events
+        return MemoryContents(self._provider, self._reader, selection, events, self._clock)
 
     def view(
         self,

@@ -1,7 +1,6 @@
 """What is in a memory: looking around in it, forgetting, and clearing it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any
@@ -9,18 +8,30 @@ from typing import Any
 from pydantic import JsonValue
 from typing_extensions import TypeVar
 
+from factmem._arguments import expect
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
+from factmem.ledger.history import HistoryEntry
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory._checks import fact_store
+from factmem.memory.contents_upkeep import ContentsUpkeep
+from factmem.memory.listing import (
+    ConceptInfo,
+    MemoryTree,
+    ResetReport,
+    branch_of,
+    concepts_of,
+    subject_path,
+)
+from factmem.memory.records import RecordUpdate, record_history, update_record
 from factmem.memory.selection import PlaceSelection
 from factmem.models.boundary import UNBOUNDED
-from factmem.models.checked import checked_subjects
+from factmem.models.checked import checked_concepts, checked_subjects
+from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import (
-    AnyFact,
     Concept,
-    FactType,
 )
+from factmem.models.metadata import checked_metadata, includes
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
@@ -31,68 +42,13 @@ from factmem.providers.base import (
 )
 from factmem.providers.reader import FactReader
 
-__all__ = ["ConceptInfo", "MemoryContents", "MemoryTree", "ResetReport", "concepts_of"]
+__all__ = ["MemoryContents"]
 
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryTree:
-    """A branch of what a memory holds: scopes, in them subjects, in those their entities."""
-
-    name: str
-    """`memory`, then a scope as `product/my-app`, then a subject's name, then an entity."""
-    count: int
-    """How many values are current in it, in all of its branches together."""
-    bytes: int
-    newest: datetime | None
-    """When a current value was last confirmed; None where nothing is current."""
-    place: Place | None = None
-    """The place, where this is one; a per-entity subject is a branch and not a place."""
-    branches: tuple["MemoryTree", ...] = ()
-    """In the order of their names."""
-
-    def __str__(self) -> str:
-        lines = [f"{self.name}: {self.count}"]
-        for branch in self.branches:
-            lines += [f"  {line}" for line in str(branch).splitlines()]
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True)
-class ConceptInfo:
-    """A concept that a memory knows something about."""
-
-    keyword: str
-    description: str
-    """As it was last saved."""
-    fact_type: FactType
-    """As it was last saved."""
-    count: int
-    """How many values are current, in all places together."""
-    places: int
-    """How many places hold one of them."""
-    newest: datetime
-    """When one of them was last confirmed."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResetReport:
-    """What `reset` removed, or what it would remove."""
-
-    places: list[PlaceInfo]
-    """Each place as it was before."""
-    receipts: list[ErasureReceipt] = field(default_factory=list[ErasureReceipt])
-    """One for each place that was erased; none after a dry run."""
-
-    @property
-    def count(self) -> int:
-        """How many current values that was, in all places together."""
-        return sum(info.count for info in self.places)
-
-
-class MemoryContents:
+class MemoryContents(ContentsUpkeep):
     """What a memory holds, place by place.
 
     Of a view, that is what the view shows. Of a memory that is none, it is the whole store: all
@@ -106,6 +62,7 @@ class MemoryContents:
         reader: A reader of the same provider.
         selection: The places that the memory may access.
         events: Reports refused calls; the provider reports everything else.
+        clock: Returns the time.
     """
 
     def __init__(
@@ -114,11 +71,10 @@ class MemoryContents:
         reader: FactReader,
         selection: PlaceSelection,
         events: MemoryEvents,
+        clock: TimeProvider = system_clock,
     ) -> None:
-        self._provider = provider
+        super().__init__(provider, selection, events, clock)
         self._reader = reader
-        self._selection = selection
-        self._events = events
 
     async def places(self) -> list[PlaceInfo]:
         """Return the places that hold anything, ordered by identity.
@@ -131,15 +87,26 @@ class MemoryContents:
             store = fact_store(self._provider)
         return await store.places()
 
-    async def tree(self) -> MemoryTree:
+    async def tree(self, depth: int | None = None) -> MemoryTree:
         """Return all places as a tree: scopes, subjects, entities. `print` shows it.
 
         The tree of a view is a subtree: `memory.view(scopes=[...]).contents.tree()`.
+
+        Args:
+            depth: How many levels to return: 1 for scopes, 2 with subjects; all by default. The
+                counts are those of all levels.
+
+        Raises:
+            ValueError: `depth` is negative.
         """
+        async with self._events.before(MemoryOperation.LIST):
+            if depth is not None and expect(depth, int, "depth", "depth=2") < 0:
+                raise ValueError("depth must not be negative: depth=2")
         found = await self.places()
-        return _branch(
-            "memory", [((str(info.scope), *_subject_path(info)), info) for info in found]
+        tree = branch_of(
+            "memory", [((str(info.scope), *subject_path(info)), info) for info in found]
         )
+        return tree if depth is None else tree.cut(depth)
 
     async def info(self, place: Place) -> PlaceInfo | None:
         """Return how much a place holds, or None where it holds nothing.
@@ -161,7 +128,14 @@ class MemoryContents:
         """Return the concepts that something is known about, ordered by keyword."""
         return concepts_of(await self._newest_first())
 
-    async def records(self, limit: int = 50, offset: int = 0) -> list[PlacedFact]:
+    async def records(
+        self,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        concepts: Iterable[Concept[Any, Any]] | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> list[PlacedFact]:
         """Return current facts of all places, those that were confirmed last first.
 
         Values of the memory's `concepts` have their types, as far as they fit them; all others are
@@ -170,7 +144,9 @@ class MemoryContents:
 
         Args:
             limit: How many to return at most.
-            offset: How many of the newest to pass over.
+            offset: How many of the newest to skip.
+            concepts: Only facts about these concepts.
+            metadata: Only facts whose metadata has all of these keys, with equal values.
 
         Raises:
             TypeError: `limit` or `offset` is no whole number.
@@ -181,7 +157,84 @@ class MemoryContents:
                 raise TypeError("limit and offset count records: give whole numbers, as limit=50")
             if limit < 0 or offset < 0:
                 raise ValueError("limit and offset count records: neither can be negative")
-        return (await self._newest_first())[offset : offset + limit]
+            named = None if concepts is None else {c.keyword for c in checked_concepts(concepts)}
+            wanted = {} if metadata is None else checked_metadata(metadata)
+        found = [
+            each
+            for each in await self._newest_first()
+            if (named is None or each.fact.concept.keyword in named)
+            and includes(each.fact.metadata, wanted)
+        ]
+        return found[offset : offset + limit]
+
+    async def get(self, fact_id: str) -> PlacedFact | None:
+        """Return the current fact with an id, wherever in the memory's places it is, or None."""
+        for placed in await self._newest_first():
+            if placed.fact.id == fact_id:
+                return placed
+        return None
+
+    async def update(
+        self,
+        fact_id: str,
+        *,
+        value: Any = ...,
+        values: Iterable[Any] | EllipsisType = ...,
+        metadata: Mapping[str, JsonValue] | EllipsisType = ...,
+        importance: float | EllipsisType = ...,
+        expires_at: datetime | EllipsisType | None = ...,
+        source: FactSource | EllipsisType | None = ...,
+    ) -> PlacedFact | None:
+        """Change a fact in one atomic step and return it; None if no current fact has the id.
+
+        The fact keeps its id, and its history shows each version. What is not given stays; with
+        new values the old source is dropped, because it does not prove them.
+
+        Args:
+            fact_id: The id of the fact, as `records` returns it.
+            value: The new value, for a concept of one value.
+            values: The new values, for a concept of many; others are forgotten.
+            metadata: The new metadata in place of the old; `{}` removes it.
+            importance: From 0 to 1.
+            expires_at: When the fact expires; None for never.
+            source: The source of the new values.
+
+        Raises:
+            ValueError: A value does not fit the concept, or nothing to change was given.
+            MemoryAccessError: The view is read-only.
+        """
+        async with self._events.before(MemoryOperation.SAVE):
+            store = fact_store(self._provider)
+            update = RecordUpdate(value, values, metadata, importance, expires_at, source)
+        placed = await self.get(fact_id)
+        if placed is None or not await update_record(store, placed, update):
+            return None
+        return await self.get(fact_id)
+
+    async def delete(self, *fact_ids: str, purge: bool = False) -> int:
+        """Forget facts by their ids, wherever in the memory's places they are.
+
+        Returns how many values were forgotten. `purge` removes them from history too.
+        """
+        async with self._events.before(MemoryOperation.FORGET):
+            store = fact_store(self._provider)
+        forgotten = 0
+        for info in await store.places() if fact_ids else []:
+            forgotten += await store.forget(
+                info.subject, info.scope, fact_ids=fact_ids, purge=purge
+            )
+        return forgotten
+
+    async def history(self, fact_id: str) -> list[HistoryEntry]:
+        """Return what happened to one record, oldest first; empty if no place ever had it.
+
+        Saves and updates, confirmations of its values, and forgettings. Values are plain JSON. A
+        deleted record is found as long as its history is kept.
+        """
+        async with self._events.before(MemoryOperation.HISTORY):
+            store = fact_store(self._provider)
+        places = [info.place for info in await store.places()]
+        return await record_history(store, places, fact_id)
 
     async def forget(
         self,
@@ -247,8 +300,8 @@ class MemoryContents:
             )
         return forgotten
 
-    async def reset(self, *, confirm: bool = False) -> ResetReport:
-        """Erase all places of a view with their history, or say what that would remove.
+    async def reset(self, *, confirm: bool = False, everything: bool = False) -> ResetReport:
+        """Erase all places of a view, or of the whole store, with their history, or say what that would remove.
 
         Without `confirm` nothing is removed, and the report says what would be. Places are erased
         one after the other, each physically; when one fails those before it are gone, and the call
@@ -256,14 +309,15 @@ class MemoryContents:
 
         Args:
             confirm: Whether to do it.
+            everything: Whether a memory that is not a view may clear the whole store.
 
         Raises:
-            ValueError: The memory is no view, and to clear it would clear the whole store.
+            ValueError: The memory is not a view, and `everything` is not set.
             MemoryAccessError: The view is read-only, and `confirm` is set. Nothing was read.
         """
         async with self._events.before(MemoryOperation.ERASE):
             store = fact_store(self._provider)
-            self._check_erasable(confirm=confirm)
+            self._check_erasable(confirm=confirm, everything=everything)
         found = await store.places()
         receipts: list[ErasureReceipt] = []
         if confirm:
@@ -271,11 +325,12 @@ class MemoryContents:
                 receipts.append(await store.erase(info.subject, info.scope))  # noqa: PERF401
         return ResetReport(found, receipts)
 
-    def _check_erasable(self, *, confirm: bool) -> None:
-        if self._selection.boundary == UNBOUNDED:
+    def _check_erasable(self, *, confirm: bool, everything: bool) -> None:
+        if self._selection.boundary == UNBOUNDED and not everything:
             raise ValueError(
                 "This would erase the whole store: make a view of what is to go, as in "
-                "memory.view(subjects=[USER.of('alice')]).contents.reset(confirm=True)"
+                "memory.view(subjects=[USER.of('alice')]).contents.reset(confirm=True), or "
+                "pass everything=True"
             )
         if confirm and self._selection.boundary.is_read_only:
             raise MemoryAccessError(
@@ -298,51 +353,6 @@ class MemoryContents:
         return [each for _, each in numbered]
 
 
-def concepts_of(found: Iterable[PlacedFact]) -> list[ConceptInfo]:
-    """Return what facts are about, ordered by keyword; the newest fact of each comes first."""
-    by_keyword: dict[str, list[PlacedFact]] = {}
-    for placed in found:
-        by_keyword.setdefault(placed.fact.concept.keyword, []).append(placed)
-    return [_concept_info(by_keyword[keyword]) for keyword in sorted(by_keyword)]
-
-
 def _newest(numbered: tuple[int, PlacedFact]) -> tuple[datetime, int]:
     number, placed = numbered
     return placed.heard_at, number
-
-
-def _subject_path(info: PlaceInfo) -> tuple[str, ...]:
-    subject = info.subject
-    return (subject.name,) if subject.entity is None else (subject.name, subject.entity)
-
-
-def _branch(name: str, found: list[tuple[tuple[str, ...], PlaceInfo]]) -> MemoryTree:
-    below: dict[str, list[tuple[tuple[str, ...], PlaceInfo]]] = {}
-    place: Place | None = None
-    for path, info in found:
-        if path:
-            below.setdefault(path[0], []).append((path[1:], info))
-        else:
-            place = info.place
-    newest = [info.newest for _, info in found if info.newest is not None]
-    return MemoryTree(
-        name,
-        sum(info.count for _, info in found),
-        sum(info.bytes for _, info in found),
-        max(newest, default=None),
-        place,
-        tuple(_branch(each, below[each]) for each in sorted(below)),
-    )
-
-
-def _concept_info(placed: list[PlacedFact]) -> ConceptInfo:
-    """Return what is known of one concept; the facts about it come newest first."""
-    latest: AnyFact = placed[0].fact
-    return ConceptInfo(
-        latest.concept.keyword,
-        latest.concept.description,
-        latest.concept.fact_type,
-        sum(len(each.fact.values) for each in placed),
-        len({each.place.identity for each in placed}),
-        placed[0].heard_at,
-    )

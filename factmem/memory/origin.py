@@ -18,7 +18,7 @@ from factmem.models.sources import FactSource
 from factmem.models.values import Canonical, canonical
 from factmem.providers.base import AgentMemoryProvider
 
-__all__ = ["FactOrigin", "origin_of"]
+__all__ = ["FactOrigin", "history_of", "origin_of"]
 
 
 AnyConcept: TypeAlias = Concept[Any, Any]
@@ -61,7 +61,7 @@ async def origin_of(
     A fact is known by its id. Of a superseded or forgotten one the history still tells.
     """
     for place in places:
-        history = await _history(fact.concept, place, provider)
+        history = await history_of(fact.concept, place, provider)
         if history is None:
             held = await provider.load(fact.concept, place.subject, place.scope)
             if any(each.id == fact.id for each in held):
@@ -72,9 +72,10 @@ async def origin_of(
     return None
 
 
-async def _history(
+async def history_of(
     concept: AnyConcept, place: Place, provider: AgentMemoryProvider
 ) -> list[HistoryEntry] | None:
+    """Return the history of a concept, in plain JSON if values do not fit; None if not kept."""
     if not isinstance(provider, _KeepsHistory):
         return None
     try:

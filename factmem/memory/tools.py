@@ -26,7 +26,8 @@ from factmem.memory._tool_arguments import (
     arguments_given,
     meant_values,
 )
-from factmem.memory.contents import ConceptInfo, MemoryContents
+from factmem.memory.contents import MemoryContents
+from factmem.memory.listing import ConceptInfo
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemorySubject
 from factmem.prompt.escaping import harmless

@@ -14,9 +14,11 @@ from typing_extensions import TypeVar
 from factmem.ledger.history import HistoryEntry
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ToolDefinition
-from factmem.memory.contents import ConceptInfo, MemoryContents, MemoryTree, ResetReport
+from factmem.memory.contents import MemoryContents
 from factmem.memory.documents import DocumentInfo, MemoryDocuments
+from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
 from factmem.memory.tools import MemoryTool
+from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
@@ -40,12 +42,19 @@ class ContentsSync(Wraps[MemoryContents]):
         """
         return self._portal.call(self._wrapped.places)
 
-    def tree(self) -> MemoryTree:
+    def tree(self, depth: int | None = None) -> MemoryTree:
         """Return all places as a tree: scopes, subjects, entities. `print` shows it.
 
         The tree of a view is a subtree: `memory.view(scopes=[...]).contents.tree()`.
+
+        Args:
+            depth: How many levels to return: 1 for scopes, 2 with subjects; all by default. The
+                counts are those of all levels.
+
+        Raises:
+            ValueError: `depth` is negative.
         """
-        return self._portal.call(self._wrapped.tree)
+        return self._portal.call(self._wrapped.tree, depth)
 
     def info(self, place: Place) -> PlaceInfo | None:
         """Return how much a place holds, or None where it holds nothing.
@@ -59,7 +68,14 @@ class ContentsSync(Wraps[MemoryContents]):
         """Return the concepts that something is known about, ordered by keyword."""
         return self._portal.call(self._wrapped.concepts)
 
-    def records(self, limit: int = 50, offset: int = 0) -> list[PlacedFact]:
+    def records(
+        self,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        concepts: Iterable[Concept[Any, Any]] | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> list[PlacedFact]:
         """Return current facts of all places, those that were confirmed last first.
 
         Values of the memory's `concepts` have their types, as far as they fit them; all others are
@@ -68,13 +84,76 @@ class ContentsSync(Wraps[MemoryContents]):
 
         Args:
             limit: How many to return at most.
-            offset: How many of the newest to pass over.
+            offset: How many of the newest to skip.
+            concepts: Only facts about these concepts.
+            metadata: Only facts whose metadata has all of these keys, with equal values.
 
         Raises:
             TypeError: `limit` or `offset` is no whole number.
             ValueError: `limit` or `offset` is negative.
         """
-        return self._portal.call(self._wrapped.records, limit, offset)
+        return self._portal.call(
+            self._wrapped.records, limit, offset, concepts=concepts, metadata=metadata
+        )
+
+    def get(self, fact_id: str) -> PlacedFact | None:
+        """Return the current fact with an id, wherever in the memory's places it is, or None."""
+        return self._portal.call(self._wrapped.get, fact_id)
+
+    def update(
+        self,
+        fact_id: str,
+        *,
+        value: Any = ...,
+        values: Iterable[Any] | EllipsisType = ...,
+        metadata: Mapping[str, JsonValue] | EllipsisType = ...,
+        importance: float | EllipsisType = ...,
+        expires_at: datetime | EllipsisType | None = ...,
+        source: FactSource | EllipsisType | None = ...,
+    ) -> PlacedFact | None:
+        """Change a fact in one atomic step and return it; None if no current fact has the id.
+
+        The fact keeps its id, and its history shows each version. What is not given stays; with
+        new values the old source is dropped, because it does not prove them.
+
+        Args:
+            fact_id: The id of the fact, as `records` returns it.
+            value: The new value, for a concept of one value.
+            values: The new values, for a concept of many; others are forgotten.
+            metadata: The new metadata in place of the old; `{}` removes it.
+            importance: From 0 to 1.
+            expires_at: When the fact expires; None for never.
+            source: The source of the new values.
+
+        Raises:
+            ValueError: A value does not fit the concept, or nothing to change was given.
+            MemoryAccessError: The view is read-only.
+        """
+        return self._portal.call(
+            self._wrapped.update,
+            fact_id,
+            value=value,
+            values=values,
+            metadata=metadata,
+            importance=importance,
+            expires_at=expires_at,
+            source=source,
+        )
+
+    def delete(self, *fact_ids: str, purge: bool = False) -> int:
+        """Forget facts by their ids, wherever in the memory's places they are.
+
+        Returns how many values were forgotten. `purge` removes them from history too.
+        """
+        return self._portal.call(self._wrapped.delete, purge=purge)
+
+    def history(self, fact_id: str) -> list[HistoryEntry]:
+        """Return what happened to one record, oldest first; empty if no place ever had it.
+
+        Saves and updates, confirmations of its values, and forgettings. Values are plain JSON. A
+        deleted record is found as long as its history is kept.
+        """
+        return self._portal.call(self._wrapped.history, fact_id)
 
     def forget(
         self,
@@ -131,8 +210,8 @@ class ContentsSync(Wraps[MemoryContents]):
             scopes=scopes,
         )
 
-    def reset(self, *, confirm: bool = False) -> ResetReport:
-        """Erase all places of a view with their history, or say what that would remove.
+    def reset(self, *, confirm: bool = False, everything: bool = False) -> ResetReport:
+        """Erase all places of a view, or of the whole store, with their history, or say what that would remove.
 
         Without `confirm` nothing is removed, and the report says what would be. Places are erased
         one after the other, each physically; when one fails those before it are gone, and the call
@@ -140,12 +219,94 @@ class ContentsSync(Wraps[MemoryContents]):
 
         Args:
             confirm: Whether to do it.
+            everything: Whether a memory that is not a view may clear the whole store.
 
         Raises:
-            ValueError: The memory is no view, and to clear it would clear the whole store.
+            ValueError: The memory is not a view, and `everything` is not set.
             MemoryAccessError: The view is read-only, and `confirm` is set. Nothing was read.
         """
-        return self._portal.call(self._wrapped.reset, confirm=confirm)
+        return self._portal.call(self._wrapped.reset, confirm=confirm, everything=everything)
+
+    def tidy(
+        self, *, expired: bool = True, history_older_than: timedelta | None = None
+    ) -> TidyReport:
+        """Remove expired values and old history from the disk, in every place of the memory.
+
+        What is current does not change. Each place is rewritten in one atomic step.
+
+        Args:
+            expired: Whether values that have expired are removed with their history.
+            history_older_than: Remove what was replaced, forgotten or expired longer ago than
+                this; None keeps it.
+
+        Raises:
+            ValueError: The span is negative.
+            MemoryAccessError: The view is read-only.
+        """
+        return self._portal.call(
+            self._wrapped.tidy, expired=expired, history_older_than=history_older_than
+        )
+
+    def move(self, source: Place, target: Place) -> MoveReport:
+        """Move a place with its history to another one, such as a guest to an account.
+
+        The source is copied and then erased. A move that was interrupted is finished by the same
+        call, and nothing is doubled. Where both places hold a concept of one value, the value of
+        the source is the newest. Entries that are older than the target's newest entry count as
+        recorded at that time. Stop writing to the source before you move it.
+
+        Raises:
+            ValueError: Both are one place.
+            MemoryAccessError: The view does not let both be written. Nothing was moved.
+        """
+        return self._portal.call(self._wrapped.move, source, target)
+
+    def rename(self, keyword: str, concept: Concept[Any, Any]) -> int:
+        """Store the facts of a keyword under another concept's keyword and description.
+
+        History is renamed too. Each place is rewritten in one atomic step; when one fails, call
+        again. Values stay as they are: see `convert`.
+
+        Returns:
+            How many places were changed.
+
+        Raises:
+            ValueError: A place has facts about the new keyword already; places before it are done.
+            MemoryAccessError: The view is read-only.
+        """
+        return self._portal.call(self._wrapped.rename, keyword, concept)
+
+    def convert(
+        self, concept: Concept[Any, Any], function: Callable[[Any], Any], *, dry_run: bool = True
+    ) -> ConversionReport:
+        """Convert the stored values of a concept to its type, history included.
+
+            report = memory.contents.convert(AGE, int)
+            if not report.failed:
+                memory.contents.convert(AGE, int, dry_run=False)
+
+        Each place is rewritten in one atomic step. A place with a value that cannot be converted
+        stays as it is, and `failed` names the fact.
+
+        Args:
+            concept: The concept with its new value type.
+            function: Takes a stored value as plain JSON, and returns a value of the concept's type.
+                It runs with the store held, maybe in a worker thread, and must be quick.
+            dry_run: Write nothing, only report.
+
+        Raises:
+            MemoryAccessError: The view is read-only, and `dry_run` is not set.
+        """
+        return self._portal.call(self._wrapped.convert, concept, function, dry_run=dry_run)
+
+    def export(self) -> dict[str, JsonValue]:
+        """Return everything that the memory's places hold, history included, as plain JSON.
+
+        For a person who asks which data is stored about them: `memory.of("alice").contents.export()`
+        and then `json.dumps`. `entries` are the lines of the ledger: each save with value, dates,
+        source, quote and metadata, and each forgetting. To move facts, use `export_facts`.
+        """
+        return self._portal.call(self._wrapped.export)
 
 
 class DocumentsSync(Wraps[MemoryDocuments]):

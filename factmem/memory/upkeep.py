@@ -1,0 +1,189 @@
+"""Upkeep of a memory over years: tidying, moving, renaming and converting."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from factmem._arguments import expect
+from factmem.ledger.entries import Entry, StoredFact, moment, stamp
+from factmem.ledger.tidying import tidied
+from factmem.models.facts import Concept
+from factmem.models.names import checked_name
+from factmem.models.places import Place
+from factmem.providers.base import ErasureReceipt, FactStore
+
+__all__ = [
+    "ConversionReport",
+    "MoveReport",
+    "TidyReport",
+    "convert_place",
+    "move_place",
+    "rename_in_place",
+    "tidy_place",
+]
+
+Conversion: TypeAlias = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TidyReport:
+    """What `tidy` did."""
+
+    places: list[Place]
+    """The places that were rewritten."""
+    entries: int
+    """How many entries of their histories were removed or shortened."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReport:
+    """What `move` did."""
+
+    entries: int
+    """How many entries were new in the target."""
+    receipt: ErasureReceipt
+    """The erasure of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionReport:
+    """What `convert` did, or would do. It holds no values."""
+
+    places: list[Place]
+    """The places whose values were, or would be, converted."""
+    values: int
+    """How many values, history included."""
+    failed: list[tuple[Place, str]] = field(default_factory=list[tuple[Place, str]])
+    """A place and a fact id for each fact with a value that cannot be converted."""
+
+
+async def tidy_place(
+    store: FactStore, place: Place, now: str, *, expired: bool, keep: timedelta | None
+) -> int:
+    """Remove expired values and old history from a place; return how many entries changed."""
+    if keep is not None:
+        expect(keep, timedelta, "history_older_than", "history_older_than=timedelta(days=365)")
+        if keep < timedelta(0):
+            raise ValueError("history_older_than must not be negative: timedelta(days=365)")
+    cutoff = "" if keep is None else stamp(moment(now) - keep)
+
+    def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+        return tidied(entries, now, expired=expired, cutoff=cutoff)
+
+    return await store.rewrite(edit, place.subject, place.scope)
+
+
+async def move_place(store: FactStore, source: Place, target: Place) -> MoveReport:
+    """Copy the history of a place to another one, then erase the first.
+
+    Copying again adds nothing, so a move that was interrupted is finished by the same call.
+    """
+    if source.identity == target.identity:
+        raise ValueError("source and target must be two places: move(guest, account)")
+    new, copied = 0, -1
+    entries = await store.entries(source.subject, source.scope)
+    while len(entries) != copied:  # what was saved meanwhile moves too
+        copied = len(entries)
+        new += await store.replay(entries, target.subject, target.scope)
+        entries = await store.entries(source.subject, source.scope)
+    return MoveReport(new, await store.erase(source.subject, source.scope))
+
+
+async def rename_in_place(store: FactStore, place: Place, old: str, new: Concept[Any, Any]) -> int:
+    """Give a keyword of one place, its history included, another name and description.
+
+    Raises:
+        ValueError: The place has facts of the new keyword already.
+    """
+    checked_name(old, "keyword")
+
+    def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+        keywords = {fact["keyword"] for entry in entries for fact in entry.get("facts", ())}
+        if old not in keywords:
+            return entries
+        if new.keyword in keywords:
+            raise ValueError(
+                f"{str(place)!r} has facts about {new.keyword!r} already: nothing was renamed there"
+            )
+        return [_renamed(entry, old, new) for entry in entries]
+
+    return await store.rewrite(edit, place.subject, place.scope)
+
+
+def _renamed(entry: Entry, old: str, new: Concept[Any, Any]) -> Entry:
+    entry = entry.copy()
+    if facts := entry.get("facts"):
+        entry["facts"] = [
+            _described(fact, new) if fact["keyword"] == old else fact for fact in facts
+        ]
+    if forget := entry.get("forget"):
+        entry["forget"] = [
+            (new.keyword if keyword == old else keyword, fact_id, position)
+            for keyword, fact_id, position in forget
+        ]
+    return entry
+
+
+def _described(fact: StoredFact, concept: Concept[Any, Any]) -> StoredFact:
+    return {**fact, "keyword": concept.keyword, "description": concept.description}
+
+
+async def convert_place(
+    store: FactStore,
+    place: Place,
+    concept: Concept[Any, Any],
+    function: Conversion,
+    *,
+    dry_run: bool,
+) -> tuple[int, list[str]]:
+    """Convert the values of a concept in one place, its history included.
+
+    Returns:
+        How many values, and the ids of the facts that cannot be converted; nothing is written if
+        there is one.
+    """
+    counted, failed = 0, list[str]()
+
+    def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+        nonlocal counted
+        counted = 0
+        failed.clear()
+        after: list[Entry] = []
+        for entry in entries:
+            copy = deepcopy(entry)
+            for fact in copy.get("facts", ()):
+                if fact["keyword"] == concept.keyword:
+                    counted += _convert(fact, concept, function, failed)
+            after.append(copy)
+        return entries if failed or dry_run else after
+
+    if dry_run:
+        edit(await store.entries(place.subject, place.scope))
+    else:
+        await store.rewrite(edit, place.subject, place.scope)
+    return counted, list(dict.fromkeys(failed))
+
+
+def _convert(
+    fact: StoredFact, concept: Concept[Any, Any], function: Conversion, failed: list[str]
+) -> int:
+    """Convert the values of one stored fact in place; return how many there are."""
+    values = fact["values"] if "values" in fact else [fact["value"]] if "value" in fact else []
+    try:
+        new = [
+            concept.codec.dump(
+                concept.codec.check(function(value), concept.keyword), concept.keyword
+            )
+            for value in values
+        ]
+    except Exception:  # noqa: BLE001 - the function is the application's; the report has the id
+        failed.append(fact["id"])
+        return len(values)
+    if "values" in fact:
+        fact["values"] = new
+    elif new:
+        fact["value"] = new[0]
+    fact["description"] = concept.description
+    return len(values)

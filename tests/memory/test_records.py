@@ -1,0 +1,305 @@
+"""Records by id, and the upkeep of years, on every store: plain, encrypted and in memory."""
+
+import json
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
+from factmem.errors import MemoryAccessError
+from factmem.ledger.history import HistoryAction
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import Concept, SingleFact
+from factmem.models.places import Place
+from factmem.providers.base import FactStore
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.clock import START, SettableClock
+from tests.memory.world import (
+    AGE,
+    AGENT,
+    ALICE,
+    LANGUAGES,
+    PRODUCT,
+    THEME,
+    USER,
+    languages,
+    memory_of,
+    theme,
+)
+
+BOB = USER.of("bob")
+TEXT_AGE = Concept("age", "The user's age in years")
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(START)
+
+
+@pytest.fixture(params=["memory", "plain", "encrypted"])
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock
+) -> AsyncGenerator[FactStore]:
+    made: FactStore
+    if request.param == "memory":
+        made = InMemoryProvider(clock=clock)
+    elif request.param == "plain":
+        made = LocalFileMemoryProvider(tmp_path / "store", clock=clock)
+    else:
+        storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
+        made = LocalFileMemoryProvider(tmp_path / "store", storage=storage, clock=clock)
+    async with made:
+        yield made
+
+
+@pytest.fixture
+def memory(store: FactStore, clock: SettableClock) -> AgentMemory:
+    return memory_of(store, clock=clock)
+
+
+async def test_a_record_is_found_by_its_id_inside_the_view_alone(
+    store: FactStore, memory: AgentMemory
+) -> None:
+    """Other users' ids are unknown ids."""
+    fact = theme("dark")
+    await store.save(fact, BOB, PRODUCT)
+
+    placed = await memory.contents.get(fact.id)
+    alice = memory.view(subjects=[ALICE])
+
+    assert placed is not None
+    assert (placed.fact.values, placed.place.subject.entity) == (("dark",), "bob")
+    assert await alice.contents.get(fact.id) is None
+    assert await alice.contents.history(fact.id) == []
+    assert await alice.contents.delete(fact.id) == 0
+    assert await alice.contents.update(fact.id, value="light") is None
+    assert await store.load(THEME, BOB, PRODUCT) == [fact]
+
+
+async def test_an_update_keeps_the_id_and_its_history(
+    store: FactStore, memory: AgentMemory, clock: SettableClock
+) -> None:
+    """One entry for each update; the deletion is the last one."""
+    fact = theme("dark", metadata={"form": "1"})
+    await store.save(fact, ALICE, AGENT)
+    clock.advance(timedelta(hours=1))
+    updated = await memory.contents.update(fact.id, value="light")
+    clock.advance(timedelta(hours=1))
+    await memory.contents.update(fact.id, metadata={}, importance=0.9)
+
+    (now,) = await store.load(THEME, ALICE, AGENT)
+    assert updated is not None
+    assert (updated.fact.id, updated.fact.values) == (fact.id, ("light",))
+    assert updated.fact.metadata == {"form": "1"}
+    assert (now.value, now.metadata, now.importance) == ("light", {}, 0.9)
+    assert now.timestamp == START + timedelta(hours=1)
+    assert len(await store.entries(ALICE, AGENT)) == 3
+    (then,) = await store.load(THEME, ALICE, AGENT, as_of=START)
+    assert then.value == "dark"
+
+    assert await memory.contents.delete(fact.id) == 1
+    assert await memory.contents.get(fact.id) is None
+    assert await memory.contents.update(fact.id, value="red") is None
+    assert [each.action for each in await memory.contents.history(fact.id)] == [
+        HistoryAction.SAVED,
+        HistoryAction.SAVED,
+        HistoryAction.CONFIRMED,
+        HistoryAction.FORGOTTEN,
+    ]
+
+
+async def test_an_update_of_many_values_is_one_step(store: FactStore, memory: AgentMemory) -> None:
+    """What stays keeps its date; other facts of the concept are not touched."""
+    first, other = languages("en", "ko", "fr"), languages("de")
+    await store.save(first, ALICE, AGENT)
+    await store.save(other, ALICE, AGENT)
+
+    updated = await memory.contents.update(first.id, values=["ko", "ja"])
+
+    assert updated is not None
+    assert sorted(updated.fact.values) == ["ja", "ko"]
+    assert await memory.contents.get(other.id) is not None
+    assert len(await store.entries(ALICE, AGENT)) == 3
+    again = await memory.contents.update(first.id, values=["en"])
+    assert again is not None
+    assert again.fact.values == ("en",)
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"values": ["light"]}, {"value": 7}, {"importance": 2}, {"metadata": {"a": {1}}}]
+)
+async def test_wrong_updates_change_nothing(
+    store: FactStore, memory: AgentMemory, fields: dict[str, Any]
+) -> None:
+    """The error names the field, never a value."""
+    fact = theme("dark secret")
+    await store.save(fact, ALICE, AGENT)
+
+    with pytest.raises(ValueError, match=r"update|IDE|ide-theme|importance|metadata") as error:
+        await memory.contents.update(fact.id, **fields)
+
+    assert "secret" not in str(error.value)
+    assert len(await store.entries(ALICE, AGENT)) == 1
+
+
+async def test_records_and_forgetting_by_metadata_and_concepts(
+    store: FactStore, memory: AgentMemory
+) -> None:
+    """Both filters together; nothing of it is in a prompt or an event."""
+    events: list[object] = []
+    memory = memory_of(store, listeners=[events.append], include_values=True)
+    await store.save(theme("dark", metadata={"ticket": "T-77"}), ALICE, AGENT)
+    await store.save(languages("en", metadata={"ticket": "T-77"}), ALICE, AGENT)
+    await store.save(languages("ko"), ALICE, AGENT)
+    contents = memory.contents
+
+    found = await contents.records(metadata={"ticket": "T-77"}, concepts=[LANGUAGES])
+    chat: list[dict[str, Any]] = []
+    await memory.load_all_facts_to_agent(chat)
+
+    assert [each.fact.values for each in found] == [("en",)]
+    assert "T-77" not in str(chat)
+    assert "T-77" not in str(events)
+    assert await contents.forget(metadata={"ticket": "T-77"}, concepts=[LANGUAGES, THEME]) == 2
+    assert [each.fact.values for each in await contents.records()] == [("ko",)]
+
+
+async def test_everything_is_reset_behind_two_words(store: FactStore, memory: AgentMemory) -> None:
+    """A memory that is no view clears the store only if both are said."""
+    await store.save(theme("dark"), BOB, AGENT)
+
+    with pytest.raises(ValueError, match="everything=True"):
+        await memory.contents.reset(confirm=True)
+    assert (await memory.contents.reset(everything=True)).count == 1
+    assert len(await store.places()) == 1
+    await memory.contents.reset(confirm=True, everything=True)
+    assert await store.places() == []
+
+
+async def test_a_tree_has_a_depth_and_places_their_concepts(
+    store: FactStore, memory: AgentMemory
+) -> None:
+    """Counts of what was cut are in the branches above."""
+    await store.save(theme("dark"), BOB, AGENT)
+    await store.save(languages("en"), BOB, AGENT)
+
+    info = await memory.contents.info(Place(AGENT, BOB))
+
+    assert str(await memory.contents.tree(depth=1)).splitlines() == [
+        "memory: 2",
+        "  agent/support-bot: 2",
+    ]
+    assert info is not None
+    assert info.concepts == ("ide-theme", "languages")
+    with pytest.raises(ValueError, match="depth"):
+        await memory.contents.tree(depth=-1)
+
+
+async def test_tidying_removes_what_expired_and_old_history(
+    store: FactStore, memory: AgentMemory, clock: SettableClock
+) -> None:
+    """What is current reads as before; a younger past does too."""
+    await store.save(theme("old"), ALICE, AGENT)
+    clock.advance(timedelta(days=30))
+    await store.save(theme("young"), ALICE, AGENT)
+    await store.save(languages("soon gone", expires_at=clock() + timedelta(hours=1)), ALICE, AGENT)
+    clock.advance(timedelta(days=1))
+    await store.save(theme("now"), ALICE, AGENT)
+
+    await memory.contents.tidy()
+    after_expired = json.dumps(await store.entries(ALICE, AGENT))
+    report = await memory.contents.tidy(history_older_than=timedelta(hours=12))
+    left = json.dumps(await store.entries(ALICE, AGENT))
+
+    assert "soon gone" not in after_expired
+    assert "old" in after_expired
+    assert '"old"' not in left
+    assert "young" in left
+    assert report.entries > 0
+    assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["now"]
+    assert (await memory.contents.tidy(history_older_than=timedelta(hours=12))).places == []
+
+
+async def test_a_guest_becomes_an_account_once(
+    store: FactStore, memory: AgentMemory, clock: SettableClock
+) -> None:
+    """History moves too; a move that stopped before the erasure is finished by the same call."""
+    guest, account = Place(AGENT, USER.of("guest-1")), Place(AGENT, ALICE)
+    fact = theme("light")
+    await store.save(theme("dark"), guest.subject, AGENT)
+    clock.advance(timedelta(hours=1))
+    await store.save(fact, guest.subject, AGENT)
+    entries = await store.entries(guest.subject, AGENT)
+    await store.replay(entries, ALICE, AGENT)  # killed here
+
+    report = await memory.contents.move(guest, account)
+
+    assert report.entries == 0
+    assert await store.load(THEME, ALICE, AGENT) == [fact]
+    assert [each.value for each in await store.load(THEME, ALICE, AGENT, as_of=START)] == ["dark"]
+    assert [str(info.place) for info in await store.places()] == [str(account)]
+    again = await memory.contents.move(guest, account)
+    assert (again.entries, again.receipt.count) == (0, 0)
+    with pytest.raises(MemoryAccessError):
+        await memory.view(subjects=[ALICE]).contents.move(account, guest)
+
+
+async def test_a_concept_is_renamed_with_its_history(store: FactStore, memory: AgentMemory) -> None:
+    """Twice changes nothing; a place that has the new one already is refused whole."""
+    colours = Concept("colours", "The colours that the user prefers")
+    fact = theme("light")
+    await store.save(theme("dark"), ALICE, AGENT)
+    await store.save(fact, ALICE, AGENT)
+    await store.forget(ALICE, AGENT, fact_id=fact.id)
+    await store.save(fact, ALICE, AGENT)
+
+    assert await memory.contents.rename("ide-theme", colours) == 1
+    assert await memory.contents.rename("ide-theme", colours) == 0
+    assert await store.load(THEME, ALICE, AGENT) == []
+    assert [each.value for each in await store.load(colours, ALICE, AGENT)] == ["light"]
+    assert len(await store.history(colours, ALICE, AGENT)) == 4
+    await store.save(theme("again"), ALICE, AGENT)
+    with pytest.raises(ValueError, match="already"):
+        await memory.contents.rename("ide-theme", colours)
+
+
+async def test_a_concept_gets_another_type(store: FactStore, memory: AgentMemory) -> None:
+    """A dry run counts; one value that does not fit leaves its place as it was."""
+    bad = SingleFact(TEXT_AGE, "thirty")
+    for text, who in [("36", ALICE), ("37", ALICE), ("52", BOB)]:
+        await store.save(SingleFact(TEXT_AGE, text), who, AGENT)
+    await store.save(bad, USER.of("carol"), AGENT)
+
+    dry = await memory.contents.convert(AGE, int)
+    assert [each.value for each in await store.load(TEXT_AGE, ALICE, AGENT)] == ["37"]
+    done = await memory.contents.convert(AGE, int, dry_run=False)
+
+    assert dry == done
+    assert done.values == 3
+    assert [fact_id for _, fact_id in done.failed] == [bad.id]
+    assert "thirty" not in repr(done)
+    assert [each.value for each in await store.load(AGE, ALICE, AGENT)] == [37]
+    assert [
+        entry.fact.values
+        for entry in await store.history(AGE, ALICE, AGENT)
+        if entry.fact is not None
+    ] == [(36,), (37,)]
+    assert await store.load(TEXT_AGE, USER.of("carol"), AGENT) == [bad]
+
+
+async def test_one_persons_export_holds_all_of_it_and_no_one_elses(
+    store: FactStore, memory: AgentMemory
+) -> None:
+    """Plain JSON with values, history and metadata."""
+    await store.save(theme("dark", metadata={"form": "settings"}), ALICE, AGENT)
+    await store.save(theme("light"), ALICE, AGENT)
+    await store.save(theme("hers alone"), BOB, AGENT)
+
+    text = json.dumps(await memory.view(subjects=[ALICE]).contents.export())
+
+    for held in ("dark", "light", "settings", "alice", "agent/support-bot"):
+        assert held in text
+    assert "hers alone" not in text

@@ -106,6 +106,7 @@ async def test_a_transaction_pooler_is_detected(new_store: NewStore, pooler: Poo
     (session,) = provider._places.connections._idle
     assert session.is_shared
     assert session.rows("SHOW lock_timeout") == [("200ms",)]
+    assert session.rows("SHOW idle_in_transaction_session_timeout") == [("30s",)]
     direct = new_store()
     await direct.load_all(USER, AGENT)
     assert not direct._places.connections._idle[0].is_shared

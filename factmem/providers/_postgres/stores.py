@@ -13,6 +13,9 @@ from factmem.providers._postgres.sealing import PlainSealing, RingSealing, Seali
 from factmem.storage.encryption.aes256gcm import Encryption, KeySlot
 from factmem.storage.encryption.ring import KeyRing
 
+_IDLE = "30s"
+"""How long a process that hangs inside a transaction keeps a place locked."""
+
 PLAIN, SEALED = "plain", "aes-256-gcm"
 
 
@@ -65,6 +68,7 @@ class Opening:
             "factmem.name": self.name,
             "factmem.store": number,
             "lock_timeout": str(int(lock_seconds * 1000)),
+            "idle_in_transaction_session_timeout": _IDLE,
         }
         session.configure(settings if self.role is None else {**settings, "role": self.role})
 

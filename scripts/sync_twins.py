@@ -64,6 +64,7 @@ WRAPPED = {
 BASE = "factmem.providers.base"
 LOCAL = "factmem.providers.local_file"
 INDEXED = "factmem.providers.indexed"
+LEARNING = "factmem.providers.learning"
 POSTGRES = "factmem.providers.postgres"
 
 FILES = (
@@ -167,7 +168,7 @@ Args:
             ),
             Twin(
                 "IndexedStoreSync",
-                f"{INDEXED}:IndexedStore,{INDEXED}:FollowedStore",
+                f"{INDEXED}:IndexedStore,{INDEXED}:FollowedStore,{LEARNING}:LearningStore",
                 "An `InMemoryProvider`, or another store with indexes, without `await`.",
                 base="StoreSync[I]",
                 bases=(f"{BASE}:FactStore",),
@@ -180,7 +181,12 @@ Args:
     with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
         store.save(fact, subject, scope)""",
                 base="IndexedStoreSync[PostgresMemoryProvider]",
-                bases=(f"{BASE}:FactStore", f"{INDEXED}:IndexedStore", f"{INDEXED}:FollowedStore"),
+                bases=(
+                    f"{BASE}:FactStore",
+                    f"{INDEXED}:IndexedStore",
+                    f"{INDEXED}:FollowedStore",
+                    f"{LEARNING}:LearningStore",
+                ),
             ),
             Twin(
                 "LocalStoreSync",
@@ -190,7 +196,12 @@ Args:
     with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
         store.save(fact, subject, scope)""",
                 base="IndexedStoreSync[LocalFileMemoryProvider]",
-                bases=(f"{BASE}:FactStore", f"{INDEXED}:IndexedStore", f"{INDEXED}:FollowedStore"),
+                bases=(
+                    f"{BASE}:FactStore",
+                    f"{INDEXED}:IndexedStore",
+                    f"{INDEXED}:FollowedStore",
+                    f"{LEARNING}:LearningStore",
+                ),
             ),
         ),
         (

@@ -13,11 +13,13 @@ from pydantic import JsonValue
 from factmem.ledger.entries import (
     Entry,
     ForgottenItem,
+    RetractedValue,
     SourceEntry,
     StoredFact,
     source_of,
 )
 from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.statements import digest_of
 from factmem.models.values import canonical
 
 searched = settings(max_examples=int(os.environ.get("LEDGERS", "60")), deadline=None)
@@ -58,6 +60,7 @@ class Step:
 
     entry: Entry
     condition: Condition | None = None
+    retracts: list[tuple[str, JsonValue]] = field(default_factory=list)
 
 
 seconds = st.integers(0, 90)
@@ -87,6 +90,8 @@ def facts(draw: st.DrawFn) -> StoredFact:
     fact |= {"values": found} | draw(extras)
     if draw(st.booleans()):
         fact |= {"type": "SINGLE", "value": fact.pop("values")[0]}
+    if draw(st.booleans()):
+        fact |= {"stated": True, "timestamp": stamp(draw(seconds))}
     if expires is not None:
         fact["expires_at"] = stamp(expires)
     drawn: StoredFact = fact
@@ -113,12 +118,20 @@ def conditions(draw: st.DrawFn) -> Condition:
 def ledgers(draw: st.DrawFn, max_size: int = 10) -> list[Step]:
     """Draw what was done to a place, by a clock that is set back at times."""
     ledger, second, steps = Ledger(), 20, list[Step]()
-    for kind in draw(st.lists(st.sampled_from("ssssf"), min_size=1, max_size=max_size)):
+    for kind in draw(st.lists(st.sampled_from("ssssfr"), min_size=1, max_size=max_size)):
         second = min(90, max(0, second + draw(st.integers(-6, 12))))
         at = stamp(second)
         if kind == "s":
             entry: Entry = {"at": at, "facts": draw(st.lists(facts(), min_size=1, max_size=2))}
             step = Step(entry)
+        elif kind == "r":
+            keyword, value = draw(st.sampled_from(KEYWORDS)), draw(values)
+            retracted: RetractedValue = {
+                "keyword": keyword,
+                "timestamp": stamp(draw(seconds)),
+                "digest": digest_of(canonical(value)),
+            }
+            step = Step({"at": at, "retract": [retracted]}, retracts=[(keyword, value)])
         else:
             condition = draw(conditions())
             now = max(at, ledger.recorded_at)
@@ -189,6 +202,7 @@ class NaiveItem:
     latest: StoredFact
     confirmed_at: str
     sources: list[Any] = field(default_factory=list)
+    said: str = ""
 
     def is_alive(self, now: str) -> bool:
         return "expires_at" not in self.latest or now < self.latest["expires_at"]
@@ -204,6 +218,8 @@ class NaiveStore:
     items: list[NaiveItem] = field(default_factory=list)
     types: dict[str, tuple[str, str]] = field(default_factory=dict)
     now: str = ""
+    retracted: list[tuple[str, Any, str]] = field(default_factory=list)
+    floors: dict[str, str] = field(default_factory=dict)
 
     def run(self, steps: Iterable[Step]) -> "NaiveStore":
         for step in steps:
@@ -211,12 +227,45 @@ class NaiveStore:
             self.items = [item for item in self.items if item.is_alive(self.now)]
             if step.condition is not None:
                 self.forget(step.condition)
+            for (keyword, value), each in zip(
+                step.retracts, step.entry.get("retract", ()), strict=True
+            ):
+                self.retract(keyword, value, min(each["timestamp"], self.now))
             for fact in step.entry.get("facts", ()):
                 self.save(fact)
                 self.items = [item for item in self.items if item.is_alive(self.now)]
         return self
 
+    def retract(self, keyword: str, value: Any, said: str) -> None:
+        self.retracted.append((keyword, value, said))
+        for item in list(self.items):
+            if item.keyword == keyword and _same(item.value, value) and item.said <= said:
+                self.items.remove(item)
+                if self.types[keyword][1] == "SINGLE":
+                    self.floors[keyword] = max(self.floors.get(keyword, ""), item.said)
+
+    def is_settled(self, fact: StoredFact, value: Any, said: str) -> bool:
+        keyword = fact["keyword"]
+        if any(
+            (keyword, said) < (of, then) and of == keyword and _same(value, gone)
+            for of, gone, then in self.retracted
+        ):
+            return True
+        return fact["type"] == "SINGLE" and (
+            said < self.floors.get(keyword, "")
+            or any(
+                item.keyword == keyword and not _same(item.value, value) and item.said > said
+                for item in self.items
+            )
+        )
+
     def save(self, fact: StoredFact) -> None:
+        said = min(fact["timestamp"], self.now)
+        given = [fact["value"]] if "value" in fact else fact["values"]
+        if "stated" in fact:
+            given = [value for value in given if not self.is_settled(fact, value, said)]
+        if not given:
+            return
         self.types[fact["keyword"]] = (fact["description"], fact["type"])
         if fact["type"] == "SINGLE":
             self.items = [
@@ -224,18 +273,22 @@ class NaiveStore:
                 for item in self.items
                 if item.keyword != fact["keyword"] or item.is_of(fact, fact["value"])
             ]
-        for value in [fact["value"]] if "value" in fact else fact["values"]:
+        for value in given:
             found = [
                 item for item in self.items if item.is_of(fact, value) and item.is_alive(self.now)
             ]
             if found:
                 (item,) = found
-                item.latest, item.confirmed_at = fact, self.now
+                if "stated" not in fact or said >= item.said:
+                    item.latest = fact
+                item.said, item.confirmed_at = max(item.said, said), self.now
                 if fact.get("source") not in item.sources:
                     item.sources.append(fact.get("source"))
             else:
                 self.items.append(
-                    NaiveItem(fact["keyword"], value, fact, 0, fact, self.now, [fact.get("source")])
+                    NaiveItem(
+                        fact["keyword"], value, fact, 0, fact, self.now, [fact.get("source")], said
+                    )
                 )
 
     def forget(self, condition: Condition) -> None:

@@ -1,9 +1,9 @@
 """FactDetector: asks a model for the facts of a chat, and saves what its answer proves."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
@@ -30,13 +30,12 @@ from factmem.llm.base import ChatModel, Message
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import (
     Identity,
-    MemoryScope,
     MemoryScopeType,
-    MemorySubject,
     Place,
 )
 from factmem.prompt.transcript import SaidMessage
 from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.learning import Learned, RetractedFact, can_retract, learn
 from factmem.providers.reader import FactReader
 from factmem.usage import Usage
 
@@ -53,20 +52,6 @@ _MOST_CONTINUED = 8
 
 _MUCH_TEXT = 20_000
 """From so many characters of messages on, reading an answer leaves the event loop's thread."""
-
-
-@runtime_checkable
-class _SavesMany(Protocol):
-    async def save_many(
-        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
-    ) -> None: ...
-
-
-@runtime_checkable
-class _Forgets(Protocol):
-    async def forget(
-        self, subject: MemorySubject, scope: MemoryScope, *, concept: AnyConcept, value: object
-    ) -> int: ...
 
 
 @dataclass(slots=True)
@@ -127,7 +112,7 @@ class FactDetector:
             answers.read,
             rules,
             current,
-            can_forget=isinstance(self._provider, _Forgets),
+            can_forget=can_retract(self._provider),
             keeps_doubtful=request.doubtful == "keep",
         )
         if not request.dry_run:
@@ -172,22 +157,40 @@ class FactDetector:
         answers.count += len(items)
 
     async def _write(self, verdict: Verdict) -> None:
-        places: dict[Identity, list[PlacedFact]] = {}
+        """Record what was stated, the facts and retractions of one place at once."""
+        places: dict[Identity, Place] = {}
+        facts: dict[Identity, list[AnyFact]] = {}
+        ended: dict[Identity, list[RetractedFact]] = {}
         for placed in (*verdict.superseded, *verdict.saved, *verdict.confirmed):
-            places.setdefault(placed.place.identity, []).append(placed)
-        for facts in places.values():
-            await self._save(facts[0].place, [placed.fact for placed in facts])
-        if isinstance(self._provider, _Forgets):  # else there are no retractions
-            for each in verdict.retracted:
-                subject, scope = each.place.subject, each.place.scope
-                await self._provider.forget(subject, scope, concept=each.concept, value=each.value)
+            places[placed.place.identity] = placed.place
+            facts.setdefault(placed.place.identity, []).append(placed.fact)
+        for each in verdict.retracted:
+            places[each.place.identity] = each.place
+            retracted = RetractedFact(each.concept, each.value, each.said_at)
+            ended.setdefault(each.place.identity, []).append(retracted)
+        for identity, place in places.items():
+            learned = await learn(
+                self._provider,
+                facts.get(identity, []),
+                place.subject,
+                place.scope,
+                retracted=ended.get(identity, []),
+            )
+            _settle(verdict, place, learned)
 
-    async def _save(self, place: Place, facts: list[AnyFact]) -> None:
-        if isinstance(self._provider, _SavesMany):
-            await self._provider.save_many(facts, place.subject, place.scope)
-        else:
-            for fact in facts:
-                await self._provider.save(fact, place.subject, place.scope)
+
+def _settle(verdict: Verdict, place: Place, learned: Learned) -> None:
+    """Follow what became of the statements about one place."""
+    for listed in (verdict.saved, verdict.confirmed):
+        verdict.superseded += [each for each in listed if each.fact.id in learned.superseded]
+        listed[:] = [each for each in listed if each.fact.id not in learned.superseded]
+    refused = {(each.concept.keyword, id(each.value)) for each in learned.refused}
+    verdict.retracted = [
+        each
+        for each in verdict.retracted
+        if each.place.identity != place.identity
+        or (each.concept.keyword, id(each.value)) not in refused
+    ]
 
 
 async def _asked(

@@ -320,7 +320,7 @@ def _judge_retraction(
         verdict.rejected.append(_refused(candidate, RejectionReason.NOT_STORED))
         return
     placed, value = found
-    retraction = Retraction(placed.place, placed.fact.concept, value)
+    retraction = Retraction(placed.place, placed.fact.concept, value, candidate.said_at)
     old = placed.fact.concept
     ended = (topic_of(candidate), canonical(old.codec.dump(value, old.keyword)))
     if not can_forget:

@@ -1,6 +1,7 @@
 """DetectionReport: what a detection saved, retracted, confirmed, flagged and rejected."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from factmem.detection.doubts import Doubt
@@ -20,6 +21,8 @@ class Retraction:
     place: Place
     concept: Concept[Any, Any]
     value: Any = field(repr=False)
+    said_at: datetime
+    """When that was said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ class DetectionReport:
     """The tokens and calls of all model calls, verification included."""
     is_dry_run: bool = False
     superseded: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    """New facts that a later message of the same chat replaced: saved into the history only."""
+    """Facts that were settled by something said later, in this chat or in another that was read
+    sooner: recorded in the history only."""
     doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
     """Items that are flagged: saved with `doubtful="keep"`, rejected with `"reject"`."""
     joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])

@@ -1,8 +1,9 @@
-"""What a ledger is made of: entries, as plain JSON, and how facts become and come out of them.
+"""Entries, which a ledger is made of: plain JSON, made of facts and read back.
 
-An entry is one save call (`facts`: one or more of them) or one forgetting (`forget`: the items it
-removes, by keyword, fact id and position, never by value). Each carries the time at which it was
-recorded. Times are text in UTC, always with six digits and a Z, so that they sort as text.
+An entry is one save call (`facts`: one or more of them), one forgetting (`forget`: the items it
+removes, by keyword, fact id and position, never by value), or what was learned from a chat: facts
+that are statements, and retractions (`retract`). Each carries the time at which it was recorded.
+Times are strings in UTC, always with six digits and a Z, so that they sort as strings.
 """
 
 import json
@@ -45,6 +46,7 @@ __all__ = [
     "Edit",
     "Entry",
     "ForgottenItem",
+    "RetractedValue",
     "SourceEntry",
     "StoredFact",
     "check_entry",
@@ -89,6 +91,24 @@ class StoredFact(TypedDict):
     source: NotRequired[SourceEntry]
     metadata: NotRequired[dict[str, JsonValue]]
     """Left out where a save says nothing of it; empty where a save removes it."""
+    stated: NotRequired[Literal[True]]
+    """Whether it is a statement: its `timestamp` decides against those of others."""
+    superseded: NotRequired[list[int]]
+    """The positions of values that were superseded at once, where what superseded them may have
+    been removed from the ledger."""
+
+
+class RetractedValue(TypedDict):
+    """A statement that a value is no longer true. The value is named by a digest.
+
+    A retraction whose value was purged has no digest; it is kept for its floor alone.
+    """
+
+    keyword: str
+    timestamp: str
+    digest: NotRequired[str]
+    floor: NotRequired[str]
+    """When the value that it ended was said, where that value was removed from the ledger."""
 
 
 ForgottenItem: TypeAlias = tuple[str, str, int]
@@ -101,6 +121,7 @@ class Entry(TypedDict):
     at: str
     facts: NotRequired[list[StoredFact]]
     forget: NotRequired[Sequence[ForgottenItem]]
+    retract: NotRequired[list[RetractedValue]]
 
 
 def stamp(when: datetime) -> str:
@@ -173,7 +194,11 @@ def source_of(entry: SourceEntry | None) -> FactSource | None:
 _WIDE = b'{"wide":true,'
 
 
-def encoded(facts: Iterable[StoredFact] = (), forget: Iterable[ForgottenItem] = ()) -> bytes:
+def encoded(
+    facts: Iterable[StoredFact] = (),
+    forget: Iterable[ForgottenItem] = (),
+    retract: Iterable[RetractedValue] = (),
+) -> bytes:
     """Return an entry without its time as one line of JSON; `stamped` puts the time in.
 
     Integers beyond 64 bits are legal JSON that fast readers round: such an entry begins with
@@ -184,6 +209,8 @@ def encoded(facts: Iterable[StoredFact] = (), forget: Iterable[ForgottenItem] = 
         entry["facts"] = facts
     if forget := list(forget):
         entry["forget"] = forget
+    if retract := list(retract):
+        entry["retract"] = retract
     return _dumped(entry)
 
 
@@ -308,6 +335,17 @@ class _Fact(TypedDict):
     expires_at: NotRequired[_Stamp]
     source: NotRequired[_Source]
     metadata: NotRequired[Annotated[dict[str, Any], AfterValidator(checked_metadata)]]
+    stated: NotRequired[Literal[True]]
+    superseded: NotRequired[list[_Count]]
+
+
+class _Retracted(TypedDict):
+    __pydantic_config__ = _CONFIG  # type: ignore[misc]
+
+    keyword: _Name
+    timestamp: _Stamp
+    digest: NotRequired[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]]
+    floor: NotRequired[_Stamp]
 
 
 class _Entry(TypedDict):
@@ -316,6 +354,7 @@ class _Entry(TypedDict):
     at: _Stamp
     facts: NotRequired[list[Annotated[_Fact, AfterValidator(_whole)]]]
     forget: NotRequired[list[Annotated[tuple[_Name, _Name, _Count], Strict(False)]]]
+    retract: NotRequired[list[_Retracted]]
 
 
 @lru_cache(maxsize=1)

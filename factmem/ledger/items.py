@@ -1,14 +1,15 @@
 """What a ledger holds: current values, and those of one keyword together."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pydantic import JsonValue
 
 from factmem.ledger.entries import SourceEntry, StoredFact
-from factmem.models.values import Canonical
+from factmem.ledger.statements import Retractions, digest_of, said_at
+from factmem.models.values import Canonical, canonical
 
-__all__ = ["NO_SOURCE", "ChangeLog", "Item", "Topic", "Touched", "values_of"]
+__all__ = ["NO_SOURCE", "ChangeLog", "Item", "Topic", "Touched", "outdated", "values_of"]
 
 
 NO_SOURCE: list[SourceEntry | None] = [None]
@@ -26,6 +27,7 @@ class Item:
         "metadata",
         "number",
         "position",
+        "said",
         "source_keys",
         "sources",
         "timestamp",
@@ -40,6 +42,8 @@ class Item:
         self.fact_id: str = fact["id"]
         self.position: int = position
         self.timestamp: str = fact["timestamp"]
+        self.said: str = min(self.timestamp, at)
+        """When it was said last: a time after it was recorded counts as then."""
         self.importance: float = fact.get("importance", 0.5)
         self.expires_at: str | None = fact.get("expires_at")
         self.confirmed_at: str = at
@@ -49,9 +53,15 @@ class Item:
         self.source_keys: set[str] | None = None
 
     def confirm(self, fact: StoredFact, at: str) -> None:
-        """Take what a later save of the same value says; the item stays in its own save."""
-        self.importance = fact.get("importance", 0.5)
-        self.expires_at = fact.get("expires_at")
+        """Take what a later save of the same value says; the item stays in its own save.
+
+        A statement that was said before says nothing of importance and expiry.
+        """
+        said = min(fact["timestamp"], at)
+        if "stated" not in fact or said >= self.said:
+            self.importance = fact.get("importance", 0.5)
+            self.expires_at = fact.get("expires_at")
+        self.said = max(self.said, said)
         self.confirmed_at = at
         # Models confirm values too, and know no metadata: a save without any leaves it.
         self.metadata = fact.get("metadata", self.metadata)
@@ -84,12 +94,24 @@ class Topic:
     keywords take 20 MB more. A second item makes a dictionary, and then it stays.
     """
 
-    __slots__ = ("_items", "_key", "_names", "_only", "description", "fact_type")
+    __slots__ = (
+        "_digests",
+        "_items",
+        "_key",
+        "_names",
+        "_only",
+        "description",
+        "fact_type",
+        "retractions",
+    )
 
     description: str
     fact_type: str
 
     def __init__(self) -> None:
+        self.retractions: Retractions | None = None
+        """Which values were retracted, and when; None where none ever was."""
+        self._digests: dict[str, Canonical] | None = None
         self._key: Canonical = ""
         self._only: Item | None = None
         self._items: dict[Canonical, Item] | None = None
@@ -125,6 +147,8 @@ class Topic:
             self._as_dictionary()[key] = item
         if self._names is not None:
             self._names[item.fact_id, item.position] = key
+        if self._digests is not None:
+            self._digests[digest_of(key)] = key
 
     def _as_dictionary(self) -> dict[Canonical, Item]:
         items = self._items = self.items
@@ -134,7 +158,7 @@ class Topic:
     def hold_none(self) -> dict[Canonical, Item]:
         """Let go of all items, and return them."""
         items = self.items
-        self._only = self._items = self._names = None
+        self._only = self._items = self._names = self._digests = None
         return items
 
     def let_go(self, key: Canonical) -> Item:
@@ -142,6 +166,8 @@ class Topic:
         item = self._as_dictionary().pop(key)
         if self._names is not None:
             self._names.pop((item.fact_id, item.position), None)
+        if self._digests is not None:
+            self._digests.pop(digest_of(key), None)
         return item
 
     def named(self, fact_id: str, position: int) -> Canonical | None:
@@ -149,6 +175,12 @@ class Topic:
         if self._names is None:
             self._names = {(item.fact_id, item.position): key for key, item in self.items.items()}
         return self._names.get((fact_id, position))
+
+    def digested(self, digest: str) -> Canonical | None:
+        """Return the key of the item that a retraction names, if it is there."""
+        if self._digests is None:
+            self._digests = {digest_of(key): key for key in self.items}
+        return self._digests.get(digest)
 
     def free_position(self, fact_id: str, free: int, at: str) -> int:
         """Return the first position that no current item of a fact has.
@@ -171,6 +203,31 @@ def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
         yield from zip(fact["positions"], fact["values"], strict=True)
     elif "values" in fact:
         yield from enumerate(fact["values"])
+
+
+def outdated(topic: Topic | None, fact: StoredFact, at: str) -> Collection[int]:
+    """Return the positions of the values of a statement that something later has settled."""
+    marked = fact.get("superseded", ())
+    said, is_single = said_at(fact, at), fact["type"] == "SINGLE"
+    retractions = None if topic is None else topic.retractions
+    found: set[int] = set()
+    for position, value in values_of(fact):
+        key = canonical(value)
+        if (
+            position in marked
+            or (retractions is not None and retractions.ended_after(said, key))
+            or (is_single and retractions is not None and said < retractions.floor)
+            or (is_single and topic is not None and _has_later(topic, key, said, at))
+        ):
+            found.add(position)
+    return found
+
+
+def _has_later(topic: Topic, key: Canonical, said: str, at: str) -> bool:
+    return any(
+        item.said > said and other != key and item.is_alive(at)
+        for other, item in topic.items.items()
+    )
 
 
 _MOST_MARKS = 1024

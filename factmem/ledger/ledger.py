@@ -8,7 +8,9 @@ items:
 - a MULTIPLE save adds the values that are not there and confirms those that are;
 - a confirmed item stays in its save, takes the importance and expiry of the new one, and gains its
   source;
-- a forgetting removes the items that it names; an item past its `expires_at` is gone.
+- a forgetting removes the items that it names; an item past its `expires_at` is gone;
+- a statement is passed over where something that was said later has settled its value, and a
+  retraction where its value was said later: see `statements`.
 
 "Newest" is the order of the ledger, never a clock: entries count as recorded no earlier than the
 one before them, so a clock that was set back changes nothing.
@@ -18,7 +20,8 @@ something: history can be taken out of a ledger without changing what is read fr
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count, pairwise
 from operator import itemgetter
@@ -30,15 +33,17 @@ from factmem.concurrency.garbage import paused_collection
 from factmem.ledger.entries import (
     Entry,
     ForgottenItem,
+    RetractedValue,
     StoredFact,
     source_of,
 )
-from factmem.ledger.items import ChangeLog, Item, Topic, Touched
+from factmem.ledger.items import ChangeLog, Item, Topic, Touched, outdated, values_of
 from factmem.ledger.presentation import (
     changed,
     concept_of,
     presented,
 )
+from factmem.ledger.statements import Retractions, said_at
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -51,6 +56,11 @@ __all__ = ["Condition", "Ledger"]
 
 
 L = TypeVar("L", bound="AnyFact")
+
+_MOST_LATE = 1024
+"""How many superseded statements are remembered: each is asked for as soon as it is recorded."""
+
+_NONE_LATE: deque[str] = deque(maxlen=0)
 
 _serials = count(1)
 _moment = itemgetter(0)
@@ -107,6 +117,8 @@ class Ledger:
         ever saved as MULTIPLE, some 120 bytes each, until a compaction has the ledger read anew:
         forgettings on disk name positions, so that none may be given out twice."""
         self._texts: dict[str, str] = {}
+        self._late: deque[str] = _NONE_LATE
+        """The statements that were superseded last, for those who just recorded them."""
         self._serial = next(_serials)
         self._applied = 0
         self._expiries: list[tuple[str, str]] = []
@@ -120,17 +132,24 @@ class Ledger:
 
     def apply(self, entry: Entry) -> None:
         """Take in the next entry."""
-        at = entry["at"]
         self._applied += 1
-        self.recorded_at = max(self.recorded_at, at)
+        self.recorded_at = max(self.recorded_at, entry["at"])
         for fact in entry.get("facts", ()):
             self._save(fact, self.recorded_at)
         if forgotten := entry.get("forget"):
             self._forget(forgotten, self.recorded_at)
+        for retracted in entry.get("retract", ()):
+            self._retract(retracted, self.recorded_at)
 
     def _save(self, fact: StoredFact, at: str) -> None:
         keyword, description = fact["keyword"], fact["description"]
         topic = self._topics.get(keyword)
+        past = outdated(topic, fact, at) if "stated" in fact else ()
+        if past and len(past) == sum(1 for _ in values_of(fact)):
+            for position, value in values_of(fact):
+                self._passed_over(fact, value, position, at)
+            self._note_late(fact["id"])
+            return
         if topic is None:
             topic = self._topics[keyword] = Topic()
         elif topic.description != description or topic.fact_type != fact["type"]:
@@ -143,7 +162,7 @@ class Ledger:
         if fact["type"] == "SINGLE":
             self._replace(topic, fact, at)
         else:
-            self._add(topic, fact, at)
+            self._add(topic, fact, at, past)
 
     def _replace(self, topic: Topic, fact: StoredFact, at: str) -> None:
         replaced = topic.hold_none()
@@ -163,16 +182,19 @@ class Ledger:
         for gone in replaced.values():
             self._dropped(gone, at)
 
-    def _add(self, topic: Topic, fact: StoredFact, at: str) -> None:
+    def _add(self, topic: Topic, fact: StoredFact, at: str, past: Collection[int]) -> None:
         values = fact.get("values")
         if not values:
             return
         fact_id, position = fact["id"], 0
         positions = fact.get("positions") or range(len(values))
         shift = topic.free_position(fact_id, self._free.get(fact_id, 0), at) - positions[0]
-        for position, value in zip(positions, values, strict=True):
-            if shift > 0:
-                position += shift  # noqa: PLW2901 - the id came before: these positions are taken
+        for said_position, value in zip(positions, values, strict=True):
+            # A shift where the id came before: these positions are taken.
+            position = said_position + max(shift, 0)
+            if said_position in past:
+                self._passed_over(fact, value, position, at)
+                continue
             key = canonical(value)
             item = topic.get(key)
             if item is not None and item.is_alive(at):
@@ -197,6 +219,34 @@ class Ledger:
                 self._note(keyword, fact_id, item.value)
                 self._dropped(item, at)
 
+    def _retract(self, retracted: RetractedValue, at: str) -> None:
+        keyword = retracted["keyword"]
+        topic = self._topics.get(keyword)
+        if topic is None:
+            topic = self._topics[keyword] = Topic()
+            topic.description, topic.fact_type = "", "MULTIPLE"
+        if topic.retractions is None:
+            topic.retractions = Retractions()
+        topic.retractions.add(retracted, at)
+        digest = retracted.get("digest")
+        key = None if digest is None else topic.digested(digest)
+        item = None if key is None else topic.get(key)
+        if key is None or item is None:
+            return
+        if item.said > said_at(retracted, at):
+            self._note_late(_name(retracted))
+            return
+        topic.let_go(key)
+        if topic.fact_type == "SINGLE" and item.is_alive(at):
+            topic.retractions.floor = max(topic.retractions.floor, item.said)
+        self._note(keyword, item.fact_id, item.value)
+        self._dropped(item, at)
+
+    def _note_late(self, name: str) -> None:
+        if self._late is _NONE_LATE:
+            self._late = deque(maxlen=_MOST_LATE)
+        self._late.append(name)
+
     def _note(self, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
         """Mark what the entry at hand touches; None marks all facts of the keyword."""
         if self._log is not None:
@@ -207,6 +257,9 @@ class Ledger:
 
         Called for each value of a fact in their order, with the position that the value takes.
         """
+
+    def _passed_over(self, fact: StoredFact, value: JsonValue, position: int, at: str) -> None:
+        """Notice that a value of a statement was superseded at once; for those who trace."""
 
     def _dropped(self, item: Item, at: str) -> None:
         """Notice that an item was replaced, forgotten or found expired; for those who trace."""
@@ -230,6 +283,14 @@ class Ledger:
         topic = self._topics.get(keyword)
         key = None if topic is None else topic.named(fact_id, position)
         return topic is not None and key is not None and topic.items[key].is_alive(now)
+
+    def is_superseded(self, fact: StoredFact) -> bool:
+        """Whether a statement recorded lately was superseded at once, with all of its values."""
+        return fact["id"] in self._late
+
+    def is_refused(self, retracted: RetractedValue) -> bool:
+        """Whether a retraction recorded lately ended nothing, as its value was said later."""
+        return _name(retracted) in self._late
 
     def items(self, keyword: str, now: str) -> dict[Canonical, Item]:
         """Return the current items of a keyword, oldest first, by the canonical form of values."""
@@ -333,3 +394,7 @@ class Ledger:
     def __len__(self) -> int:
         """How many items are held, expired ones included."""
         return sum(len(topic) for topic in self._topics.values())
+
+
+def _name(retracted: RetractedValue) -> str:
+    return f"{retracted.get('digest')} {retracted['timestamp']} {retracted['keyword']}"

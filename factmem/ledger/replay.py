@@ -11,6 +11,7 @@ from factmem.ledger.entries import (
     Edit,
     Entry,
     ForgottenItem,
+    RetractedValue,
     StoredFact,
     check_entry,
     decoded,
@@ -23,6 +24,9 @@ __all__ = ["amended", "edited", "unknown_entries"]
 
 
 _Mark: TypeAlias = tuple[object, ...]
+
+_PARTS = {"facts", "forget", "retract"}
+"""The parts of entries that this version knows."""
 
 
 def amended(known: Sequence[Entry], now: str, change: Amendment) -> list[Entry]:
@@ -93,7 +97,7 @@ def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[En
 
 def _reduce(entry: Entry, rest: Counter[_Mark], ledger: Ledger) -> bool:
     """Take out of an entry what is known, and say whether anything is left."""
-    if "facts" not in entry and "forget" not in entry:
+    if not _PARTS & entry.keys():
         return not _is_known(_other(entry), rest)
     facts = [fact for fact in entry.pop("facts", []) if not _is_known(_saved(fact), rest)]
     forget = [
@@ -105,7 +109,9 @@ def _reduce(entry: Entry, rest: Counter[_Mark], ledger: Ledger) -> bool:
         entry["facts"] = facts
     if forget:
         entry["forget"] = forget
-    return bool(facts or forget)
+    if retract := [r for r in entry.pop("retract", ()) if not _is_known(_retracted(r), rest)]:
+        entry["retract"] = retract
+    return bool(facts or forget or retract)
 
 
 def _is_known(mark: _Mark, rest: Counter[_Mark]) -> bool:
@@ -117,10 +123,11 @@ def _is_known(mark: _Mark, rest: Counter[_Mark]) -> bool:
 
 def _marks(entry: Entry) -> Iterator[_Mark]:
     """Give what tells the parts of an entry from others, whenever they were recorded."""
-    if "facts" not in entry and "forget" not in entry:
+    if not _PARTS & entry.keys():
         yield _other(entry)
     yield from map(_saved, entry.get("facts", ()))
     yield from map(_forgotten, entry.get("forget", ()))
+    yield from map(_retracted, entry.get("retract", ()))
 
 
 def _saved(fact: StoredFact) -> _Mark:
@@ -129,6 +136,10 @@ def _saved(fact: StoredFact) -> _Mark:
 
 def _forgotten(name: ForgottenItem) -> _Mark:
     return "forgotten", *name
+
+
+def _retracted(retracted: RetractedValue) -> _Mark:
+    return "retracted", retracted["keyword"], retracted.get("digest"), retracted["timestamp"]
 
 
 def _other(entry: Entry) -> _Mark:

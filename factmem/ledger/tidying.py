@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from factmem.ledger.entries import Entry
-from factmem.ledger.history import Rest, Trace
+from factmem.ledger.removal import Rest
+from factmem.ledger.trace import Trace
 
 __all__ = ["tidied"]
 

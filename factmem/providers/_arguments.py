@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 from pydantic import JsonValue
 
 from factmem._arguments import expect, listed
-from factmem.ledger.entries import StoredFact, moment, stamp, stored
+from factmem.ledger.entries import RetractedValue, StoredFact, moment, stamp, stored
 from factmem.ledger.ledger import Condition
+from factmem.ledger.statements import digest_of
 from factmem.models.checked import checked_concept, checked_concepts
 from factmem.models.clock import utc
 from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
@@ -16,6 +17,7 @@ from factmem.models.metadata import checked_metadata
 from factmem.models.names import checked_name
 from factmem.models.sources import FactSource
 from factmem.models.values import canonical
+from factmem.providers.learning import RetractedFact
 
 ConditionAt: TypeAlias = Callable[[str], Condition]
 """The condition of a forgetting at a given time, as a stamp: a span counts back from there."""
@@ -49,6 +51,31 @@ def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
         raise TypeError("facts must be a list, not one fact: save_many([fact], ...) or save(fact)")
     given = listed(facts, "facts must be a list of facts", "[SingleFact(concept, value)]")
     return [stored_fact(fact) for fact in given]
+
+
+def statements(facts: Iterable[AnyFact]) -> list[StoredFact]:
+    """Return facts as an entry holds statements; raises as `stored_facts` does."""
+    stated = stored_facts(facts)
+    for each in stated:
+        each["stated"] = True
+    return stated
+
+
+def retracted_value(retracted: RetractedFact) -> RetractedValue:
+    """Return a retraction as an entry holds it.
+
+    Raises:
+        TypeError: It is not a `RetractedFact`.
+        ValueError: Its value does not fit its concept, or its time is naive.
+    """
+    expect(retracted, RetractedFact, "retracted", "RetractedFact(concept, value, said_at)")
+    concept = checked_concept(retracted.concept)
+    value = concept.codec.check(retracted.value, concept.keyword)
+    return {
+        "keyword": concept.keyword,
+        "timestamp": stamp(utc(retracted.said_at, "moment said_at")),
+        "digest": digest_of(canonical(concept.codec.dump(value, concept.keyword))),
+    }
 
 
 def check_span(keep_history: timedelta) -> None:

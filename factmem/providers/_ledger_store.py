@@ -11,19 +11,28 @@ from pydantic import JsonValue
 from typing_extensions import override
 
 from factmem.ledger.entries import Amendment, Edit, Entry, encoded, moment
-from factmem.ledger.history import HistoryEntry, history, purged
+from factmem.ledger.history import HistoryEntry, history
 from factmem.ledger.ledger import Ledger
+from factmem.ledger.removal import purged
 from factmem.ledger.replay import amended, edited, unknown_entries
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.checked import checked_concept, checked_concepts
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
 from factmem.models.sources import FactSource
-from factmem.providers._arguments import condition_of, stamp_of, stored_fact, stored_facts
+from factmem.providers._arguments import (
+    condition_of,
+    retracted_value,
+    stamp_of,
+    statements,
+    stored_fact,
+    stored_facts,
+)
 from factmem.providers._backend import Backend, Change
 from factmem.providers._description import described, phrase_of
 from factmem.providers.base import ErasureReceipt, FactStore, PlaceInfo
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
+from factmem.providers.learning import Learned, LearningStore, RetractedFact
 
 L = TypeVar("L", bound="AnyFact")
 T = TypeVar("T")
@@ -32,7 +41,7 @@ _FEW = 1000
 """Up to how many values a whole place is presented on the event loop, about 4 ms at most."""
 
 
-class LedgerStore(FactStore, IndexedStore, FollowedStore):
+class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
     """A `FactStore` over a backend: it checks arguments and says what to do with the ledger.
 
     The contract of each method is the docstring that it inherits from the protocols.
@@ -59,6 +68,35 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore):
             await self._backend.append(identity, encoded(stored))
         else:
             await checkpoint_if_cancelled()
+
+    @override
+    async def learn(
+        self,
+        facts: Iterable[AnyFact],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        retracted: Iterable[RetractedFact] = (),
+    ) -> Learned:
+        identity = self._enter(subject, scope)
+        stated, ended = statements(facts), list(retracted)
+        records = [retracted_value(each) for each in ended]
+        if not stated and not records:
+            await checkpoint_if_cancelled()
+            return Learned()
+        await self._backend.append(identity, encoded(stated, retract=records))
+
+        def present(ledger: Ledger, _: str) -> Learned:
+            refused = zip(ended, records, strict=True)
+            return Learned(
+                frozenset(fact["id"] for fact in stated if ledger.is_superseded(fact)),
+                tuple(each for each, record in refused if ledger.is_refused(record)),
+            )
+
+        found = self._backend.warm(identity, present)
+        if found is None:
+            found = await self._backend.present(identity, present)
+        return found
 
     @override
     async def load(

@@ -7,8 +7,8 @@ from typing import NamedTuple, TypeVar
 
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
 from factmem.ledger.entries import Edit, Entry, decoded, encoded, encoded_entry, stamped
-from factmem.ledger.history import compacted
 from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.removal import compacted
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
 from factmem.providers._arguments import before

@@ -20,6 +20,7 @@ from factmem.models.sources import FactSource
 from factmem.providers._ledger_store import in_order
 from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
+from factmem.providers.learning import Learned, LearningStore, RetractedFact, learn
 
 __all__ = ["GuardedProvider", "GuardedStore", "guarded"]
 
@@ -146,7 +147,7 @@ class GuardedProvider(AgentMemoryProvider):
         """Raise if the view was closed; one of the four methods alone cannot be."""
 
 
-class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore):
+class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, LearningStore):
     """A `FactStore` restricted to a boundary; each operation ends in one event.
 
     See `GuardedProvider`. Places outside are not listed, not counted and not exported. A bundle
@@ -176,6 +177,21 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore):
             given = list(facts) if is_several else facts
             await self._store.save_many(given, subject, scope)
             operation.found(given)
+
+    @override
+    async def learn(
+        self,
+        facts: Iterable[AnyFact],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        retracted: Iterable[RetractedFact] = (),
+    ) -> Learned:
+        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
+            given, ended = list(facts), list(retracted)
+            learned = await learn(self._store, given, subject, scope, retracted=ended)
+            operation.found(given)
+            return learned
 
     @override
     async def load(

@@ -20,6 +20,7 @@ from factmem.models.sources import FactSource
 from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.indexed import PlaceChanges
+from factmem.providers.learning import Learned, RetractedFact
 from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.postgres import PostgresMemoryProvider
@@ -450,6 +451,34 @@ class IndexedStoreSync(StoreSync[I]):
         return self._portal.call(
             self._wrapped.changes, subject, scope, since=since, concepts=concepts
         )
+
+    def learn(
+        self,
+        facts: Iterable[AnyFact],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        retracted: Iterable[RetractedFact] = (),
+    ) -> Learned:
+        """Record statements in one place at once, all or none, in one durable write.
+
+        A fact never replaces a value that was said later, and never brings back a value whose
+        retraction was said later; a retraction never ends a value that was said later. Such a
+        statement goes into the history alone. Where times are equal, the order of recording
+        decides. A time after the store's clock counts as now. Values that were saved with `save`
+        count as said at their `timestamp`.
+
+        Args:
+            facts: The facts; the `timestamp` of each says when it was said.
+            subject: Whom or what they are about.
+            scope: Where they are visible.
+            retracted: Values that are no longer true.
+
+        Raises:
+            ValueError: A value would not come back equal from its JSON. Nothing was recorded.
+            StorageError: The store refused. Nothing was acknowledged.
+        """
+        return self._portal.call(self._wrapped.learn, facts, subject, scope, retracted=retracted)
 
 
 class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):

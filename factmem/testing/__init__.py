@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         FactStoreContract,
         FollowedStoreContract,
         IndexedStoreContract,
+        LearningStoreContract,
         ProviderContract,
     )
     from factmem.testing.storages import StorageContract
@@ -22,6 +23,7 @@ __all__ = [
     "FactStoreContract",
     "FollowedStoreContract",
     "IndexedStoreContract",
+    "LearningStoreContract",
     "ProviderContract",
     "ScriptedChatModel",
     "SettableClock",
@@ -32,6 +34,7 @@ _HOMES = {
     "FactStoreContract": "factmem.testing.providers",
     "FollowedStoreContract": "factmem.testing.providers",
     "IndexedStoreContract": "factmem.testing.providers",
+    "LearningStoreContract": "factmem.testing.providers",
     "ProviderContract": "factmem.testing.providers",
     "ScriptedChatModel": "factmem.testing.chat",
     "SettableClock": "factmem.testing.clock",

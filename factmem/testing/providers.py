@@ -9,6 +9,7 @@ import pytest
 
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.indexed import FollowedStore, IndexedStore
+from factmem.providers.learning import LearningStore
 from factmem.testing._contracts.amending import Amending
 from factmem.testing._contracts.batches import Batches
 from factmem.testing._contracts.changes import Changes
@@ -21,7 +22,8 @@ from factmem.testing._contracts.isolation import Isolation
 from factmem.testing._contracts.metadata import FactMetadata, Rewriting
 from factmem.testing._contracts.places import Closing, Places
 from factmem.testing._contracts.replay import Replay
-from factmem.testing._contracts.stores import NewStores, SecondInstances
+from factmem.testing._contracts.statements import Statements
+from factmem.testing._contracts.stores import LearningFacts, NewStores, SecondInstances
 from factmem.testing._contracts.time import (
     Clocks,
     Expiry,
@@ -30,7 +32,13 @@ from factmem.testing._contracts.time import (
 from factmem.testing._contracts.values import Values
 from factmem.testing._contracts.versions import Versions
 
-__all__ = ["FactStoreContract", "FollowedStoreContract", "IndexedStoreContract", "ProviderContract"]
+__all__ = [
+    "FactStoreContract",
+    "FollowedStoreContract",
+    "IndexedStoreContract",
+    "LearningStoreContract",
+    "ProviderContract",
+]
 
 
 class ProviderContract(CurrentFacts, FactsByDescription, Values, Isolation, Concurrency):
@@ -101,3 +109,17 @@ class FollowedStoreContract(SecondInstances, Changes):
     def test_it_is_a_followed_store(self, provider: FactStore) -> None:
         """The method is there."""
         assert isinstance(provider, FollowedStore)
+
+
+class LearningStoreContract(Statements):
+    """What a `FactStore` owes that is a `LearningStore` besides: `learn`.
+
+    Made as `IndexedStoreContract` is, and to be inherited from beside it.
+    """
+
+    @pytest.fixture
+    def learning(self, provider: FactStore) -> LearningFacts:
+        """Return the store of the test as one that learns."""
+        assert isinstance(provider, LearningStore), "The store has no method `learn`"
+        store: LearningFacts = provider
+        return store

@@ -30,7 +30,7 @@ from factmem._arguments import (
     methods_lacking,
 )
 from factmem.ledger.entries import Entry, stamp
-from factmem.ledger.history import compacted
+from factmem.ledger.removal import compacted
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.checked import checked_places
 from factmem.models.clock import TimeProvider, utc

@@ -34,6 +34,7 @@ from factmem.models.sources import SourceKind
 from factmem.prompt.memory_message import MEMORY
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.learning import Learned
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START, SettableClock
 from factmem.testing.facts import SAID
@@ -335,9 +336,11 @@ async def test_two_places_share_one_call() -> None:
             super().__init__()
             self.writes: list[tuple[str, int]] = []
 
-        async def save_many(self, facts: Any, subject: MemorySubject, scope: MemoryScope) -> None:
+        async def learn(
+            self, facts: Any, subject: MemorySubject, scope: MemoryScope, **more: Any
+        ) -> Learned:
             self.writes.append((f"{subject.name} {scope}", len(facts)))
-            await super().save_many(facts, subject, scope)
+            return await super().learn(facts, subject, scope, **more)
 
     store = Counting()
     model = ScriptedChatModel(
@@ -356,10 +359,12 @@ async def test_two_places_share_one_call() -> None:
 
 async def test_a_save_that_fails_is_all_or_nothing_in_its_place() -> None:
     class Failing(InMemoryProvider):
-        async def save_many(self, facts: Any, subject: MemorySubject, scope: MemoryScope) -> None:
+        async def learn(
+            self, facts: Any, subject: MemorySubject, scope: MemoryScope, **more: Any
+        ) -> Learned:
             if subject == DEVICE:
                 raise StorageError("The disk is full")
-            await super().save_many(facts, subject, scope)
+            return await super().learn(facts, subject, scope, **more)
 
     store = Failing()
     about_device = [item(message=1, subject="device", keyword=f"k{i}") for i in range(3)]

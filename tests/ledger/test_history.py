@@ -6,14 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.ledger.entries import Entry, encoded_entry
-from factmem.ledger.history import (
-    HistoryAction,
-    Trace,
-    compacted,
-    history,
-    purged,
-)
+from factmem.ledger.history import HistoryEntry, history
 from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.removal import compacted, purged
+from factmem.ledger.trace import Trace
 from factmem.models.facts import Concept, FactType
 from tests.ledgers import (
     Step,
@@ -283,13 +279,18 @@ def test_every_save_and_forgetting_is_told_once(steps: list[Step]) -> None:
     expected: list[Any] = []
     for each in entries:
         expected += [fact["id"] for fact in each.get("facts", []) if fact["keyword"] == "theme"]
-        if ids := [name[1] for name in each.get("forget", []) if name[0] == "theme"]:
-            expected.append(tuple(dict.fromkeys(ids)))
+        if any(name[0] == "theme" for name in each.get("forget", [])):
+            expected.append("ended")
+        expected += ["ended" for said in each.get("retract", []) if said["keyword"] == "theme"]
 
     told = history(entries, concept)
 
-    assert [one.fact.id if one.fact else one.forgotten for one in told] == expected
+    assert [_event(one) for one in told] == expected
     assert [one.recorded_at for one in told] == sorted(one.recorded_at for one in told)
+
+
+def _event(one: HistoryEntry) -> str:
+    return one.fact.id if one.fact else "ended"
 
 
 @searched
@@ -303,7 +304,11 @@ def test_a_save_is_a_confirmation_if_all_of_it_was_current(steps: list[Step]) ->
     told = [one.action for one in history(entries, concept) if one.fact]
 
     assert told == [
-        HistoryAction.SAVED if any(value.is_new for value in save.values) else "confirmed"
+        "superseded"
+        if all(value.is_superseded for value in save.values)
+        else "saved"
+        if any(value.is_new for value in save.values)
+        else "confirmed"
         for saves in trace.saved
         for save in saves
         if save.fact["keyword"] == "theme"

@@ -26,7 +26,12 @@ from factmem.providers.base import FactStore
 from factmem.providers.guarded import GuardedProvider, GuardedStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from factmem.testing.providers import FactStoreContract, FollowedStoreContract, IndexedStoreContract
+from factmem.testing.providers import (
+    FactStoreContract,
+    FollowedStoreContract,
+    IndexedStoreContract,
+    LearningStoreContract,
+)
 from tests.memory.providers import BareProvider, FailingProvider
 from tests.memory.world import AGENT, ALICE, PRODUCT, THEME, USER, item, languages, memory_of, theme
 from tests.memory.world import user as said
@@ -37,7 +42,9 @@ SECRET = "the-secret-value"
 OP = MemoryOperation
 
 
-class TestObservedStore(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
+class TestObservedStore(
+    FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
+):
     """A store that is listened to is a store like every other."""
 
     def make_provider(self, clock: TimeProvider) -> GuardedStore:

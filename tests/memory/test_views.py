@@ -32,6 +32,7 @@ from factmem.testing.providers import (
     FactStoreContract,
     FollowedStoreContract,
     IndexedStoreContract,
+    LearningStoreContract,
 )
 from factmem.transfer.bundle import export_facts
 from tests.memory.providers import BareProvider
@@ -52,7 +53,9 @@ BOB = USER.of("bob")
 OURS, THEIRS = Place(AGENT, ALICE), Place(AGENT, BOB)
 
 
-class TestGuardedStore(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
+class TestGuardedStore(
+    FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
+):
     """Inside its boundary a viewed store is a store like every other."""
 
     def make_provider(self, clock: TimeProvider) -> GuardedStore:

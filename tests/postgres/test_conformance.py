@@ -10,11 +10,12 @@ from factmem.testing.providers import (
     FactStoreContract,
     FollowedStoreContract,
     IndexedStoreContract,
+    LearningStoreContract,
 )
 from tests.postgres.conftest import NewStore
 
 
-class Suites(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
+class Suites(FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract):
     """All suites over one kind of store."""
 
     options: ClassVar[dict[str, Any]] = {}

@@ -16,11 +16,14 @@ from factmem.testing.providers import (
     FactStoreContract,
     FollowedStoreContract,
     IndexedStoreContract,
+    LearningStoreContract,
 )
 from tests.providers.delayed_backend import DelayedStore, Server
 
 
-class TestDelayedStore(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
+class TestDelayedStore(
+    FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
+):
     @pytest.fixture
     def server(self, clock: SettableClock) -> Server:
         return Server(clock)

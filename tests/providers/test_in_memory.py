@@ -21,13 +21,16 @@ from factmem.testing.providers import (
     FactStoreContract,
     FollowedStoreContract,
     IndexedStoreContract,
+    LearningStoreContract,
 )
 
 THREADS = 8
 TASKS = 16
 
 
-class TestInMemoryProvider(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
+class TestInMemoryProvider(
+    FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
+):
     def make_provider(self, clock: TimeProvider) -> InMemoryProvider:
         return InMemoryProvider(clock=clock)
 

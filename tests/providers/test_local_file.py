@@ -32,11 +32,14 @@ from factmem.testing.providers import (
     FactStoreContract,
     FollowedStoreContract,
     IndexedStoreContract,
+    LearningStoreContract,
 )
 from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, journal_of
 
 
-class TestPlain(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
+class TestPlain(
+    FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
+):
     """A store in the clear is a store."""
 
     @pytest.fixture
@@ -48,7 +51,9 @@ class TestPlain(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
         return LocalFileMemoryProvider(root, clock=clock)
 
 
-class TestEncrypted(FactStoreContract, IndexedStoreContract, FollowedStoreContract):
+class TestEncrypted(
+    FactStoreContract, IndexedStoreContract, FollowedStoreContract, LearningStoreContract
+):
     """And so is an encrypted one."""
 
     @pytest.fixture

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from factmem.errors import FactmemError, TamperedError
 from factmem.ledger.entries import Edit, Entry, decoded, encoded, stamped
-from factmem.ledger.history import compacted
 from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.removal import compacted
 from factmem.models.places import Identity
 from factmem.providers._arguments import before
 from factmem.providers._backend import Decision, Erased, Extension

@@ -7,6 +7,7 @@ import pytest
 from factmem.models.clock import TimeProvider
 from factmem.providers.base import FactStore
 from factmem.providers.indexed import FollowedStore, IndexedStore
+from factmem.providers.learning import LearningStore
 from factmem.testing.clock import SettableClock
 
 
@@ -16,6 +17,10 @@ class IndexedFacts(FactStore, IndexedStore, Protocol):
 
 class FollowedFacts(IndexedFacts, FollowedStore, Protocol):
     """A store that tells what has changed."""
+
+
+class LearningFacts(FactStore, LearningStore, Protocol):
+    """A store that learns from chats."""
 
 
 class NewStores:

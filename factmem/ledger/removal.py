@@ -1,0 +1,238 @@
+"""Ledgers from which history was taken out: compacted and purged.
+
+Pure, like the ledger: entries in, entries out. A changed entry keeps its place and its time, so
+that a journal can be written again record by record.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+from factmem.ledger.entries import (
+    Entry,
+    ForgottenItem,
+    RetractedValue,
+    StoredFact,
+)
+from factmem.ledger.items import values_of
+from factmem.ledger.ledger import Condition
+from factmem.ledger.statements import digest_of
+from factmem.ledger.trace import Life, SavedFact, Trace
+from factmem.models.values import Canonical
+
+__all__ = ["Rest", "compacted", "purged"]
+
+
+def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None]:
+    """Return a ledger's entries without what was over at `cutoff`, a stamp; None keeps all.
+
+    Values that were replaced, forgotten or expired at that time or before it go, with their saves
+    and forgettings as far as nothing else is in them. Whatever is read from the rest, now or as of
+    any moment from `cutoff` on, is what was read before.
+
+    Returns:
+        For each entry the entry itself, the same object if nothing of it went, or None if nothing
+        of it is left. Entries of kinds that this version does not know stay as they are.
+    """
+    if cutoff is None:
+        return list(entries)
+    trace = Trace(entries)
+    gone = {life for life in trace.lives if life.is_dead(cutoff)}
+    return Rest(trace, gone, cutoff=cutoff).of(entries)
+
+
+def purged(entries: Sequence[Entry], condition: Condition, now: str) -> list[Entry | None]:
+    """Return a ledger's entries without what meets a condition and is not current at `now`.
+
+    That is every value of its history that meets the condition, and wherever else the same value
+    stands in the history of the same keyword. The quotes of their sources go with them. What is
+    current is not touched: forget it first.
+
+    Returns:
+        As `compacted` does. A past that is asked for with `as_of` is the same but for those values.
+    """
+    trace = Trace(entries)
+    now = max(now, trace.recorded_at)
+    dead = [life for life in trace.lives if life.is_dead(now)]
+    keys = {
+        (life.keyword, life.key)
+        for life in dead
+        if condition.is_met_by(life.keyword, life.key, life.item)
+    }
+    gone = {life for life in dead if (life.keyword, life.key) in keys}
+    quotes = {
+        saved.fact["source"].get("quote")
+        for saves in trace.saved
+        for saved in saves
+        if "source" in saved.fact and any(value.life in gone for value in saved.values)
+    }
+    kept = {life for life in trace.lives if not life.is_dead(now)}
+    keys |= _retracted_alone(condition)
+    return Rest(trace, gone, quotes=quotes - {None}, current=kept, nameless=keys).of(entries)
+
+
+def _retracted_alone(condition: Condition) -> set[tuple[str, Canonical]]:
+    """Return the value that a condition names by itself: it may have been retracted unsaved."""
+    if condition.keyword is None or condition.key is None:
+        return set()
+    return {(condition.keyword, condition.key)}
+
+
+class Rest:
+    """A ledger without some of its lives."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        gone: set[Life],
+        *,
+        cutoff: str = "",
+        quotes: Iterable[str | None] = (),
+        current: Iterable[Life] = (),
+        nameless: Iterable[tuple[str, Canonical]] = (),
+    ) -> None:
+        self._trace = trace
+        self._gone = gone
+        self._cutoff = cutoff
+        self._quotes = frozenset(quotes)
+        self._current = frozenset(current)
+        self._nameless = {(keyword, digest_of(key)) for keyword, key in nameless}
+        """The values whose retractions lose their digests: they are purged."""
+        self._births: dict[str, list[str]] = {}
+        self._deaths: dict[str, list[str]] = {}
+        for life in trace.lives:
+            if life not in gone:
+                self._births.setdefault(life.keyword, []).append(life.born)
+                if life.died is not None:
+                    self._deaths.setdefault(life.keyword, []).append(life.died)
+        for times in (*self._births.values(), *self._deaths.values()):
+            times.sort()
+        self._last = {
+            saved.fact["keyword"]: saved
+            for saves in trace.saved
+            for saved in saves
+            if saved.at <= cutoff and not saved.is_superseded
+        }
+
+    def of(self, entries: Sequence[Entry]) -> list[Entry | None]:
+        """Return the entries as they are without what is gone."""
+        return [self._entry(number, entry) for number, entry in enumerate(entries)]
+
+    def _entry(self, number: int, entry: Entry) -> Entry | None:
+        if not {"facts", "forget", "retract"} & entry.keys():
+            return entry
+        facts = [fact for each in self._trace.saved[number] if (fact := self._fact(each))]
+        forget = self._forget(number, entry)
+        retract = self._retract(number, entry)
+        if not facts and not forget and not retract:
+            return None
+        rest = entry.copy()
+        rest["at"] = self._trace.recorded[number]
+        rest["facts"] = facts
+        rest["forget"] = forget
+        rest["retract"] = retract
+        if not facts:
+            rest.pop("facts")
+        if not forget:
+            rest.pop("forget")
+        if not retract:
+            rest.pop("retract")
+        return entry if rest == entry else rest
+
+    def _retract(self, number: int, entry: Entry) -> list[RetractedValue]:
+        """Return the retractions: each goes on to refuse what was said before it.
+
+        Where a life that one ended is gone, it carries the floor itself. Of a purged value nothing
+        else stays.
+        """
+        records: list[RetractedValue] = []
+        ended = self._trace.retracted[number]
+        for record, (life, floor) in zip(entry.get("retract", ()), ended, strict=True):
+            rest = record.copy()
+            if floor and life in self._gone:
+                rest["floor"] = floor
+            if (record["keyword"], record.get("digest", "")) in self._nameless:
+                rest.pop("digest", None)
+            if "digest" in rest or "floor" in rest:
+                records.append(rest)
+        return records
+
+    def _forget(self, number: int, entry: Entry) -> list[ForgottenItem]:
+        lives = self._trace.forgotten[number]
+        return [
+            name
+            for name in entry.get("forget", ())
+            if (life := lives.get((name[0], name[1], name[2]))) and life not in self._gone
+        ]
+
+    def _fact(self, saved: SavedFact) -> StoredFact | None:
+        values = [each for each in saved.values if each.life not in self._gone]
+        if not values:
+            return self._stub(saved.fact) if self._is_needed(saved) else None
+        fact = self._unquoted(saved)
+        if fact["type"] == "SINGLE":
+            return self._marked(fact, [0] if saved.is_superseded else [])
+        natural = [position for position, _ in values_of(fact)]
+        is_renamed = any(
+            each.is_new and each.position != position
+            for each, position in zip(saved.values, natural, strict=True)
+        )
+        marks = [
+            each.position if is_renamed else position
+            for each, position in zip(saved.values, natural, strict=True)
+            if each.is_superseded and each.life not in self._gone
+        ]
+        fact = self._marked(fact, marks)
+        if len(values) == len(saved.values) and not is_renamed:
+            return fact
+        kept = [
+            (each.position if is_renamed else position, value)
+            for each, (position, value) in zip(saved.values, values_of(fact), strict=True)
+            if each.life not in self._gone
+        ]
+        return {**fact, "positions": [at for at, _ in kept], "values": [v for _, v in kept]}
+
+    def _is_needed(self, saved: SavedFact) -> bool:
+        """Whether reading still needs to know of a save whose values are all gone.
+
+        It does for what the save replaced and is still there, and for the keyword's description
+        and type, as long as something else of the keyword can be seen.
+        """
+        keyword, at = saved.fact["keyword"], saved.at
+        if saved.is_superseded:
+            return False
+        if any(life not in self._gone for life in saved.replaced):
+            return True
+        if at <= self._cutoff and self._last[keyword] is not saved:
+            return False
+        born = bisect_right(self._births.get(keyword, []), at)
+        return born > bisect_right(self._deaths.get(keyword, []), at)
+
+    def _stub(self, fact: StoredFact) -> StoredFact:
+        return {
+            "id": fact["id"],
+            "keyword": fact["keyword"],
+            "description": fact["description"],
+            "type": fact["type"],
+            "timestamp": fact["timestamp"],
+        }
+
+    def _marked(self, fact: StoredFact, superseded: list[int]) -> StoredFact:
+        """Return a fact that says itself which values were superseded: why may be gone."""
+        if not self._gone or fact.get("superseded", []) == superseded:
+            return fact
+        marked: StoredFact = {**fact, "superseded": superseded}
+        if not superseded:
+            marked.pop("superseded")
+        return marked
+
+    def _unquoted(self, saved: SavedFact) -> StoredFact:
+        """Return a fact, without its quote if that was said of a purged value and is history."""
+        fact = saved.fact
+        source = fact.get("source")
+        if source is None or source.get("quote") not in self._quotes:
+            return fact
+        if any(each.life in self._current for each in saved.values):
+            return fact
+        rest = source.copy()
+        rest.pop("quote")
+        return {**fact, "source": rest}

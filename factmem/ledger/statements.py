@@ -1,0 +1,47 @@
+"""Statements: which of two holds, by when they were said.
+
+A detected or remembered fact is a statement. It may be recorded long after it was said, behind a
+later one that was quicker. So a statement never replaces a value that was said after it, and never
+brings back a value whose retraction was said after it. A plain save knows no such rule: the last
+one is current. Where times are equal, the order of the ledger decides.
+"""
+
+from hashlib import sha256
+
+from factmem.ledger.entries import RetractedValue, StoredFact
+from factmem.models.values import Canonical
+
+__all__ = ["Retractions", "digest_of", "said_at"]
+
+
+def said_at(said: StoredFact | RetractedValue, at: str) -> str:
+    """Return when something was said that was recorded at `at`; what lies after that is then."""
+    return min(said["timestamp"], at)
+
+
+def digest_of(key: Canonical) -> str:
+    """Return what names a value in a retraction, so that the value itself need not be kept."""
+    return sha256(b"s" + key.encode() if isinstance(key, str) else b"j" + key).hexdigest()[:32]
+
+
+class Retractions:
+    """When values of one keyword were last said to be true no longer."""
+
+    __slots__ = ("_by_digest", "floor")
+
+    def __init__(self) -> None:
+        self._by_digest: dict[str, str] = {}
+        self.floor = ""
+        """When the value was said that a retraction ended last, of a keyword that holds one value:
+        what was said before had been replaced by it."""
+
+    def add(self, retracted: RetractedValue, at: str) -> None:
+        """Take in a retraction that was recorded at `at`."""
+        said = said_at(retracted, at)
+        self.floor = max(self.floor, retracted.get("floor", ""))
+        if (digest := retracted.get("digest")) is not None:
+            self._by_digest[digest] = max(self._by_digest.get(digest, ""), said)
+
+    def ended_after(self, said: str, key: Canonical) -> bool:
+        """Whether a value was retracted after it had been said."""
+        return bool(self._by_digest) and said < self._by_digest.get(digest_of(key), "")

@@ -1,0 +1,120 @@
+"""LearningStore: a store that records what was stated in a chat, by when it was said."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol, runtime_checkable
+
+from factmem.models.facts import AnyFact, Concept
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.providers.base import AgentMemoryProvider
+
+__all__ = ["Learned", "LearningStore", "RetractedFact", "can_retract", "learn"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetractedFact:
+    """A statement that a value is no longer true."""
+
+    concept: Concept[Any, Any]
+    value: Any = field(repr=False)
+    said_at: datetime
+    """When it was said; aware."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What became of statements that were recorded."""
+
+    superseded: frozenset[str] = frozenset()
+    """The ids of facts that are in the history alone: something said later had settled them."""
+    refused: tuple[RetractedFact, ...] = ()
+    """The retractions whose values stay current, as these were said later."""
+
+
+@runtime_checkable
+class LearningStore(Protocol):
+    """A `FactStore` for facts that were learned from chats; all stores of factmem are ones.
+
+    Several workers may learn from one chat, and the slower one may write last. So statements are
+    compared by when they were said, and not by when they were written.
+    """
+
+    async def learn(
+        self,
+        facts: Iterable[AnyFact],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        retracted: Iterable[RetractedFact] = (),
+    ) -> Learned:
+        """Record statements in one place at once, all or none, in one durable write.
+
+        A fact never replaces a value that was said later, and never brings back a value whose
+        retraction was said later; a retraction never ends a value that was said later. Such a
+        statement goes into the history alone. Where times are equal, the order of recording
+        decides. A time after the store's clock counts as now. Values that were saved with `save`
+        count as said at their `timestamp`.
+
+        Args:
+            facts: The facts; the `timestamp` of each says when it was said.
+            subject: Whom or what they are about.
+            scope: Where they are visible.
+            retracted: Values that are no longer true.
+
+        Raises:
+            ValueError: A value would not come back equal from its JSON. Nothing was recorded.
+            StorageError: The store refused. Nothing was acknowledged.
+        """
+        ...
+
+
+@runtime_checkable
+class _SavesMany(Protocol):
+    async def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None: ...
+
+
+@runtime_checkable
+class _Forgets(Protocol):
+    async def forget(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concept: Concept[Any, Any],
+        value: object,
+    ) -> int: ...
+
+
+def can_retract(provider: AgentMemoryProvider) -> bool:
+    """Whether a provider can end values."""
+    return isinstance(provider, LearningStore | _Forgets)
+
+
+async def learn(
+    provider: AgentMemoryProvider,
+    facts: Sequence[AnyFact],
+    subject: MemorySubject,
+    scope: MemoryScope,
+    *,
+    retracted: Sequence[RetractedFact] = (),
+) -> Learned:
+    """Record statements as well as a provider can; see `LearningStore.learn`.
+
+    Where it cannot compare them, the last one recorded is current. Without `save_many` facts are
+    saved one by one; without `forget` retractions change nothing.
+    """
+    if isinstance(provider, LearningStore):
+        return await provider.learn(facts, subject, scope, retracted=retracted)
+    if isinstance(provider, _SavesMany):
+        if facts:
+            await provider.save_many(facts, subject, scope)
+    else:
+        for fact in facts:
+            await provider.save(fact, subject, scope)
+    if isinstance(provider, _Forgets):
+        for each in retracted:
+            await provider.forget(subject, scope, concept=each.concept, value=each.value)
+    return Learned()

@@ -1,0 +1,192 @@
+"""Statements: what was said later holds, whichever was recorded last."""
+
+from datetime import datetime, timedelta
+
+from factmem.ledger.history import HistoryAction
+from factmem.models.facts import SingleFact
+from factmem.providers.learning import Learned, LearningStore, RetractedFact
+from factmem.testing._contracts.stores import LearningFacts, NewStores
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+
+
+def said(second: int) -> datetime:
+    """Return a moment before the test's clock began, `second` seconds after an hour before."""
+    return START - timedelta(hours=1) + timedelta(seconds=second)
+
+
+async def themes(provider: LearningFacts) -> list[str]:
+    """Return the current theme."""
+    return [fact.value for fact in await provider.load(THEME, USER, AGENT)]
+
+
+async def known(provider: LearningFacts) -> list[str]:
+    """Return the current languages."""
+    return [value for fact in await provider.load(LANGUAGES, USER, AGENT) for value in fact.values]
+
+
+async def stated(provider: LearningFacts, *facts: SingleFact[str]) -> list[str]:
+    """Record themes one by one, and return the values of those that were superseded."""
+    late: list[str] = []
+    for fact in facts:
+        learned = await provider.learn([fact], USER, AGENT)
+        late += [fact.value] if fact.id in learned.superseded else []
+    return late
+
+
+class Statements(NewStores):
+    """`learn` compares statements by when they were said."""
+
+    async def test_a_later_statement_replaces(self, learning: LearningFacts) -> None:
+        """In the order in which things are said, it is a save."""
+        late = await stated(
+            learning, theme("red", timestamp=said(1)), theme("green", timestamp=said(2))
+        )
+
+        assert (late, await themes(learning)) == ([], ["green"])
+
+    async def test_an_earlier_statement_does_not_replace(self, learning: LearningFacts) -> None:
+        """The slower of two workers writes last."""
+        late = await stated(
+            learning, theme("green", timestamp=said(2)), theme("red", timestamp=said(1))
+        )
+
+        assert (late, await themes(learning)) == (["red"], ["green"])
+
+    async def test_equal_times_are_decided_by_the_order(self, learning: LearningFacts) -> None:
+        """The last one recorded is current."""
+        late = await stated(
+            learning, theme("green", timestamp=said(1)), theme("red", timestamp=said(1))
+        )
+
+        assert (late, await themes(learning)) == ([], ["red"])
+
+    async def test_a_superseded_statement_is_history(
+        self, learning: LearningFacts, clock: SettableClock
+    ) -> None:
+        """With its own time, and recorded when it was written; `as_of` goes by that."""
+        await stated(learning, theme("green", timestamp=said(2)))
+        written = clock.now
+        clock.advance()
+        await stated(learning, theme("red", timestamp=said(1)))
+
+        events = await learning.history(THEME, USER, AGENT)
+
+        assert [(each.action, each.fact and each.fact.timestamp) for each in events] == [
+            (HistoryAction.SAVED, said(2)),
+            (HistoryAction.SUPERSEDED, said(1)),
+        ]
+        assert [each.recorded_at for each in events] == [written, written + timedelta(seconds=1)]
+        past = await learning.load(THEME, USER, AGENT, as_of=written)
+        assert [fact.value for fact in past] == ["green"]
+        assert await learning.load(THEME, USER, AGENT, as_of=said(3)) == []
+
+    async def test_a_time_after_the_clock_is_now(
+        self, learning: LearningFacts, clock: SettableClock
+    ) -> None:
+        """A wrong clock of a chat holds nothing back for good."""
+        await stated(learning, theme("red", timestamp=START + timedelta(days=999)))
+        clock.advance()
+        late = await stated(learning, theme("green", timestamp=clock.now))
+
+        assert (late, await themes(learning)) == ([], ["green"])
+
+    async def test_a_save_is_the_last_word(self, learning: LearningFacts) -> None:
+        """Whatever time it carries; a statement is compared with that time."""
+        await stated(learning, theme("green", timestamp=said(2)))
+        await learning.save(theme("blue", timestamp=said(1)), USER, AGENT)
+        assert await themes(learning) == ["blue"]
+
+        late = await stated(
+            learning, theme("red", timestamp=said(0)), theme("grey", timestamp=said(1))
+        )
+
+        assert (late, await themes(learning)) == (["red"], ["grey"])
+
+    async def test_values_of_many_do_not_compete(self, learning: LearningFacts) -> None:
+        """An earlier statement adds a value as any other."""
+        await learning.learn([languages("java", timestamp=said(2))], USER, AGENT)
+        learned = await learning.learn([languages("rust", timestamp=said(1))], USER, AGENT)
+
+        assert (learned, await known(learning)) == (Learned(), ["java", "rust"])
+
+    async def test_what_was_retracted_later_does_not_come_back(
+        self, learning: LearningFacts
+    ) -> None:
+        """But a statement made after the retraction counts."""
+        early, late = languages("java", timestamp=said(1)), languages("java", timestamp=said(3))
+        gone = RetractedFact(LANGUAGES, "java", said(2))
+        await learning.learn([early], USER, AGENT)
+        await learning.learn([], USER, AGENT, retracted=[gone])
+        again = languages("java", "rust", timestamp=said(1))
+        learned = await learning.learn([again, early], USER, AGENT)
+
+        assert learned.superseded == {early.id}
+        assert await known(learning) == ["rust"]
+        assert not (await learning.learn([late], USER, AGENT)).superseded
+        assert await known(learning) == ["rust", "java"]
+
+    async def test_an_earlier_retraction_ends_nothing(self, learning: LearningFacts) -> None:
+        """It is refused, and shown in the history."""
+        gone = RetractedFact(THEME, "green", said(1))
+        await stated(learning, theme("green", timestamp=said(2)))
+
+        learned = await learning.learn([], USER, AGENT, retracted=[gone])
+
+        assert (learned, await themes(learning)) == (Learned(refused=(gone,)), ["green"])
+        events = await learning.history(THEME, USER, AGENT)
+        assert [each.action for each in events] == [HistoryAction.SAVED, HistoryAction.SUPERSEDED]
+
+    async def test_a_retraction_may_be_recorded_first(self, learning: LearningFacts) -> None:
+        """Of a value that is not known yet, as its statement is still on its way."""
+        gone = RetractedFact(THEME, "green", said(2))
+        await learning.learn([], USER, AGENT, retracted=[gone])
+
+        late = await stated(learning, theme("green", timestamp=said(1)))
+
+        assert (late, await themes(learning)) == (["green"], [])
+
+    async def test_what_a_retracted_value_had_replaced_stays_replaced(
+        self, learning: LearningFacts
+    ) -> None:
+        """A value that was said before it does not come back, one said after it does."""
+        await stated(learning, theme("green", timestamp=said(2)))
+        gone = RetractedFact(THEME, "green", said(5))
+        await learning.learn([], USER, AGENT, retracted=[gone])
+
+        late = await stated(
+            learning, theme("red", timestamp=said(1)), theme("blue", timestamp=said(3))
+        )
+
+        assert (late, await themes(learning)) == (["red"], ["blue"])
+
+    async def test_a_purge_brings_no_superseded_value_back(self, learning: LearningFacts) -> None:
+        """What superseded it is gone from the history then."""
+        await stated(learning, theme("green", timestamp=said(2)), theme("red", timestamp=said(1)))
+
+        await learning.forget(USER, AGENT, concept=THEME, value="green", purge=True)
+
+        assert await themes(learning) == []
+        assert [each.action for each in await learning.history(THEME, USER, AGENT)] == [
+            HistoryAction.SUPERSEDED
+        ]
+
+    async def test_statements_are_exported_as_such(self, learning: LearningFacts) -> None:
+        """A copy of a place decides as the place does."""
+        gone = RetractedFact(LANGUAGES, "java", said(2))
+        await learning.learn([theme("green", timestamp=said(2))], USER, AGENT, retracted=[gone])
+        entries = await learning.entries(USER, AGENT)
+        await learning.erase(USER, AGENT)
+
+        assert await learning.replay(entries, USER, AGENT) == 1
+        assert await learning.replay(entries, USER, AGENT) == 0
+        java, red = languages("java", timestamp=said(1)), theme("red", timestamp=said(1))
+        learned = await learning.learn([java, red], USER, AGENT)
+
+        assert learned.superseded == {java.id, red.id}
+
+    async def test_nothing_stated_records_nothing(self, learning: LearningFacts) -> None:
+        """The place does not come to be."""
+        assert await learning.learn([], USER, AGENT) == Learned()
+        assert await learning.places() == []
+        assert isinstance(learning, LearningStore)

@@ -19,7 +19,7 @@ from errno import EISDIR
 from functools import partial
 from io import TextIOBase
 from secrets import token_hex
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias, TypeGuard
 
 from anyio import CancelScope
 from anyio.to_thread import run_sync
@@ -31,12 +31,14 @@ from factmem._arguments import (
 )
 from factmem.ledger.entries import Entry, stamp
 from factmem.ledger.removal import compacted
+from factmem.ledger.resolution import PlacedFact
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.checked import checked_places
 from factmem.models.clock import TimeProvider, utc
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.transfer._bundle_lines import BundleReader, BundleWriter
+from factmem.transfer.rows import import_rows
 
 __all__ = ["ExportReport", "ImportReport", "export_facts", "import_facts"]
 
@@ -125,9 +127,12 @@ async def export_facts(
 
 
 async def import_facts(
-    source: BundleFile, into: FactStore, *, places: Iterable[Place] | None = None
+    source: BundleFile | Iterable[PlacedFact[Any]],
+    into: FactStore,
+    *,
+    places: Iterable[Place] | None = None,
 ) -> ImportReport:
-    """Bring the facts of a bundle into a store, with all that is known of them.
+    """Bring the facts of a bundle, or rows with their own times, into a store.
 
     The whole bundle is verified before anything is written: of one that is cut short or damaged
     nothing is imported. Then each place is written at once, whole or not at all; if the store
@@ -138,9 +143,14 @@ async def import_facts(
     SINGLE concept, the bundle's value is the newest. Memory: the largest place; verifying takes
     one line at a time. No LLM calls. File work is done in worker threads.
 
+    Rows are `PlacedFact`s in any order. Each is recorded at the `timestamp` of its fact, so that
+    `as_of` knows it; one that is older than the newest entry of its place counts as recorded at
+    that time. A row with the keyword, timestamp and values of a save that the place has is known,
+    whatever its id. All rows are checked before the first is written.
+
     Args:
         source: A path, or a file open for reading in binary mode that can seek. It is read from
-            where it stands to its end.
+            where it stands to its end. Or an iterable of `PlacedFact`.
         into: Where the facts go.
         places: Only these; all by default.
 
@@ -156,6 +166,9 @@ async def import_facts(
     """
     _check_store(into)
     wanted = None if places is None else {each.identity for each in checked_places(places)}
+    if _are_rows(source):
+        written, rows, unknown = await import_rows(source, into, wanted)
+        return ImportReport(tuple(written), rows, unknown)
     done: list[Place] = []
     read = new = 0
     async with _opened(source) as file:
@@ -182,6 +195,14 @@ def _check_store(store: FactStore) -> None:
             f"{type(store).__name__} is no FactStore: bundles need a provider with entries, replay "
             f"and places"
         )
+
+
+def _are_rows(
+    source: BundleFile | Iterable[PlacedFact[Any]],
+) -> TypeGuard[Iterable[PlacedFact[Any]]]:
+    """Whether this is a list or another iterable; a file can be iterated too."""
+    is_file = isinstance(source, str | bytes | os.PathLike) or hasattr(source, "readline")
+    return isinstance(source, Iterable) and not is_file
 
 
 def _is_wanted(place: Place, wanted: set[Identity] | None) -> bool:

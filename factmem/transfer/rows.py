@@ -1,0 +1,83 @@
+"""Imports of facts with times of their own, row by row."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from factmem._arguments import kind_of
+from factmem.ledger.entries import Entry, StoredFact, stamp, stored
+from factmem.ledger.items import values_of
+from factmem.ledger.resolution import PlacedFact
+from factmem.models.places import Identity, Place
+from factmem.models.values import Canonical, canonical
+from factmem.providers.base import FactStore
+
+__all__ = ["import_rows"]
+
+_Content: TypeAlias = tuple[str, str, tuple[Canonical, ...]]
+
+
+async def import_rows(
+    rows: Iterable[PlacedFact[Any]], into: FactStore, wanted: set[Identity] | None
+) -> tuple[list[Place], int, int]:
+    """Write rows into a store, each recorded at the time of its fact.
+
+    All rows are checked before the first is written. Each place is written at once.
+
+    Returns:
+        The places, how many rows were read for them, and how many of these were new.
+    """
+    by_place = _by_place(rows, wanted)
+    for place, _ in by_place:
+        await into.replay(
+            [], place.subject, place.scope
+        )  # a view raises before anything is written
+    new = read = 0
+    for place, facts in by_place:
+        read += len(facts)
+        known = await into.entries(place.subject, place.scope)
+        new += await into.replay(_unknown(known, facts), place.subject, place.scope)
+    return [place for place, _ in by_place], read, new
+
+
+def _by_place(
+    rows: Iterable[PlacedFact[Any]], wanted: set[Identity] | None
+) -> list[tuple[Place, list[StoredFact]]]:
+    found: dict[Identity, tuple[Place, list[StoredFact]]] = {}
+    for row in rows:
+        if not isinstance(row, PlacedFact):
+            raise TypeError(
+                f"rows must be PlacedFacts, not {kind_of(row)}: "
+                f"[PlacedFact(Place(scope, subject), SingleFact(concept, value, timestamp=when))]"
+            )
+        identity = row.place.identity
+        if wanted is None or identity in wanted:
+            found.setdefault(identity, (row.place, []))[1].append(stored(row.fact))
+    for _, facts in found.values():
+        facts.sort(key=_time)  # stable: rows of one time keep their order
+    return list(found.values())
+
+
+def _unknown(known: Sequence[Entry], facts: Sequence[StoredFact]) -> list[Entry]:
+    """Return the rows that a place does not have, each as an entry of its own.
+
+    A row is known by its content, because a fact that is built anew from a row has a new id.
+    """
+    # A row that is still to come was not recorded in the future: later saves would count from it.
+    now = stamp(datetime.now(UTC))
+    saved = {_content(fact) for entry in known for fact in entry.get("facts", ())}
+    entries: list[Entry] = []
+    for fact in facts:
+        if (content := _content(fact)) not in saved:
+            saved.add(content)
+            entries.append({"at": min(fact["timestamp"], now), "facts": [fact]})
+    return entries
+
+
+def _time(fact: StoredFact) -> str:
+    return fact["timestamp"]
+
+
+def _content(fact: StoredFact) -> _Content:
+    values = tuple(canonical(value) for _, value in values_of(fact))
+    return fact["keyword"], fact["timestamp"], values

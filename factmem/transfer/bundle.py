@@ -19,10 +19,11 @@ from errno import EISDIR
 from functools import partial
 from io import TextIOBase
 from secrets import token_hex
-from typing import Any, BinaryIO, TypeAlias, TypeGuard
+from typing import Any, BinaryIO, TypeAlias
 
 from anyio import CancelScope
 from anyio.to_thread import run_sync
+from typing_extensions import TypeIs
 
 from factmem._arguments import (
     checked_clock,
@@ -199,7 +200,7 @@ def _check_store(store: FactStore) -> None:
 
 def _are_rows(
     source: BundleFile | Iterable[PlacedFact[Any]],
-) -> TypeGuard[Iterable[PlacedFact[Any]]]:
+) -> TypeIs[Iterable[PlacedFact[Any]]]:
     """Whether this is a list or another iterable; a file can be iterated too."""
     is_file = isinstance(source, str | bytes | os.PathLike) or hasattr(source, "readline")
     return isinstance(source, Iterable) and not is_file

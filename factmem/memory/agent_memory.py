@@ -297,7 +297,7 @@ class AgentMemory:
         view._connect(selection, selection.boundary)
         return view
 
-    def of(self, entity: str) -> Self:
+    def of(self, entity: str, *levels: str) -> Self:
         """Return a view in which every unbound per-entity subject is bound to one entity.
 
         Without such a subject, `ValueError` is raised: the view would not be of that entity.
@@ -309,7 +309,9 @@ class AgentMemory:
                 "subjects=[MemorySubject('user', 'The user', 1, per_entity=True)])"
             )
         return self.view(
-            subjects=[each.of(entity) if each in unbound else each for each in self.subjects]
+            subjects=[
+                each.of(entity, *levels) if each in unbound else each for each in self.subjects
+            ]
         )
 
     async def text(

@@ -1,6 +1,6 @@
 """What is in a memory: looking around in it, forgetting, and clearing it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 from typing_extensions import TypeVar
 
-from factmem._arguments import expect
+from factmem._arguments import expect, listed_as
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.history import HistoryEntry
@@ -76,8 +76,12 @@ class MemoryContents(ContentsUpkeep):
         super().__init__(provider, selection, events, clock)
         self._reader = reader
 
-    async def places(self) -> list[PlaceInfo]:
+    async def places(self, *, within: Sequence[str] | None = None) -> list[PlaceInfo]:
         """Return the places that hold anything, ordered by identity.
+
+        Args:
+            within: Only entities whose first levels are these, such as `["acme"]` for all of a
+                tenant: `USER.of("acme")` and `USER.of("acme", "alice")`, but not `USER.of("acme2")`.
 
         Raises:
             TypeError: The provider is no `FactStore`, as in every method here.
@@ -85,7 +89,14 @@ class MemoryContents(ContentsUpkeep):
         """
         async with self._events.before(MemoryOperation.LIST):
             store = fact_store(self._provider)
-        return await store.places()
+            example = "within=['acme']"
+            first = None if within is None else listed_as(str, within, "within", example)
+            if first == ():
+                raise ValueError(f"within must name a level: {example}")
+        found = await store.places()
+        if first is None:
+            return found
+        return [info for info in found if info.subject.levels[: len(first)] == first]
 
     async def tree(self, depth: int | None = None) -> MemoryTree:
         """Return all places as a tree: scopes, subjects, entities. `print` shows it.

@@ -81,9 +81,9 @@ def concepts_of(found: Iterable[PlacedFact]) -> list[ConceptInfo]:
 
 
 def subject_path(info: PlaceInfo) -> tuple[str, ...]:
-    """Return name and entity of a place's subject."""
+    """Return name and levels of a place's subject."""
     subject = info.subject
-    return (subject.name,) if subject.entity is None else (subject.name, subject.entity)
+    return (subject.name, *subject.levels)
 
 
 def branch_of(name: str, found: list[tuple[tuple[str, ...], PlaceInfo]]) -> MemoryTree:

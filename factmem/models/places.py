@@ -55,12 +55,24 @@ class MemorySubject:
                 )
             put(self, "entity", checked_name(self.entity, "entity"))
 
-    def of(self, entity: str) -> "MemorySubject":
+    def of(self, entity: str, *levels: str) -> "MemorySubject":
         """Return this subject bound to one entity, such as a user's id.
 
+        An entity can have levels, such as a tenant and its user: `USER.of("acme", "alice")`. They
+        are kept apart whatever they contain: `USER.of("acme/alice")` is another entity, of one
+        level.
+
         Raises:
-            ValueError: The subject is not per entity, or the entity is no valid name.
+            ValueError: The subject is not per entity, or the entity is not a valid name. A single
+                level must not begin with "//", as stored entities of several levels do.
         """
+        if levels:
+            parts = [checked_name(each, "entity") for each in (entity, *levels)]
+            entity = _LEVELS + "/".join(map(_quoted, parts))
+        elif str(entity).startswith(_LEVELS):
+            raise ValueError(
+                'An entity begins with "//": give its levels, USER.of("acme", "alice")'
+            )
         return MemorySubject(
             self.name,
             self.prompt_description,
@@ -69,6 +81,15 @@ class MemorySubject:
             entity=entity,
         )
 
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels of the entity, as `of` took them; empty if there is no entity."""
+        if self.entity is None:
+            return ()
+        if not self.entity.startswith(_LEVELS):
+            return (self.entity,)
+        return tuple(map(_unquoted, self.entity.removeprefix(_LEVELS).split("/")))
+
     def check_bound(self) -> None:
         """Raise `UnboundSubjectError` if the subject needs an entity and has none."""
         if self.per_entity and self.entity is None:
@@ -76,6 +97,18 @@ class MemorySubject:
                 f"The subject {self.name!r} is per entity: say which one, as in "
                 f"{self.name}.of(entity), before facts are saved or loaded"
             )
+
+
+_LEVELS = "//"
+"""The beginning of an entity with several levels; `of` refuses it in a single one."""
+
+
+def _quoted(level: str) -> str:
+    return level.replace("%", "%25").replace("/", "%2F")
+
+
+def _unquoted(level: str) -> str:
+    return level.replace("%2F", "/").replace("%25", "%")
 
 
 class MemoryScopeType(StrEnum):

@@ -3,7 +3,7 @@
 Written by scripts/sync_twins.py: change the async class.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any
@@ -33,14 +33,18 @@ T = TypeVar("T")
 class ContentsSync(Wraps[MemoryContents]):
     """The contents of a memory for code that does not use `await`."""
 
-    def places(self) -> list[PlaceInfo]:
+    def places(self, *, within: Sequence[str] | None = None) -> list[PlaceInfo]:
         """Return the places that hold anything, ordered by identity.
+
+        Args:
+            within: Only entities whose first levels are these, such as `["acme"]` for all of a
+                tenant: `USER.of("acme")` and `USER.of("acme", "alice")`, but not `USER.of("acme2")`.
 
         Raises:
             TypeError: The provider is no `FactStore`, as in every method here.
             StorageError: A place could not be read, as in every method here.
         """
-        return self._portal.call(self._wrapped.places)
+        return self._portal.call(self._wrapped.places, within=within)
 
     def tree(self, depth: int | None = None) -> MemoryTree:
         """Return all places as a tree: scopes, subjects, entities. `print` shows it.

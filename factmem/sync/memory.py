@@ -109,7 +109,7 @@ class MemorySync(WrapsContext[AgentMemory]):
             self._portal,
         )
 
-    def of(self, entity: str) -> Self:
+    def of(self, entity: str, *levels: str) -> Self:
         """Return a view in which every unbound per-entity subject is bound to one entity.
 
         Without such a subject, `ValueError` is raised: the view would not be of that entity.

@@ -1,0 +1,70 @@
+"""Subjects with several levels: tenants and their users."""
+
+import pytest
+
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.places import Place
+from factmem.providers.base import FactStore
+from tests.memory.test_records import clock, memory, store
+from tests.memory.world import AGENT, THEME, USER, memory_of, theme
+
+__all__ = ["clock", "memory", "store"]
+
+NAMES = ["acme", "acme2", "acme/a", "acme%", "%2F", "a/b%2Fc", "//", "한국"]
+
+
+@pytest.mark.parametrize("tenant", NAMES)
+@pytest.mark.parametrize("user", NAMES)
+def test_levels_come_back(tenant: str, user: str) -> None:
+    """Whatever they contain."""
+    subject = USER.of(tenant, user)
+
+    assert subject.levels == (tenant, user)
+    assert Place.of_identity(Place(AGENT, subject).identity).subject.levels == (tenant, user)
+
+
+def test_no_two_entities_are_one() -> None:
+    """One level or two, all names differ, and no single level can pass for two."""
+    pairs = {USER.of(one, two).entity for one in NAMES for two in NAMES}
+    single = {USER.of(name).entity for name in NAMES if not name.startswith("//")}
+
+    assert len(pairs) == len(NAMES) ** 2
+    assert not pairs & single
+    with pytest.raises(ValueError, match="levels"):
+        USER.of("//acme/alice")
+
+
+async def test_a_tenant_is_listed_and_erased_alone(store: FactStore, memory: AgentMemory) -> None:
+    """A prefix ends at a whole level."""
+    hers = [USER.of("acme"), USER.of("acme", "alice"), USER.of("acme", "bob")]
+    others = [
+        USER.of("acme2"),
+        USER.of("acme2", "alice"),
+        USER.of("acme/a"),
+        USER.of("acme/a", "alice"),
+        USER.of("acme%", "alice"),
+    ]
+    for subject in (*hers, *others):
+        await store.save(theme("dark"), subject, AGENT)
+
+    found = await memory.contents.places(within=["acme"])
+    tenant = memory.view(places=[info.place for info in found])
+
+    assert {info.subject.entity for info in found} == {each.entity for each in hers}
+    assert len(await memory.contents.places(within=["acme", "alice"])) == 1
+    assert len((await tenant.contents.reset(confirm=True)).receipts) == 3
+    left = await memory.contents.places()
+    assert {info.subject.entity for info in left} == {each.entity for each in others}
+    with pytest.raises(ValueError, match="within"):
+        await memory.contents.places(within=[])
+    with pytest.raises(TypeError, match="within"):
+        await memory.contents.places(within="acme")
+
+
+async def test_a_view_of_a_user_is_bound_by_levels(store: FactStore) -> None:
+    """`of` of a memory takes levels as `of` of a subject does."""
+    unbound = memory_of(store, subjects=[USER])
+    await store.save(theme("dark"), USER.of("acme", "alice"), AGENT)
+
+    assert [each.value for each in await unbound.of("acme", "alice").current(THEME)] == ["dark"]
+    assert await unbound.of("acme/alice").current(THEME) == []

@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from logging import getLogger
 
@@ -103,7 +103,9 @@ class JournalFolder:
             # A writer may be at work: what is wrong counts only if it is so under the lock.
             if not self.files.exists("lock"):
                 raise
-            with self.exclusive() as writer:
+            with self._exclusive_if_writable() as writer:
+                if writer is None:
+                    raise
                 return writer.read(name, after)
         self._report_tail(reading.position)
         return reading
@@ -112,10 +114,18 @@ class JournalFolder:
         """Log that a journal's file is torn, if it is so under the lock."""
         if not isinstance(place, Place) or not place.has_tail() or self.reader.is_reported(place):
             return
-        with suppress(StoreBusyError, FileNotFoundError), self.locked(patience=_PATIENCE):
-            codec = self.codec()
-            if codec is not None and self.reader.has_journal(place.file):
-                self.reader.end_of(codec, place.file)
+        try:
+            with self.locked(patience=_PATIENCE):
+                codec = self.codec()
+                if codec is not None and self.reader.has_journal(place.file):
+                    self.reader.end_of(codec, place.file)
+        except CorruptJournalError:
+            raise
+        except (StorageError, FileNotFoundError) as exc:
+            # Whoever may read and not lock reads what is whole. Where nobody can write, the tail
+            # is no write that is under way.
+            if _is_read_only(exc):
+                self.reader.report_tail(place)
 
     def is_current(self, name: JournalName, position: Position | None) -> bool:
         """See `Journals.is_current`."""
@@ -183,7 +193,7 @@ class JournalFolder:
             try:
                 writer = stack.enter_context(self.exclusive())
             except StorageError as exc:
-                if not isinstance(exc.__cause__, OSError) or exc.__cause__.errno != errno.EROFS:
+                if not _is_read_only(exc):
                     raise
             yield writer
 
@@ -230,6 +240,11 @@ class JournalFolder:
                     f"allow_network_folder=True and keep to one process"
                 )
             self._is_place_checked = True
+
+
+def _is_read_only(error: Exception) -> bool:
+    """Whether an error says that the file system cannot be written to by anybody."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EROFS
 
 
 _folders: "weakref.WeakSet[JournalFolder]" = weakref.WeakSet()

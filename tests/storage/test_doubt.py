@@ -161,6 +161,41 @@ def test_an_anchor_of_a_read_only_file_system(
 
 
 @KINDS
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES])
+def test_whoever_cannot_lock_reads_what_is_whole(
+    kind: Kind, error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A torn end is reported under the lock; where there is no lock it must not stop a reader."""
+    append(_store(kind, tmp_path), ANN, record(1))
+    append(_store(kind, tmp_path), ANN, record(2))
+    [file] = (tmp_path / "journals").iterdir()
+    file.write_bytes(file.read_bytes()[:-5])
+
+    def refuse(*_: object) -> None:
+        raise OSError(error, os.strerror(error), "lock")
+
+    monkeypatch.setattr(StoreLock, "acquire", refuse)
+    assert texts(read(_store(kind, tmp_path), ANN)) == [record(1)]
+
+
+@KINDS
+def test_damage_on_a_read_only_file_system_is_told_as_damage(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There nobody is at work, so that it need not be looked at again under the lock."""
+    append(_store(kind, tmp_path), ANN, record(1))
+    [file] = (tmp_path / "journals").iterdir()
+    file.write_bytes(file.read_bytes()[:-5])
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), "lock")
+
+    monkeypatch.setattr(StoreLock, "acquire", refuse)
+    with pytest.raises((CorruptJournalError, TamperedError)):
+        read(_store(kind, tmp_path), ANN)
+
+
+@KINDS
 def test_an_erased_file_that_is_put_back_is_told_by_an_anchor(kind: Kind) -> None:
     """Also where a younger one has taken its name, and where the place stayed empty."""
     disk = MemoryDisk()

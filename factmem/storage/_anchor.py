@@ -8,7 +8,7 @@ import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -49,7 +49,7 @@ def without_store() -> str:
 
 
 def taken(
-    reader: FolderReader, settle: Callable[[Codec, str], None], age: Callable[[], int]
+    reader: FolderReader, settle: Callable[[Codec, str], None], age: Callable[[], int] | None
 ) -> str:
     """Return how far every journal has come; under the lock.
 
@@ -57,18 +57,21 @@ def taken(
         reader: The folder.
         settle: Makes a journal's file durable, or raises: an anchor names nothing that a power cut
             may take away.
-        age: Returns how many files the store has made; see `ManifestFile.age`.
+        age: Returns how many files the store has made; see `ManifestFile.age`. None where the
+            counter cannot be raised: a process that goes on elsewhere may have reserved numbers
+            that it has not used, so the anchor names the greatest one that a file has.
     """
     codec = reader.codec()
     if codec is None:
         return without_store()
-    journals: dict[str, Any] = {}
+    journals: dict[str, _End] = {}
     for file in reader.journal_files(codec):
         settle(codec, file)
         place = _end(reader, codec, file)
         tag = place.tag.hex()
         journals[file] = _End(_digest(place), place.following, place.last, tag, place.made)
-    return _dumped(reader.manifest.fields["store"], journals, age())
+    newest = max((end.made for end in journals.values()), default=0)
+    return _dumped(reader.manifest.fields["store"], journals, newest if age is None else age())
 
 
 def check_settled(reader: FolderReader, codec: Codec, file: str) -> None:
@@ -167,7 +170,7 @@ def _digest(place: Place) -> str:
     return sha256(place.header).hexdigest()[:32]
 
 
-def _dumped(store: str | None, journals: dict[str, Any], age: int) -> str:
+def _dumped(store: str | None, journals: dict[str, _End], age: int) -> str:
     text = compact({"anchor": 2, "store": store, "made": age, "journals": journals})
     return base64.urlsafe_b64encode(text).decode()
 

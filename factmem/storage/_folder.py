@@ -160,7 +160,7 @@ class JournalFolder:
         with self._exclusive_if_writable() as writer:
             if writer is None:
                 check = partial(_anchor.check_settled, self.reader)
-                return _anchor.taken(self.reader, check, self.manifest.known_age)
+                return _anchor.taken(self.reader, check, None)
             with self.errors.of(None):
                 return _anchor.taken(self.reader, writer.flush_file, self.manifest.age)
 

@@ -215,15 +215,10 @@ class ManifestFile:
 
         Under the lock; see `next_made`. A store of format 1 has none.
         """
-        age = self.known_age()
+        age: int = self.fields.get("made", 0)
         if self.fields["factmem"] > 1:
             self._made = age
             self._reserve(self.fields, 1)
-        return age
-
-    def known_age(self) -> int:
-        """Return the number that all files have come to, where none can be made."""
-        age: int = self.fields.get("made", 0)
         return age
 
     def _reserve(self, fields: dict[str, Any], count: int) -> None:

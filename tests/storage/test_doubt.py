@@ -161,6 +161,24 @@ def test_an_anchor_of_a_read_only_file_system(
 
 
 @KINDS
+def test_an_anchor_of_a_read_only_mount_holds_while_a_writer_goes_on(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer uses numbers of files that it had reserved before: they are not put back."""
+    writer = _store(kind, tmp_path)
+    append(writer, ANN, record(1))
+    with monkeypatch.context() as patch:
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), "lock")
+
+        patch.setattr(StoreLock, "acquire", refuse)
+        anchor = _store(kind, tmp_path).anchor()
+    append(writer, BOB, record(2))
+    writer.verify(anchor)
+
+
+@KINDS
 @pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES])
 def test_whoever_cannot_lock_reads_what_is_whole(
     kind: Kind, error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -33,6 +33,7 @@ __all__ = [
     "KeyRequiredError",
     "MemoryAccessError",
     "MissingExtraError",
+    "PlaceFullError",
     "StorageError",
     "StoreBusyError",
     "StoredFactError",
@@ -64,6 +65,10 @@ class StorageError(FactmemError):
 
     Whatever was being saved is not acknowledged; everything acknowledged before is still there.
     """
+
+
+class PlaceFullError(StorageError):
+    """A place holds as much as its store's `PlaceLimit` allows. Nothing was saved."""
 
 
 class CorruptJournalError(StorageError):

@@ -10,7 +10,15 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from pydantic import JsonValue
 from typing_extensions import override
 
-from factmem.ledger.entries import Amendment, Edit, Entry, encoded, moment
+from factmem.ledger.entries import (
+    Amendment,
+    Edit,
+    Entry,
+    StoredFact,
+    encoded,
+    encoded_entry,
+    moment,
+)
 from factmem.ledger.history import HistoryEntry, history
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.removal import purged
@@ -33,6 +41,7 @@ from factmem.providers._description import described, phrase_of
 from factmem.providers.base import ErasureReceipt, FactStore, PlaceInfo
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 from factmem.providers.learning import Learned, LearningStore, RetractedFact
+from factmem.providers.limits import PlaceLimit
 
 L = TypeVar("L", bound="AnyFact")
 T = TypeVar("T")
@@ -48,16 +57,21 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
 
     Args:
         backend: Keeps the entries. Closing the store closes it.
+        limit: The most that one place may hold.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, limit: PlaceLimit | None = None) -> None:
         self._backend = backend
+        self._limit = limit
         self._is_closed = False
 
     @override
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
         identity = self._enter(subject, scope)
-        await self._backend.append(identity, encoded([stored_fact(fact)]))
+        body = encoded(facts := [stored_fact(fact)])
+        if self._limit is not None:
+            await self._check_room(self._limit, identity, facts, len(body))
+        await self._backend.append(identity, body)
 
     @override
     async def save_many(
@@ -65,7 +79,10 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
     ) -> None:
         identity = self._enter(subject, scope)
         if stored := stored_facts(facts):
-            await self._backend.append(identity, encoded(stored))
+            body = encoded(stored)
+            if self._limit is not None:
+                await self._check_room(self._limit, identity, stored, len(body))
+            await self._backend.append(identity, body)
         else:
             await checkpoint_if_cancelled()
 
@@ -231,13 +248,17 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
             await checkpoint_if_cancelled()
             return 0
         return await self._backend.extend(
-            identity, lambda known, _: unknown_entries(known, entries)
+            identity,
+            lambda known, now: self._fitting(identity, known, unknown_entries(known, entries), now),
         )
 
     @override
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         identity = self._enter(subject, scope)
-        return await self._backend.extend(identity, lambda known, now: amended(known, now, change))
+        return await self._backend.extend(
+            identity,
+            lambda known, now: self._fitting(identity, known, amended(known, now, change), now),
+        )
 
     @override
     async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
@@ -309,6 +330,31 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
+
+    async def _check_room(
+        self, limit: PlaceLimit, identity: Identity, facts: Sequence[StoredFact], size: int
+    ) -> None:
+        if limit.values is not None:
+            await self._backend.present(
+                identity, lambda ledger, now: limit.check_values(identity, ledger, facts, now)
+            )
+        if limit.bytes is not None:
+            boundary = UNBOUNDED.narrowed(places=[Place.of_identity(identity)])
+            size += sum(info.bytes for info in await self._backend.places(boundary))
+            limit.check_bytes(identity, size)
+
+    def _fitting(
+        self, identity: Identity, known: list[Entry], new: list[Entry], now: str
+    ) -> list[Entry]:
+        """Return new entries that a place has room for; forgettings always fit."""
+        facts = [fact for entry in new for fact in entry.get("facts", ())]
+        if self._limit is not None and facts:
+            forget = [name for entry in new for name in entry.get("forget", ())]
+            ledger = Ledger([*known, {"at": now, "forget": forget}])
+            self._limit.check_values(identity, ledger, facts, now)
+            lines = sum(len(encoded_entry(entry)) for entry in (*known, *new))
+            self._limit.check_bytes(identity, lines)
+        return new
 
     def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:
         if self._is_closed:

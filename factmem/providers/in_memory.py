@@ -15,6 +15,7 @@ from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore, place_info
 from factmem.providers.base import PlaceInfo
+from factmem.providers.limits import PlaceLimit
 
 __all__ = ["InMemoryProvider"]
 
@@ -68,10 +69,13 @@ class InMemoryProvider(LedgerStore):
 
     Args:
         clock: Returns the time, as an aware datetime; this machine's by default.
+        limit: The most that one place may hold; a save beyond it raises `PlaceFullError`.
     """
 
-    def __init__(self, *, clock: TimeProvider = system_clock) -> None:
-        super().__init__(_Shelves(StoreClock(clock)))
+    def __init__(
+        self, *, clock: TimeProvider = system_clock, limit: PlaceLimit | None = None
+    ) -> None:
+        super().__init__(_Shelves(StoreClock(clock)), limit)
 
 
 class _Shelves:

@@ -12,6 +12,7 @@ from factmem.providers._arguments import check_span
 from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore
 from factmem.providers._local_backend import LocalBackend
+from factmem.providers.limits import PlaceLimit
 from factmem.storage.base import KeySlots, SalvagedJournal, Storage
 from factmem.storage.encryption.aes256gcm import Encryption, encryption_of
 from factmem.storage.encryption.key import Key
@@ -95,6 +96,8 @@ class LocalFileMemoryProvider(LedgerStore):
             `as_of`. None, the default, keeps it for ever; otherwise a journal is compacted now and
             then, when more than half of it is older history.
 
+        limit: The most that one place may hold; a save beyond it raises `PlaceFullError`.
+
     Raises:
         TypeError: An argument is of the wrong kind, such as a key in the place of a storage.
         ValueError: `root` is no path, or `keep_history` is negative.
@@ -110,13 +113,14 @@ class LocalFileMemoryProvider(LedgerStore):
         storage: Storage | None = None,
         clock: TimeProvider = system_clock,
         keep_history: timedelta | None = None,
+        limit: PlaceLimit | None = None,
     ) -> None:
         if keep_history is not None:
             check_span(keep_history)
         self._root = _folder_of(root)
         journals = _storage_of(storage).open(self._root)
         self._folder = LocalBackend(journals, StoreClock(clock), keep_history)
-        super().__init__(self._folder)
+        super().__init__(self._folder, limit)
 
     def __repr__(self) -> str:
         return f"LocalFileMemoryProvider({str(self._root)!r})"

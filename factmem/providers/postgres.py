@@ -16,6 +16,7 @@ from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.driver import Pool, check_dsn, is_pool
 from factmem.providers._postgres.keys import PostgresKeys
 from factmem.providers._postgres.stores import Opening
+from factmem.providers.limits import PlaceLimit
 from factmem.providers.local_file import ProviderKeys
 from factmem.storage.encryption.aes256gcm import Encryption
 
@@ -60,6 +61,7 @@ class PostgresMemoryProvider(LedgerStore):
         lock_timeout: Seconds that a write waits for another one to the same place.
         max_connections: How many connections are open at once; a pool has its own limit.
         warm_places: How many places are kept in memory.
+        limit: The most that one place may hold; a save beyond it raises `PlaceFullError`.
 
     Raises:
         TypeError: An argument is of the wrong kind, such as a key in the place of an encryption.
@@ -75,6 +77,7 @@ class PostgresMemoryProvider(LedgerStore):
         self,
         dsn_or_pool: str | Pool,
         *,
+        limit: PlaceLimit | None = None,
         store: str = "default",
         encryption: Encryption | None = None,
         max_staleness: timedelta = timedelta(0),
@@ -119,7 +122,7 @@ class PostgresMemoryProvider(LedgerStore):
         )
         self._database = PostgresBackend(self._places, store_clock, max_staleness)
         self._name = store
-        super().__init__(self._database)
+        super().__init__(self._database, limit)
 
     def __repr__(self) -> str:
         return f"PostgresMemoryProvider(..., store={self._name!r})"

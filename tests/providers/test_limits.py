@@ -1,0 +1,70 @@
+"""The most that one place may hold, in every store."""
+
+from pathlib import Path
+
+import pytest
+
+from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
+from factmem.errors import PlaceFullError
+from factmem.ledger.entries import Entry, stored
+from factmem.providers.base import FactStore
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.limits import PlaceLimit
+from factmem.testing.facts import AGENT, PERSON, USER, languages, theme
+
+
+def made(kind: str, folder: Path, limit: PlaceLimit) -> FactStore:
+    if kind == "memory":
+        return InMemoryProvider(limit=limit)
+    storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate())) if kind == "encrypted" else None
+    return LocalFileMemoryProvider(folder, storage=storage, limit=limit)
+
+
+KINDS = pytest.mark.parametrize("kind", ["memory", "plain", "encrypted"])
+
+
+@KINDS
+async def test_a_full_place_refuses_more_values(kind: str, tmp_path: Path) -> None:
+    """It confirms, replaces and forgets; other places have room of their own."""
+    async with made(kind, tmp_path, PlaceLimit(values=3)) as store:
+        await store.save_many([theme("dark"), languages("java", "go")], USER, AGENT)
+
+        with pytest.raises(PlaceFullError, match="may hold 3 values and would hold 4") as error:
+            await store.save(languages("secret"), USER, AGENT)
+        assert "secret" not in str(error.value)
+        with pytest.raises(PlaceFullError):
+            await store.save_many([languages("secret")], USER, AGENT)
+        entry: Entry = {"at": "2020-01-01T00:00:00.000000Z", "facts": [stored(languages("c"))]}
+        with pytest.raises(PlaceFullError):
+            await store.replay([entry], USER, AGENT)
+        with pytest.raises(PlaceFullError):
+            await store.amend(lambda _, __: [entry], USER, AGENT)
+
+        await store.save(languages("java"), USER, AGENT)
+        await store.save(theme("light"), USER, AGENT)
+        await store.save(languages("c", "d"), PERSON.of("alice"), AGENT)
+        assert len(await store.history(languages("x").concept, USER, AGENT)) == 2
+        await store.forget(USER, AGENT, concept=languages("x").concept, value="go")
+        await store.save(languages("c"), USER, AGENT)
+
+
+@KINDS
+async def test_a_full_place_takes_no_more_bytes(kind: str, tmp_path: Path) -> None:
+    """Counted with its history; forgetting is always possible."""
+    async with made(kind, tmp_path, PlaceLimit(bytes=4000)) as store:
+        many = [languages("x" * 1500), languages("y" * 1500)]
+        await store.save(many[0], USER, AGENT)
+        await store.save(many[1], USER, AGENT)
+        with pytest.raises(PlaceFullError, match="4000 bytes"):
+            await store.save(languages("z" * 1500), USER, AGENT)
+        (info,) = await store.places()
+
+        assert 2000 < info.bytes <= 4500
+        assert await store.forget(USER, AGENT, concept=many[0].concept) == 2
+
+
+@pytest.mark.parametrize("limits", [{}, {"values": 0}, {"bytes": -1}])
+def test_a_limit_is_positive(limits: dict[str, int]) -> None:
+    """The error shows a correct one."""
+    with pytest.raises(ValueError, match="PlaceLimit\\(values"):
+        PlaceLimit(**limits)

@@ -10,6 +10,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from pydantic import JsonValue
 from typing_extensions import override
 
+from factmem._arguments import expect
 from factmem.ledger.entries import (
     Amendment,
     Edit,
@@ -62,7 +63,8 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
 
     def __init__(self, backend: Backend, limit: PlaceLimit | None = None) -> None:
         self._backend = backend
-        self._limit = limit
+        example = "limit=PlaceLimit(values=10_000)"
+        self._limit = None if limit is None else expect(limit, PlaceLimit, "limit", example)
         self._is_closed = False
 
     @override

@@ -27,7 +27,8 @@ class PlaceLimit:
     values: int | None = None
     """How many values may be current."""
     bytes: int | None = None
-    """How much storage it may take, history included; `contents.tidy` frees some."""
+    """How much storage it may take, history included; `contents.tidy` frees some. The entry that is
+    being saved counts without the framing and padding of its file."""
 
     def __post_init__(self) -> None:
         given = [each for each in (self.values, self.bytes) if each is not None]

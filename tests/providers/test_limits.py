@@ -51,15 +51,15 @@ async def test_a_full_place_refuses_more_values(kind: str, tmp_path: Path) -> No
 @KINDS
 async def test_a_full_place_takes_no_more_bytes(kind: str, tmp_path: Path) -> None:
     """Counted with its history; forgetting is always possible."""
-    async with made(kind, tmp_path, PlaceLimit(bytes=4000)) as store:
-        many = [languages("x" * 1500), languages("y" * 1500)]
+    async with made(kind, tmp_path, PlaceLimit(bytes=7000)) as store:
+        many = [languages("x" * 2400), languages("y" * 2400)]
         await store.save(many[0], USER, AGENT)
         await store.save(many[1], USER, AGENT)
-        with pytest.raises(PlaceFullError, match="4000 bytes"):
-            await store.save(languages("z" * 1500), USER, AGENT)
+        with pytest.raises(PlaceFullError, match="7000 bytes"):
+            await store.save(languages("z" * 2400), USER, AGENT)
         (info,) = await store.places()
 
-        assert 2000 < info.bytes <= 4500
+        assert 4800 < info.bytes <= 8000  # the last entry counts without its framing and padding
         assert await store.forget(USER, AGENT, concept=many[0].concept) == 2
 
 

@@ -49,7 +49,7 @@ def without_store() -> str:
 
 
 def taken(
-    reader: FolderReader, settle: Callable[[Codec, str], None], age: Callable[[], int] | None
+    reader: FolderReader, settle: Callable[[Codec, str], None], age: Callable[[int], int] | None
 ) -> str:
     """Return how far every journal has come; under the lock.
 
@@ -57,7 +57,8 @@ def taken(
         reader: The folder.
         settle: Makes a journal's file durable, or raises: an anchor names nothing that a power cut
             may take away.
-        age: Returns how many files the store has made; see `ManifestFile.age`. None where the
+        age: Returns how many files the store has made, from the greatest number that a file has;
+            see `ManifestFile.age`. None where the
             counter cannot be raised: a process that goes on elsewhere may have reserved numbers
             that it has not used, so the anchor names the greatest one that a file has.
     """
@@ -71,7 +72,9 @@ def taken(
         tag = place.tag.hex()
         journals[file] = _End(_digest(place), place.following, place.last, tag, place.made)
     newest = max((end.made for end in journals.values()), default=0)
-    return _dumped(reader.manifest.fields["store"], journals, newest if age is None else age())
+    return _dumped(
+        reader.manifest.fields["store"], journals, newest if age is None else age(newest)
+    )
 
 
 def check_settled(reader: FolderReader, codec: Codec, file: str) -> None:

@@ -196,26 +196,28 @@ class ManifestFile:
         self._files.sync_folder("")
         self._synced = text
 
-    def next_made(self) -> int:
-        """Return the number of a file that is made now; under the lock.
+    def next_made(self, *, after: int = 0) -> int:
+        """Return the number of a file that is made now, greater than `after`; under the lock.
 
         They rise over all files of the store and all processes, so that a file that is put back is
         told by its age. The manifest holds how many are given out at the most: they are reserved
         by the dozen, and what another process reserved meanwhile ends this one's reserve.
         """
         fields = self.fields
-        if self._made >= self._reserved or fields.get("made", 0) != self._reserved:
-            self._made = fields.get("made", 0)
+        if max(self._made, after) >= self._reserved or fields.get("made", 0) != self._reserved:
+            # A manifest that was restored from a backup may have counted fewer files than there are.
+            self._made = max(fields.get("made", 0), after)
             self._reserve(fields, _RESERVE)
-        self._made += 1
+        self._made = max(self._made, after) + 1
         return self._made
 
-    def age(self) -> int:
+    def age(self, newest: int) -> int:
         """Return a number that all files have come to, and that all later ones pass.
 
-        Under the lock; see `next_made`. A store of format 1 has none.
+        Under the lock; see `next_made`. A store of format 1 has none. `newest` is the greatest
+        number of a file: a manifest that was restored from a backup may have counted less far.
         """
-        age: int = self.fields.get("made", 0)
+        age: int = max(self.fields.get("made", 0), newest)
         if self.fields["factmem"] > 1:
             self._made = age
             self._reserve(self.fields, 1)

@@ -42,7 +42,7 @@ class Incarnations:
             is_copied: Whether the file before was copied; if not, what is torn in it is.
         """
         last = 0 if before is None else max(before.last, before.durable)
-        made = self._reader.manifest.next_made()
+        made = self._reader.manifest.next_made(after=0 if before is None else before.made)
         self._reader.manifest.settle()
         # The file is durable before it has its name, so its first line can vouch for all of it.
         keep = [*keep, *map(Record, range(last + 1, last + 1 + len(records)), records)]

@@ -237,6 +237,39 @@ def test_an_erased_file_that_is_put_back_is_told_by_an_anchor(kind: Kind) -> Non
 
 
 @KINDS
+def test_a_manifest_from_a_backup_goes_on_counting_where_the_files_are(kind: Kind) -> None:
+    """What it had counted since is in the files: neither a false alarm nor a blind spot follows."""
+    disk = MemoryDisk()
+    folder = kind.open(disk)
+    append(folder, ANN, record(1))
+    backup = disk.content("factmem.json")
+    assert backup is not None
+    for number in range(70):
+        folder.anchor()
+        append(folder, BOB, record(number + 1))
+        with folder.exclusive() as writer:
+            writer.rewrite(BOB, read(writer, BOB))
+    disk.put("factmem.json", backup)
+
+    folder = kind.open(disk)
+    anchor = folder.anchor()
+    with folder.exclusive() as writer:
+        writer.rewrite(BOB, read(writer, BOB))
+    folder.verify(anchor)
+    codec = folder.codec()
+    assert codec is not None
+    file = codec.file_name(BOB)
+    old = disk.files()[file]
+    with folder.exclusive() as writer:
+        writer.erase(BOB)
+    anchor = folder.anchor()
+    folder.verify(anchor)
+    disk.put(f"journals/{file}", old)
+    with pytest.raises((CorruptJournalError, TamperedError)):
+        folder.verify(anchor)
+
+
+@KINDS
 def test_a_deep_first_line_is_damage_and_can_be_erased(kind: Kind) -> None:
     """A reader of JSON gives up on it with an error of its own."""
     disk = MemoryDisk()

@@ -75,6 +75,8 @@ class MemoryEvent:
     count: int = 0
     """How many values were saved, found, forgotten or erased; for a listing, how many places, and
     for a request to an embedder, how many texts."""
+    erased: int = 0
+    """How many values were found and not recorded, as their place was erased meanwhile."""
     llm_calls: int = 0
     """How many requests to a chat model it took."""
     input_tokens: int = 0
@@ -106,6 +108,7 @@ class OperationInProgress:
 
     places: Sequence[Place] = ()
     count: int = 0
+    erased: int = 0
     llm_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -185,6 +188,7 @@ class MemoryEvents:
                         milliseconds=(perf_counter() - start) * 1000,
                         places=tuple(seen.places),
                         count=0 if error else seen.count,
+                        erased=seen.erased,
                         llm_calls=seen.llm_calls,
                         input_tokens=seen.input_tokens,
                         output_tokens=seen.output_tokens,

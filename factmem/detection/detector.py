@@ -1,6 +1,6 @@
 """FactDetector: asks a model for the facts of a chat, and saves what its answer proves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import Any, TypeAlias
@@ -35,7 +35,7 @@ from factmem.models.places import (
 )
 from factmem.prompt.transcript import SaidMessage
 from factmem.providers.base import AgentMemoryProvider
-from factmem.providers.learning import Learned, RetractedFact, can_retract, learn
+from factmem.providers.learning import Learned, Moment, RetractedFact, can_retract, learn, moment
 from factmem.providers.reader import FactReader
 from factmem.usage import Usage
 
@@ -95,6 +95,7 @@ class FactDetector:
         request = replace(request, transcript=request.transcript.of_entities(entities))
         if not request.transcript:
             return DetectionReport([], [], [], [], Usage(), request.dry_run), ""
+        moments = request.moments or await self.moments(request.places)
         found = await self._known(request)
         rules = _rules(chat_model, request, found)
         answers = _Answers(found, rules)
@@ -116,9 +117,18 @@ class FactDetector:
             keeps_doubtful=request.doubtful == "keep",
         )
         if not request.dry_run:
-            await self._write(verdict)
+            await self._write(verdict, moments)
         usage += answers.usage
         return _report(verdict, usage, dry_run=request.dry_run), "\n".join(answers.raw)
+
+    async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
+        """Return the present moment of each place: what is erased after it is not written again."""
+        moments: dict[Identity, Moment] = {}
+        for place in places:
+            now = await moment(self._provider, place.subject, place.scope)
+            if now is not None:
+                moments[place.identity] = now
+        return moments
 
     async def _known(self, request: DetectionRequest) -> list[PlacedFact]:
         """Load the current facts of the places; of a closed request, those it asks about."""
@@ -156,7 +166,7 @@ class FactDetector:
         answers.read.rejected += more.rejected
         answers.count += len(items)
 
-    async def _write(self, verdict: Verdict) -> None:
+    async def _write(self, verdict: Verdict, moments: Mapping[Identity, Moment]) -> None:
         """Record what was stated, the facts and retractions of one place at once."""
         places: dict[Identity, Place] = {}
         facts: dict[Identity, list[AnyFact]] = {}
@@ -175,12 +185,20 @@ class FactDetector:
                 place.subject,
                 place.scope,
                 retracted=ended.get(identity, []),
+                since=moments.get(identity),
             )
             _settle(verdict, place, learned)
 
 
 def _settle(verdict: Verdict, place: Place, learned: Learned) -> None:
     """Follow what became of the statements about one place."""
+    if learned.is_erased:
+        listings = (verdict.saved, verdict.confirmed, verdict.superseded)
+        for listed in listings:
+            verdict.erased += [e for e in listed if e.place.identity == place.identity]
+            listed[:] = [e for e in listed if e.place.identity != place.identity]
+        verdict.retracted = [e for e in verdict.retracted if e.place.identity != place.identity]
+        return
     for listed in (verdict.saved, verdict.confirmed):
         verdict.superseded += [each for each in listed if each.fact.id in learned.superseded]
         listed[:] = [each for each in listed if each.fact.id not in learned.superseded]
@@ -268,4 +286,5 @@ def _report(verdict: Verdict, usage: Usage, *, dry_run: bool) -> DetectionReport
         verdict.superseded,
         verdict.doubtful,
         verdict.joined,
+        verdict.erased,
     )

@@ -58,6 +58,7 @@ class Verdict:
     rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
     doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
     joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
+    erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
     ended: set[tuple[Topic, Canonical]] = field(default_factory=set[tuple[Topic, Canonical]])
     """The values of `retracted`, to find one again without a search."""
 

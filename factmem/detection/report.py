@@ -73,3 +73,5 @@ class DetectionReport:
     """Items that are flagged: saved with `doubtful="keep"`, rejected with `"reject"`."""
     joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
     """Made-up keywords that were taken for known ones."""
+    erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    """Facts that were not recorded, as their place was erased after the chat was read."""

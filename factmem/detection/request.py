@@ -1,14 +1,15 @@
 """DetectionRequest: the chat, places, concepts and options of one detection."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from factmem._arguments import expect_member
 from factmem.models.facts import Concept
-from factmem.models.places import Place
+from factmem.models.places import Identity, Place
 from factmem.prompt.transcript import Transcript
+from factmem.providers.learning import Moment
 
 __all__ = ["DetectionRequest", "DoubtfulItems", "Verification", "check_options"]
 
@@ -51,6 +52,8 @@ class DetectionRequest:
     """Whether flagged items are saved or rejected."""
     verify: Verification = "off"
     """Which items a second call checks."""
+    moments: Mapping[Identity, Moment] | None = None
+    """The moments of the places before the chat was read; None for the start of the detection."""
 
 
 def check_options(doubtful: str, verify: str) -> None:

@@ -1,6 +1,6 @@
 """ChatDetection: detection requests with the memory's chat model, and their outcome as events."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from factmem.detection.detector import FactDetector
@@ -10,6 +10,8 @@ from factmem.detection.request import DetectionRequest, check_options
 from factmem.events import OperationInProgress
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import QUESTION_MESSAGE, History, checked_history, is_instruction
+from factmem.models.places import Identity, Place
+from factmem.providers.learning import Moment
 
 __all__ = ["ChatDetection", "check_question_fits"]
 
@@ -35,6 +37,10 @@ class ChatDetection:
         if self._chat_model is None:
             raise ValueError("Finding facts needs a chat model: AgentMemory(..., chat_model=...)")
         return self._chat_model
+
+    async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
+        """Return the present moments of places, for a request that runs later."""
+        return await self._detector.moments(places)
 
     async def run(
         self, request: DetectionRequest, operation: OperationInProgress
@@ -92,4 +98,5 @@ def _record_outcome(report: DetectionReport, operation: OperationInProgress) -> 
     written = [*report.superseded, *report.saved, *report.confirmed]
     operation.found(placed.fact for placed in written)
     operation.count += len(report.retracted)
+    operation.erased = sum(len(placed.fact.values) for placed in report.erased)
     operation.spent(report.usage)

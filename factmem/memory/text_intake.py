@@ -1,6 +1,7 @@
 """TextIntake: free text into facts, at once or queued for the background."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -81,6 +82,8 @@ class TextIntake:
             checked, origin = _checked_texts(texts), _checked_source(source)
             request = self._request(checked, subject, scope, origin, said_at)
             operation.places = request.places
+            moments = await self._detection.moments(request.places)
+            request = replace(request, moments=moments)
 
             async def run_later() -> None:
                 remember = MemoryOperation.REMEMBER

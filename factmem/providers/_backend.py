@@ -24,6 +24,10 @@ Extension: TypeAlias = Callable[[list[Entry], str], Sequence[Entry]]
 """A pure function that makes new entries of those of a place and the time to record them at."""
 
 
+class ErasedSinceError(Exception):
+    """A place was erased after the moment on which an append rests; it never leaves a store."""
+
+
 class Change(NamedTuple):
     """The outcome of a decision about a place: what to append, and how to edit the history."""
 
@@ -83,10 +87,22 @@ class Backend(Protocol):
         """Return what `use` makes of all entries, in order, at the times they count as recorded."""
         ...
 
-    def append(self, identity: Identity, body: bytes) -> Awaitable[None]:
+    async def moment(self, identity: Identity) -> object:
+        """Return what `append` tells erasures from that come after now; opaque."""
+        ...
+
+    def append(self, identity: Identity, body: bytes, *, since: object = None) -> Awaitable[None]:
         """Append an entry, encoded without its time; return when it is as durable as promised.
 
         If it raises, the entry is not acknowledged and is kept whole or not at all.
+
+        Args:
+            identity: The place.
+            body: The entry.
+            since: A moment of that place; None appends in any case.
+
+        Raises:
+            ErasedSinceError: The place may have been erased or purged since then. Nothing is kept.
         """
         ...
 

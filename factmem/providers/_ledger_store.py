@@ -37,11 +37,11 @@ from factmem.providers._arguments import (
     stored_fact,
     stored_facts,
 )
-from factmem.providers._backend import Backend, Change
+from factmem.providers._backend import Backend, Change, ErasedSinceError
 from factmem.providers._description import described, phrase_of
 from factmem.providers.base import ErasureReceipt, FactStore, PlaceInfo
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
-from factmem.providers.learning import Learned, LearningStore, RetractedFact
+from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
 from factmem.providers.limits import PlaceLimit
 
 L = TypeVar("L", bound="AnyFact")
@@ -89,6 +89,10 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
             await checkpoint_if_cancelled()
 
     @override
+    async def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
+        return Moment(await self._backend.moment(self._enter(subject, scope)))
+
+    @override
     async def learn(
         self,
         facts: Iterable[AnyFact],
@@ -96,6 +100,7 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
         scope: MemoryScope,
         *,
         retracted: Iterable[RetractedFact] = (),
+        since: Moment | None = None,
     ) -> Learned:
         identity = self._enter(subject, scope)
         stated, ended = statements(facts), list(retracted)
@@ -103,7 +108,11 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
         if not stated and not records:
             await checkpoint_if_cancelled()
             return Learned()
-        await self._backend.append(identity, encoded(stated, retract=records))
+        state = None if since is None else since.state
+        try:
+            await self._backend.append(identity, encoded(stated, retract=records), since=state)
+        except ErasedSinceError:
+            return Learned(is_erased=True)
 
         def present(ledger: Ledger, _: str) -> Learned:
             refused = zip(ended, records, strict=True)

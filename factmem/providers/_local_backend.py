@@ -62,8 +62,11 @@ class LocalBackend:
     async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
         return await self.work(lambda: use(self.blocking.entries(identity)))
 
-    def append(self, identity: Identity, body: bytes) -> Awaitable[None]:
-        return self._commits.submit(Save(identity, body))
+    async def moment(self, identity: Identity) -> object:
+        return await self.work(lambda: self.blocking.moment(identity))
+
+    def append(self, identity: Identity, body: bytes, *, since: object = None) -> Awaitable[None]:
+        return self._commits.submit(Save(identity, body, since))
 
     async def change(self, identity: Identity, decide: Decision) -> int:
         return await self.work(lambda: self.blocking.change(identity, decide))

@@ -12,7 +12,7 @@ from factmem.ledger.removal import compacted
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
 from factmem.providers._arguments import before
-from factmem.providers._backend import Decision, Erased, Extension, Present
+from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._followed_place import PlaceView, PlaceViews
 from factmem.providers._group_commit import Pending
@@ -21,9 +21,11 @@ from factmem.providers.base import PlaceInfo
 from factmem.storage.base import (
     Appended,
     BatchWriter,
+    CountingJournals,
     IndexedJournals,
     Journals,
     JournalWriter,
+    Position,
     Record,
     RestingJournals,
     SalvagedJournal,
@@ -48,6 +50,15 @@ class Save(NamedTuple):
 
     identity: Identity
     body: bytes
+    since: object = None
+    """A moment of the place after which it must not have been erased."""
+
+
+class _Moment(NamedTuple):
+    """What tells later erasures: how many there were, and the place's journal as it was."""
+
+    erasures: int
+    position: Position | None
 
 
 class LocalPlaces:
@@ -69,6 +80,8 @@ class LocalPlaces:
         """Forget everything seen so far; also called in forked children."""
         self._views = PlaceViews()
         self._checked: dict[Identity, tuple[int, int]] = {}
+        self._erased_here = 0
+        """How many erasures there were where no store existed, or the storage counts none."""
 
     # Reading
 
@@ -141,10 +154,14 @@ class LocalPlaces:
     def commit(self, batch: Sequence[Pending[Save]]) -> None:
         """Save what a batch holds: one append, and one durable write, per place."""
         by_place: dict[Identity, list[Pending[Save]]] = {}
-        for pending in batch:
-            by_place.setdefault(pending.work.identity, []).append(pending)
         appended: list[tuple[Identity, Appended, list[bytes]]] = []
         with self._journals.exclusive() as writer:
+            for pending in batch:
+                identity, _, since = pending.work
+                if isinstance(since, _Moment) and self._is_erased(identity, since, writer):
+                    pending.error = ErasedSinceError()
+                else:
+                    by_place.setdefault(identity, []).append(pending)
             now = self._clock.recording()
             appends = [
                 (identity, [stamped(pending.work.body, now) for pending in waiting])
@@ -158,6 +175,26 @@ class LocalPlaces:
                     appended.append((identity, done, records))
         for identity, done, records in appended:
             self._took(identity, done, records)
+
+    def moment(self, identity: Identity) -> object:
+        """Return what an append tells erasures from that come after now."""
+        erasures = self._erasures()  # before the place: an erasure in between is taken for later
+        return _Moment(erasures, self._followed(identity).position)
+
+    def _erasures(self) -> int:
+        """Return how many erasures there were, in all processes where the storage counts them."""
+        if isinstance(self._journals, CountingJournals):
+            return self._erased_here + self._journals.erasures()
+        return self._erased_here
+
+    def _is_erased(self, identity: Identity, since: _Moment, writer: JournalWriter) -> bool:
+        """Whether a place may have been erased since; one whose file is the same was not."""
+        if self._erasures() == since.erasures:
+            return False
+        if since.position is None:
+            return True
+        reading = writer.read(identity, since.position)
+        return reading.position is None or reading.is_from_start
 
     def _took(self, identity: Identity, appended: Appended, records: list[bytes]) -> None:
         if (view := self._views.known(identity)) is not None:
@@ -231,6 +268,7 @@ class LocalPlaces:
     def erase(self, identity: Identity) -> Erased:
         """Remove a place physically, also one that is damaged or that was erased in part."""
         if not self._journals.exists():
+            self._erased_here += 1
             return Erased(self._clock.now(), 0, 0, key_destroyed=False)
         with self._journals.exclusive() as writer:
             try:
@@ -241,6 +279,8 @@ class LocalPlaces:
                 now = self._clock.now(ledger.recorded_at)
                 count = len(ledger.matching(Condition(), now))
             erased = writer.erase(identity)
+            if not isinstance(self._journals, CountingJournals):
+                self._erased_here += 1
         self._views.drop(identity)
         return Erased(now, count, erased.bytes, erased.key_destroyed)
 

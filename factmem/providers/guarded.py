@@ -20,7 +20,7 @@ from factmem.models.sources import FactSource
 from factmem.providers._ledger_store import in_order
 from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
-from factmem.providers.learning import Learned, LearningStore, RetractedFact, learn
+from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact, learn, moment
 
 __all__ = ["GuardedProvider", "GuardedStore", "guarded"]
 
@@ -179,6 +179,12 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
             operation.found(given)
 
     @override
+    async def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
+        if await self._is_outside(subject, scope):
+            return Moment(None)
+        return await moment(self._store, subject, scope) or Moment(None)
+
+    @override
     async def learn(
         self,
         facts: Iterable[AnyFact],
@@ -186,11 +192,12 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
         scope: MemoryScope,
         *,
         retracted: Iterable[RetractedFact] = (),
+        since: Moment | None = None,
     ) -> Learned:
         async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
             given, ended = list(facts), list(retracted)
-            learned = await learn(self._store, given, subject, scope, retracted=ended)
-            operation.found(given)
+            learned = await learn(self._store, given, subject, scope, retracted=ended, since=since)
+            operation.found([] if learned.is_erased else given)
             return learned
 
     @override

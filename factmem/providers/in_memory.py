@@ -11,7 +11,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import Identity
-from factmem.providers._backend import Decision, Erased, Extension, Present
+from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore, place_info
 from factmem.providers.base import PlaceInfo
@@ -26,12 +26,14 @@ R = TypeVar("R")
 class _Shelf:
     """One place: its entries as a file would hold them, and what is current."""
 
-    __slots__ = ("index", "ledger", "lines")
+    __slots__ = ("index", "ledger", "life", "lines")
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.ledger = Ledger()
         self.index: bytes | None = None
+        self.life = object()
+        """Another one whenever something was physically removed."""
 
     def append(self, line: bytes) -> None:
         self.ledger.apply(decoded(line))
@@ -85,6 +87,7 @@ class _Shelves:
         self.clock = clock
         self.by_place: dict[Identity, _Shelf] = {}
         self._lock = Lock()
+        self.erasures = 0
         self._nothing = _Shelf()
         """What a place holds that does not exist. Nothing is ever appended to it."""
 
@@ -107,9 +110,17 @@ class _Shelves:
             lines = list(self.by_place.get(identity, self._nothing).lines)
         return use([decoded(line) for line in lines])
 
-    async def append(self, identity: Identity, body: bytes) -> None:
+    async def moment(self, identity: Identity) -> object:
         await checkpoint()
         with self._lock:
+            shelf = self.by_place.get(identity)
+            return self.erasures, None if shelf is None else shelf.life
+
+    async def append(self, identity: Identity, body: bytes, *, since: object = None) -> None:
+        await checkpoint()
+        with self._lock:
+            if since is not None and self._is_erased(identity, since):
+                raise ErasedSinceError
             shelf = self.by_place.setdefault(identity, _Shelf())
             shelf.append(stamped(body, self.clock.recording(shelf.ledger.recorded_at)))
 
@@ -124,6 +135,8 @@ class _Shelves:
                 body = encoded(change.facts, change.forget)
                 shelf.append(stamped(body, self.clock.recording(shelf.ledger.recorded_at)))
             if change.edit is not None:
+                self.erasures += 1
+                shelf.life = object()
                 shelf.edit(change.edit)
                 if not shelf.lines:
                     del self.by_place[identity]
@@ -143,6 +156,7 @@ class _Shelves:
     async def erase(self, identity: Identity) -> Erased:
         await checkpoint()
         with self._lock:
+            self.erasures += 1
             shelf = self.by_place.pop(identity, self._nothing)
             now = self.now(shelf)
             return Erased(
@@ -178,6 +192,11 @@ class _Shelves:
         await checkpoint()
         with self._lock:
             self.by_place.clear()
+
+    def _is_erased(self, identity: Identity, since: object) -> bool:
+        shelf = self.by_place.get(identity)
+        erasures, life = since if isinstance(since, tuple) else (None, None)
+        return erasures != self.erasures and (shelf is None or shelf.life is not life)
 
     def now(self, shelf: _Shelf) -> str:
         return self.clock.now(shelf.ledger.recorded_at)

@@ -9,7 +9,7 @@ from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.base import AgentMemoryProvider
 
-__all__ = ["Learned", "LearningStore", "RetractedFact", "can_retract", "learn"]
+__all__ = ["Learned", "LearningStore", "Moment", "RetractedFact", "can_retract", "learn", "moment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,13 @@ class RetractedFact:
     """When it was said; aware."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment:
+    """A moment in the life of a place, as one process saw it; opaque."""
+
+    state: object = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Learned:
     """What became of statements that were recorded."""
@@ -30,6 +37,8 @@ class Learned:
     """The ids of facts that are in the history alone: something said later had settled them."""
     refused: tuple[RetractedFact, ...] = ()
     """The retractions whose values stay current, as these were said later."""
+    is_erased: bool = False
+    """Whether nothing was recorded, as the place was erased after the chat was read."""
 
 
 @runtime_checkable
@@ -40,6 +49,14 @@ class LearningStore(Protocol):
     compared by when they were said, and not by when they were written.
     """
 
+    async def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
+        """Return the present moment of a place; see `learn`.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        ...
+
     async def learn(
         self,
         facts: Iterable[AnyFact],
@@ -47,6 +64,7 @@ class LearningStore(Protocol):
         scope: MemoryScope,
         *,
         retracted: Iterable[RetractedFact] = (),
+        since: Moment | None = None,
     ) -> Learned:
         """Record statements in one place at once, all or none, in one durable write.
 
@@ -61,6 +79,9 @@ class LearningStore(Protocol):
             subject: Whom or what they are about.
             scope: Where they are visible.
             retracted: Values that are no longer true.
+            since: The moment before the chat was read. Nothing is recorded where the place was
+                erased or purged since then, by any process; a place that did not exist then counts
+                as erased if any place was.
 
         Raises:
             ValueError: A value would not come back equal from its JSON. Nothing was recorded.
@@ -93,6 +114,15 @@ def can_retract(provider: AgentMemoryProvider) -> bool:
     return isinstance(provider, LearningStore | _Forgets)
 
 
+async def moment(
+    provider: AgentMemoryProvider, subject: MemorySubject, scope: MemoryScope
+) -> Moment | None:
+    """Return the present moment of a place; None where the provider knows none."""
+    if isinstance(provider, LearningStore):
+        return await provider.moment(subject, scope)
+    return None
+
+
 async def learn(
     provider: AgentMemoryProvider,
     facts: Sequence[AnyFact],
@@ -100,6 +130,7 @@ async def learn(
     scope: MemoryScope,
     *,
     retracted: Sequence[RetractedFact] = (),
+    since: Moment | None = None,
 ) -> Learned:
     """Record statements as well as a provider can; see `LearningStore.learn`.
 
@@ -107,7 +138,7 @@ async def learn(
     saved one by one; without `forget` retractions change nothing.
     """
     if isinstance(provider, LearningStore):
-        return await provider.learn(facts, subject, scope, retracted=retracted)
+        return await provider.learn(facts, subject, scope, retracted=retracted, since=since)
     if isinstance(provider, _SavesMany):
         if facts:
             await provider.save_many(facts, subject, scope)

@@ -60,7 +60,11 @@ class _Nothing:
         await _called("entries", identity)
         return use([])
 
-    async def append(self, identity: Identity, body: bytes) -> None:
+    async def moment(self, identity: Identity) -> object:
+        await checkpoint()
+        return None
+
+    async def append(self, identity: Identity, body: bytes, *, since: object = None) -> None:
         await _called("save", identity, *(fact["keyword"] for fact in orjson.loads(body)["facts"]))
 
     async def change(self, identity: Identity, decide: Decision) -> int:

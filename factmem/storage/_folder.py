@@ -135,6 +135,11 @@ class JournalFolder:
         """See `Journals.exists`."""
         return self.codec() is not None
 
+    def erasures(self) -> int:
+        """See `CountingJournals.erasures`."""
+        with self.errors.of(None):
+            return self.manifest.erasures()
+
     def names(self) -> list[JournalName]:
         """See `Journals.names`."""
         return self.reader.names()

@@ -34,7 +34,7 @@ _MODES = ("plain", "aes-256-gcm")
 _RESERVE = 64
 """How many files a process may make until it writes the manifest again."""
 
-_BOOKKEEPING = {"made", "factmem"}
+_BOOKKEEPING = {"made", "factmem", "erased"}
 
 _NO_STORE = "The store does not exist yet: save a fact first"
 
@@ -210,6 +210,18 @@ class ManifestFile:
             self._reserve(fields, _RESERVE)
         self._made = max(self._made, after) + 1
         return self._made
+
+    def erasures(self) -> int:
+        """Return how many erasures the store has seen; of no names, and in all processes."""
+        if self.codec() is None:
+            return 0
+        count = self.fields.get("erased", 0)
+        return count if type(count) is int else 0
+
+    def count_erasure(self) -> None:
+        """Raise the number of erasures, durably; under the lock, before anything is removed."""
+        self.write({**self.fields, "erased": self.erasures() + 1})
+        self.codec()
 
     def age(self, newest: int) -> int:
         """Return a number that all files have come to, and that all later ones pass.

@@ -301,6 +301,7 @@ class FolderWriter:
             return ErasedJournal(0, key_destroyed=False)
         file = self._codec.file_name(name)
         with self._errors.of(file):
+            self._reader.manifest.count_erasure()
             return Removal(self._reader, self._indexes, self._codec).erase(file)
 
     def drop_copies(self, name: JournalName) -> None:
@@ -309,6 +310,7 @@ class FolderWriter:
             return
         file = self._codec.file_name(name)
         with self._errors.of(file):
+            self._reader.manifest.count_erasure()
             Removal(self._reader, self._indexes, self._codec).drop_copies(file)
 
     def write_index(self, name: JournalName, data: bytes) -> bool:

@@ -19,6 +19,7 @@ from factmem.storage.encryption.aes256gcm import Encryption
 __all__ = [
     "Appended",
     "BatchWriter",
+    "CountingJournals",
     "ErasedJournal",
     "IndexedJournals",
     "JournalName",
@@ -250,6 +251,15 @@ class Journals(Protocol):
 
     def close(self) -> None:
         """Let go of everything that is held; called once, when nothing else is under way."""
+        ...
+
+
+@runtime_checkable
+class CountingJournals(Journals, Protocol):
+    """Journals that count erasures, in all processes; a storage may offer it."""
+
+    def erasures(self) -> int:
+        """Return how often `erase` and `drop_copies` were called; raised before they remove."""
         ...
 
 

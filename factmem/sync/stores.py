@@ -20,7 +20,7 @@ from factmem.models.sources import FactSource
 from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.indexed import PlaceChanges
-from factmem.providers.learning import Learned, RetractedFact
+from factmem.providers.learning import Learned, Moment, RetractedFact
 from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.postgres import PostgresMemoryProvider
@@ -452,6 +452,14 @@ class IndexedStoreSync(StoreSync[I]):
             self._wrapped.changes, subject, scope, since=since, concepts=concepts
         )
 
+    def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
+        """Return the present moment of a place; see `learn`.
+
+        Raises:
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.moment, subject, scope)
+
     def learn(
         self,
         facts: Iterable[AnyFact],
@@ -459,6 +467,7 @@ class IndexedStoreSync(StoreSync[I]):
         scope: MemoryScope,
         *,
         retracted: Iterable[RetractedFact] = (),
+        since: Moment | None = None,
     ) -> Learned:
         """Record statements in one place at once, all or none, in one durable write.
 
@@ -473,12 +482,17 @@ class IndexedStoreSync(StoreSync[I]):
             subject: Whom or what they are about.
             scope: Where they are visible.
             retracted: Values that are no longer true.
+            since: The moment before the chat was read. Nothing is recorded where the place was
+                erased or purged since then, by any process; a place that did not exist then counts
+                as erased if any place was.
 
         Raises:
             ValueError: A value would not come back equal from its JSON. Nothing was recorded.
             StorageError: The store refused. Nothing was acknowledged.
         """
-        return self._portal.call(self._wrapped.learn, facts, subject, scope, retracted=retracted)
+        return self._portal.call(
+            self._wrapped.learn, facts, subject, scope, retracted=retracted, since=since
+        )
 
 
 class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):

@@ -16,7 +16,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import Identity
-from factmem.providers._backend import Decision, Erased, Extension, Present
+from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore, place_info
 from factmem.providers.base import PlaceInfo
@@ -55,6 +55,7 @@ class Server:
         self.clock = StoreClock(clock)
         self.tables: dict[Identity, _Table] = {}
         self.rows_sent = 0
+        self.erasures = 0
 
     def now(self, identity: Identity) -> str:
         table = self.tables.get(identity)
@@ -115,8 +116,17 @@ class DelayedBackend:
     async def entries(self, identity: Identity, use: Callable[[list[Entry]], Any]) -> Any:
         return use((await self._entries(identity))[2])
 
-    async def append(self, identity: Identity, body: bytes) -> None:
+    async def moment(self, identity: Identity) -> object:
         await anyio.sleep(_DELAY)
+        table = self._server.tables.get(identity)
+        return self._server.erasures, None if table is None else table.snapshot
+
+    async def append(self, identity: Identity, body: bytes, *, since: Any = None) -> None:
+        await anyio.sleep(_DELAY)
+        known = self._server.tables.get(identity)
+        is_same = known is not None and since is not None and known.snapshot == since[1]
+        if since is not None and since[0] != self._server.erasures and not is_same:
+            raise ErasedSinceError
         table = self._server.tables.setdefault(identity, _Table())
         table.append([stamped(body, self._server.clock.recording(table.recorded_at))])
 
@@ -139,6 +149,7 @@ class DelayedBackend:
                 table.append(rows)
             if change.edit is not None:
                 left = [each for each in change.edit([*entries, *map(decoded, rows)]) if each]
+                self._server.erasures += 1
                 del self._server.tables[identity]
                 if left:
                     self._server.tables[identity] = _Table()
@@ -160,6 +171,7 @@ class DelayedBackend:
 
     async def erase(self, identity: Identity) -> Erased:
         place, now = await self._follow(identity)
+        self._server.erasures += 1
         table = self._server.tables.pop(identity, _Table())
         size = sum(map(len, table.rows))
         return Erased(now, len(place.ledger.confirmations(now)), size, key_destroyed=False)

@@ -1,0 +1,140 @@
+"""What was erased does not come back through a detection that read its chat before."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.events import MemoryEvent
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
+from factmem.testing.clock import SettableClock
+from tests.memory.test_remembering import SlowModel
+from tests.memory.world import AGENT, ALICE, THEME, USER, item, memory_of, theme
+from tests.providers.delayed_backend import DelayedStore, Server
+
+DARK = {"facts": [item()]}
+TEXT = "I prefer the dark theme."
+BOB = USER.of("bob")
+
+
+@dataclass
+class Workers:
+    """How each process opens the store."""
+
+    opened: Callable[[], Any]
+
+
+@pytest.fixture(params=["memory", "plain", "encrypted", "delayed"])
+def workers(request: pytest.FixtureRequest, tmp_path: Path) -> Workers:
+    """Processes that share a store."""
+    if request.param == "memory":
+        store = InMemoryProvider()
+        return Workers(lambda: store)
+    if request.param == "delayed":
+        server = Server(SettableClock(datetime.now(UTC)))
+        return Workers(lambda: DelayedStore(server))
+    storage = None
+    if request.param == "encrypted":
+        storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
+    return Workers(lambda: LocalFileMemoryProvider(tmp_path, storage=storage))
+
+
+async def _remembered(workers: Workers, meanwhile: Callable[[Any], Any]) -> tuple[Any, list[str]]:
+    """Remember a text, do something in another process before the model answers."""
+    model, reports = SlowModel(DARK), list[Any]()
+    events: list[MemoryEvent] = []
+    memory = memory_of(workers.opened(), model, concepts=[THEME], listeners=[events.append])  # type: ignore[arg-type]
+
+    async def remember() -> None:
+        reports.append(await memory.remember(TEXT))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(remember)
+        await model.asked.wait()
+        await meanwhile(workers.opened())
+        model.go.set()
+    (report,) = reports
+    assert sum(event.erased for event in events) == len(report.erased)
+    current = await workers.opened().load(THEME, ALICE, AGENT)
+    return report, [fact.value for fact in current]
+
+
+async def test_an_erased_place_stays_erased(workers: Workers) -> None:
+    """The report has what was found."""
+    await workers.opened().save(theme("light"), ALICE, AGENT)
+
+    report, current = await _remembered(workers, lambda store: store.erase(ALICE, AGENT))
+
+    assert (current, report.saved) == ([], [])
+    assert [placed.fact.value for placed in report.erased] == ["dark"]
+    assert await workers.opened().places() == []
+
+
+async def test_so_does_one_that_was_empty(workers: Workers) -> None:
+    """Its erasure counts although there was nothing to remove."""
+    await workers.opened().save(theme("light"), BOB, AGENT)
+
+    report, current = await _remembered(workers, lambda store: store.erase(ALICE, AGENT))
+
+    assert (current, len(report.erased)) == ([], 1)
+
+
+async def test_one_that_was_saved_to_again_does_not_take_it(workers: Workers) -> None:
+    """What came after the erasure is there alone."""
+    await workers.opened().save(theme("light"), ALICE, AGENT)
+
+    async def erase_and_save(store: Any) -> None:
+        await store.erase(ALICE, AGENT)
+        await store.save(theme("blue"), ALICE, AGENT)
+
+    report, current = await _remembered(workers, erase_and_save)
+
+    assert (current, len(report.erased)) == (["blue"], 1)
+
+
+async def test_the_erasure_of_another_place_keeps_nothing_away(workers: Workers) -> None:
+    """From a place that was there before and still is."""
+    await workers.opened().save(theme("light"), ALICE, AGENT)
+    await workers.opened().save(theme("light"), BOB, AGENT)
+
+    async def erase_another(store: Any) -> None:
+        await store.erase(BOB, AGENT)
+
+    report, current = await _remembered(workers, erase_another)
+
+    assert (current, report.erased) == (["dark"], [])
+
+
+async def test_a_purged_value_is_not_learned_again(workers: Workers) -> None:
+    """By a detection that read its chat before."""
+    await workers.opened().save(theme("dark"), ALICE, AGENT)
+
+    report, current = await _remembered(
+        workers, lambda store: store.forget(ALICE, AGENT, concept=THEME, purge=True)
+    )
+
+    assert (current, report.saved) == ([], [])
+
+
+async def test_a_queued_text_counts_as_read_when_it_is_queued(workers: Workers) -> None:
+    """And not when its turn comes."""
+    await workers.opened().save(theme("light"), ALICE, AGENT)
+    model = SlowModel({"facts": []}, DARK)
+    memory = memory_of(workers.opened(), model, concepts=[THEME])  # type: ignore[arg-type]
+
+    async with memory:
+        await memory.remember_later("Hello.")
+        await memory.remember_later(TEXT)
+        await model.asked.wait()
+        await workers.opened().erase(ALICE, AGENT)
+        model.go.set()
+
+    assert await workers.opened().places() == []

@@ -11,6 +11,10 @@ from factmem.llm.base import ChatResponse, ToolCall
 __all__ = ["StepLimitError", "run_tool_loop"]
 
 
+_MOST_AT_ONCE = 16
+"""How many tool calls of one response run at once. A model may ask for thousands, and each may open
+a connection."""
+
 _UNFINISHED = "Error: this call did not finish."
 
 
@@ -69,9 +73,12 @@ async def _run_calls(
     results: dict[int, str] = {}
     failures: list[Exception] = []
 
+    at_once = anyio.CapacityLimiter(_MOST_AT_ONCE)
+
     async def run(position: int, call: ToolCall) -> None:
         try:
-            results[position] = await _result(context, call, tools)
+            async with at_once:
+                results[position] = await _result(context, call, tools)
         except Exception as exc:  # noqa: BLE001 - raised below, without the group around it
             failures.append(exc)
             tasks.cancel_scope.cancel()

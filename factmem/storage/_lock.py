@@ -44,6 +44,7 @@ class StoreLock:
     def __init__(self, path: str) -> None:
         self._path = path
         self._kept: _OpenLock | None = None
+        self._given_up: _Wait | None = None
         self.times_let_go = 0
         self.held_now: _OpenLock | None = None
         _locks.add(self)
@@ -63,16 +64,39 @@ class StoreLock:
         while True:
             lock = self._taken()
             left = max(0.0, deadline - time.monotonic())
-            if not _try_lock(lock.fd) and not _wait(lock.fd, left):
+            taken = lock if _try_lock(lock.fd) else self._waited_for(lock, left)
+            if taken is None:
                 raise StoreBusyError(
                     f"Another process or thread held the lock of the store for {timeout:g} s: "
                     f"{self._path!r}. Nothing was written; try again, or allow more time with "
                     f"busy_timeout"
                 )
             # A lock on a file that was deleted or replaced excludes nobody.
-            if lock.identity == _identity_at(self._path):
-                return lock
+            if taken.identity == _identity_at(self._path):
+                return taken
+            _close(taken.fd)
+
+    def _waited_for(self, lock: "_OpenLock", timeout: float) -> "_OpenLock | None":
+        """Wait for the lock, and return the file that has it; None if it was not free in time.
+
+        A wait that was given up goes on in its thread, as nothing can end it. The next one takes it
+        over, so that errors do not pile up threads and descriptors.
+        """
+        if timeout <= 0:
             _close(lock.fd)
+            return None
+        with _registry:
+            wait, self._given_up = self._given_up, None
+        if wait is not None and wait.take_over():
+            _close(lock.fd)
+        else:
+            wait = _begun(lock)
+        if wait.outcome(timeout):
+            return wait.lock
+        with _registry:
+            if self._given_up is None:
+                self._given_up = wait
+        return None
 
     def check(self) -> None:
         """Raise `StorageError` unless the lock that is held still excludes others.
@@ -117,7 +141,7 @@ class StoreLock:
 
     def start_in_child(self) -> None:
         """Forget the file, which is closed in a forked child."""
-        self._kept = None
+        self._kept = self._given_up = None
 
     def __del__(self) -> None:
         self.let_go()
@@ -171,10 +195,11 @@ def _try_lock(fd: int) -> bool:
 class _Wait:
     """A wait for one lock, shared by the thread that waits and the one that may give up."""
 
-    __slots__ = ("error", "fd", "is_given_up", "is_over", "mutex", "signal")
+    __slots__ = ("error", "fd", "is_given_up", "is_over", "lock", "mutex", "signal")
 
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
+    def __init__(self, lock: _OpenLock) -> None:
+        self.lock = lock
+        self.fd = lock.fd
         self.mutex = threading.Lock()
         self.signal = threading.Lock()
         self.signal.acquire()
@@ -192,6 +217,14 @@ class _Wait:
             if self.is_given_up:
                 _close(self.fd)
 
+    def take_over(self) -> bool:
+        """Go on with a wait that was given up; return whether it is not over yet."""
+        with self.mutex:
+            if self.is_over:
+                return False
+            self.is_given_up = False
+            return True
+
     def outcome(self, timeout: float) -> bool:
         """Return whether the lock was obtained in time; if not, it is closed or will be."""
         self.signal.acquire(timeout=timeout)
@@ -203,18 +236,16 @@ class _Wait:
         return self.is_over
 
 
-def _wait(fd: int, timeout: float) -> bool:
-    if timeout <= 0:
-        _close(fd)
-        return False
-    wait = _Wait(fd)
+def _begun(lock: _OpenLock) -> _Wait:
+    """Return a wait that has begun, in a thread of its own."""
+    wait = _Wait(lock)
     try:
         inbox = _idle.pop()
     except IndexError:
         inbox = SimpleQueue()
         threading.Thread(target=_work, args=(inbox,), name="factmem lock", daemon=True).start()
     inbox.put(wait)
-    return wait.outcome(timeout)
+    return wait
 
 
 def _work(inbox: "SimpleQueue[_Wait]") -> None:

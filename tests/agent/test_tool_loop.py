@@ -5,6 +5,7 @@ from threading import Event as ThreadEvent
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from factmem.agent.agent import Agent
@@ -370,3 +371,23 @@ async def test_tools_can_be_withheld_for_one_request() -> None:
     assert await run_tool_loop(context, "Go", allow_tool_calls=False) == "Fine."
     assert offered == [0, 0]
     assert results(context.messages) == ["Error: there is no tool of that name. Tools: none."]
+
+
+async def test_calls_of_one_response_do_not_all_run_at_once() -> None:
+    """A model may ask for two thousand; all are run, a few at a time."""
+    running, most = 0, 0
+
+    async def fetch(page: int) -> str:
+        """Fetch a page."""
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await anyio.lowlevel.checkpoint()
+        running -= 1
+        return str(page)
+
+    asked = calls(*(("fetch", {"page": number}) for number in range(2_000)))
+    result = await Agent(ScriptedChatModel(asked, "Done."), tools=[fetch]).run("Fetch all.")
+
+    assert results(result.messages) == [str(number) for number in range(2_000)]
+    assert 1 < most <= 16

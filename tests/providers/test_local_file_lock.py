@@ -145,6 +145,27 @@ async def test_who_gives_up_leaves_nothing_behind(root: Path) -> None:
     assert threading.active_count() <= before + 4
 
 
+async def test_errors_do_not_pile_up_threads_and_descriptors(root: Path) -> None:
+    """While another process holds the lock: the next wait goes on with the one before."""
+    busy = LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0.02))
+    await busy.save(theme("dark"), ALICE, AGENT)
+    holder = Process(holding, str(root))
+    assert holder.lines() == ["ready"]
+    threads, descriptors = threading.active_count(), len(os.listdir("/dev/fd"))
+    try:
+        for _ in range(20):
+            with pytest.raises(StoreBusyError, match="busy_timeout"):
+                await busy.save(theme("light"), ALICE, AGENT)
+        assert threading.active_count() <= threads + 2
+        assert len(os.listdir("/dev/fd")) <= descriptors + 2
+    finally:
+        holder.go()
+        holder.end()
+    with anyio.fail_after(30):
+        while not await _is_saved(busy):
+            pass
+
+
 async def _is_saved(store: LocalFileMemoryProvider) -> bool:
     try:
         await store.save(theme("dark"), ALICE, AGENT)

@@ -128,7 +128,7 @@ def checked(header: dict[str, Any], records: list[dict[str, Any]]) -> list[Any]:
 def read_plain(folder: Path) -> list[Any]:
     """Read the one journal of a plain store."""
     manifest = json.loads((folder / "factmem.json").read_bytes())
-    expected = {"factmem": 2, "made": 64, "mode": "plain", "store": ""}
+    expected = {"factmem": 2, "erased": 1, "made": 64, "mode": "plain", "store": ""}
     assert {**manifest, "store": ""} == expected
     assert len(bytes.fromhex(manifest["store"])) == 16
     [file] = (folder / "journals").iterdir()

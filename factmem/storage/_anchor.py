@@ -143,6 +143,8 @@ def _verify_journal(reader: FolderReader, codec: Codec, file: str, expected: _En
         raise Damage(f"it ends at record {place.last} and had come to {last}", is_forged=True)
     if place.following < following:
         raise Damage("it is a copy from before it was rewritten", is_forged=True)
+    if place.made == made > 0 and _digest(place) != digest:  # no two files of a store share it
+        raise Damage("it is a file of another store", is_forged=True)
     for first, _, line in place.gaps:
         if first <= last:
             raise Damage(f"line {line}: record {first} is missing", is_forged=True)

@@ -270,6 +270,19 @@ def test_a_manifest_from_a_backup_goes_on_counting_where_the_files_are(kind: Kin
 
 
 @KINDS
+def test_a_file_of_another_store_is_told_by_an_anchor(kind: Kind) -> None:
+    """In the clear its lines verify there too: both were the first file of their store."""
+    disk, other = MemoryDisk(), MemoryDisk()
+    for each in (disk, other):
+        append(kind.open(each), ANN, record(1))
+    anchor = kind.open(disk).anchor()
+    [file], [foreign] = disk.files(), other.files().values()
+    disk.put(f"journals/{file}", foreign)
+    with pytest.raises((CorruptJournalError, TamperedError)):
+        kind.open(disk).verify(anchor)
+
+
+@KINDS
 def test_a_deep_first_line_is_damage_and_can_be_erased(kind: Kind) -> None:
     """A reader of JSON gives up on it with an error of its own."""
     disk = MemoryDisk()

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from anyio import move_on_after
 
-from factmem._arguments import kind_of
+from factmem._arguments import expect
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
@@ -228,16 +228,12 @@ def correlated(correlation_id: str) -> Generator[None]:
     """Give all operations in a block one correlation id, such as that of a request.
 
     Raises:
-        TypeError: It is no text.
+        TypeError: It is not a string.
         ValueError: It is empty.
     """
-    if not isinstance(correlation_id, str):
-        raise TypeError(
-            f"A correlation id is a text, not {kind_of(correlation_id)}: "
-            f"with correlated(str(request_id)):"
-        )
+    expect(correlation_id, str, "correlation_id", "with correlated(str(request_id)):")
     if not correlation_id:
-        raise ValueError("The correlation id is empty: give one, or leave `correlated` out")
+        raise ValueError("correlation_id must not be empty: with correlated(str(request_id)):")
     token = _CORRELATION.set(correlation_id)
     try:
         yield

@@ -7,23 +7,13 @@ from typing import Any, ParamSpec, Self, overload
 from typing_extensions import TypeVar, Unpack
 
 from factmem._arguments import expect, expect_all, expect_function, expect_methods, kind_of
-from factmem.agent.context import (
-    MAX_STEPS,
-    AgentContext,
-    AgentFeature,
-    AgentResult,
-    AgentTool,
-)
+from factmem.agent.context import MAX_STEPS, AgentContext, AgentFeature, AgentResult, AgentTool
 from factmem.agent.memory_feature import MemoryFeature, MemoryOptions
 from factmem.agent.nodes import Strategy, node_llm_request
 from factmem.agent.tools import ToolFunction, tools_by_name
 from factmem.concurrency.background import BackgroundWork
 from factmem.llm.base import ChatModel, Message
-from factmem.llm.messages import (
-    OWN_MESSAGES,
-    checked_messages,
-    is_instruction,
-)
+from factmem.llm.messages import OWN_MESSAGES, checked_messages, is_instruction
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.checked import checked_subjects
 from factmem.models.names import checked_text

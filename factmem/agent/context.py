@@ -6,14 +6,9 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import TypeVar
 
-from factmem._arguments import kind_of
 from factmem.concurrency.background import BackgroundWork
 from factmem.errors import FactmemError
-from factmem.llm.base import (
-    ChatModel,
-    Message,
-    ToolDefinition,
-)
+from factmem.llm.base import ChatModel, Message, ToolDefinition
 from factmem.llm.messages import dicts_of
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.checked import checked_subjects
@@ -138,10 +133,6 @@ class AgentContext:
         self.messages: list[dict[str, object]] = dicts_of(messages)
         """The conversation: what the model is shown, in the form of chat completions."""
         self.chat_model = chat_model
-        if tools is not None and not isinstance(tools, Mapping):
-            raise TypeError(
-                f"The tools of a run have names, and {kind_of(tools)} has none: {{tool.name: tool}}"
-            )
         self.tools: dict[str, AgentTool] = dict(tools or {})
         self.max_steps = max_steps
         self.subjects: tuple[MemorySubject, ...] = checked_subjects(subjects)

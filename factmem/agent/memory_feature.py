@@ -1,7 +1,6 @@
 """The memory as a feature of an agent: facts before the model, and facts after the answer."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Generic
 
 from typing_extensions import TypedDict, TypeVar, Unpack
@@ -15,7 +14,7 @@ from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.checked import checked_concepts, checked_subjects
-from factmem.models.clock import TimeProvider
+from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
@@ -32,10 +31,6 @@ __all__ = ["MemoryFeature", "MemoryOptions"]
 M = TypeVar("M", bound=AgentMemory)
 
 _USUAL = RecallSettings()
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class MemoryOptions(TypedDict, total=False):
@@ -156,7 +151,7 @@ class MemoryFeature(Generic[M]):
             token_counter=options.get("token_counter", estimate_tokens),
             listeners=options.get("listeners", ()),
             include_values=options.get("include_values", False),
-            clock=options.get("clock", _now),
+            clock=options.get("clock", system_clock),
             recall_settings=options.get("recall_settings", _USUAL),
         )
         auto_load, self._most_recalled = options.get("auto_load"), options.get("recall")
@@ -170,7 +165,7 @@ class MemoryFeature(Generic[M]):
         self._doubtful: DoubtfulItems = options.get("doubtful", "keep")
         self._verify: Verification = options.get("verify", "off")
         check_options(self._doubtful, self._verify)
-        self._clock = options.get("clock", _now)
+        self._clock = options.get("clock", system_clock)
         self._has_tools = options.get("tools", False)
 
     async def before_model(self, context: AgentContext) -> None:

@@ -14,7 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from typing_extensions import TypedDict, get_type_hints
 
-from factmem._arguments import kind_of, listed
+from factmem._arguments import expect, expect_all, expect_function, kind_of
 from factmem.agent.context import AgentContext, AgentTool
 from factmem.llm.base import ToolDefinition
 
@@ -75,9 +75,7 @@ class Tool:
         description: str | None = None,
         reported_errors: Iterable[type[Exception]] = (),
     ) -> None:
-        if isinstance(function, type) or not callable(function):
-            raise TypeError(f"A tool is made of a function, not {kind_of(function)}: Tool(look_up)")
-        self._function = function
+        self._function = expect_function(function, "function", "Tool(look_up)")
         self._signature = inspect.signature(function)
         plain = _plain(function)
         self._name = _checked_name(name or getattr(plain, "__name__", None), plain)
@@ -174,7 +172,7 @@ def tools_by_name(tools: Iterable[ToolFunction | AgentTool]) -> dict[str, AgentT
         ValueError: Two have one name.
     """
     by_name: dict[str, AgentTool] = {}
-    for each in listed(tools, "tools are a list of functions", "tools=[look_up]"):
+    for each in expect_all(tools, object, "tools", "tools=[look_up]"):
         tool = _tool(each)
         if by_name.setdefault(tool.name, tool) is not tool:
             raise ValueError(f"Two tools are named {tool.name!r}: Tool(function, name=...)")
@@ -184,12 +182,8 @@ def tools_by_name(tools: Iterable[ToolFunction | AgentTool]) -> dict[str, AgentT
 def _tool(given: object) -> AgentTool:
     if isinstance(given, AgentTool):
         return given
-    if not callable(given) or isinstance(given, type):
-        kind = given.__name__ if isinstance(given, type) else type(given).__name__
-        raise TypeError(
-            f"A tool is a function or an AgentTool, and {kind!r} is neither: tools=[look_up]"
-        )
-    return Tool(given)
+    function: Any = expect_function(given, "Each of tools", "tools=[look_up]")
+    return Tool(function)
 
 
 class _Schema(GenerateJsonSchema):
@@ -217,9 +211,7 @@ def _arguments_type(
 
 
 def _checked_name(name: str | None, function: object) -> str:
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"The name of a tool is a text, not {kind_of(name)}: name='look_up'")
-    if name is None or not _NAME.fullmatch(name):
+    if name is None or not _NAME.fullmatch(expect(name, str, "name", "name='look_up'")):
         raise ValueError(
             f"{name or type(function).__name__!r} is no name for a tool: give it one of up to 64 letters, digits, "
             f"'_' and '-', as in Tool(function, name='look_up')"
@@ -229,12 +221,10 @@ def _checked_name(name: str | None, function: object) -> str:
 
 def _checked_errors(reported: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
     advice = "reported_errors=[LookupError]"
-    errors = listed(reported, "reported_errors are a list of classes of exceptions", advice)
+    errors: tuple[Any, ...] = expect_all(reported, type, "reported_errors", advice)
     for each in errors:
-        if not isinstance(each, type) or not issubclass(each, Exception):
-            raise TypeError(
-                f"reported_errors are classes of exceptions, not {kind_of(each)}: {advice}"
-            )
+        if not issubclass(each, Exception):
+            raise TypeError(f"reported_errors must be exceptions, not {kind_of(each)}: {advice}")
     return errors
 
 

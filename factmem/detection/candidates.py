@@ -7,7 +7,6 @@ model wrote.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
@@ -19,7 +18,7 @@ from factmem.detection.rejections import Refusal, RejectedItem, RejectionReason
 from factmem.detection.secret_values import asks_for_secrets, is_secret, masked
 from factmem.detection.words import word_count
 from factmem.llm.lenient_json import unwrapped
-from factmem.models.facts import Concept, FactType
+from factmem.models.facts import AnyConcept, Concept, FactType
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.sources import FactSource
 from factmem.models.text import normalized
@@ -32,8 +31,6 @@ __all__ = ["Candidate", "RejectedItem", "RejectionReason", "Rules"]
 MAX_DESCRIPTION = 300
 MAX_QUOTE = 500
 ORDINARY = 0.5
-
-AnyConcept: TypeAlias = Concept[Any, Any]
 
 _ABOUT_THE_WAY = frozenset({Doubt.CONDITION, Doubt.QUOTATION, Doubt.QUESTION, Doubt.JOKE})
 """The doubts that a retraction can raise: its value is an old one, and not in the message."""

@@ -2,16 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from datetime import datetime
 
-from factmem._arguments import (
-    check_max_tokens,
-    checked_clock,
-    checked_token_counter,
-    kind_of,
-    methods_lacking,
-)
+from factmem._arguments import expect, expect_function, expect_methods
 from factmem.detection.answer import answer_type
 from factmem.detection.answer_schema import compression_schema
 from factmem.detection.candidates import Rules
@@ -32,32 +25,17 @@ from factmem.llm.messages import (
     put_own_text,
 )
 from factmem.models.checked import checked_concept
-from factmem.models.clock import TimeProvider
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactType,
-)
-from factmem.models.places import (
-    MemoryScope,
-    MemorySubject,
-    Place,
-)
+from factmem.models.clock import TimeProvider, system_clock
+from factmem.models.facts import AnyConcept, AnyFact, FactType
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import SourceKind
-from factmem.prompt.memory_message import (
-    HISTORY,
-    Rendering,
-    check_budget,
-    render,
-)
+from factmem.prompt.memory_message import HISTORY, Rendering, check_budget, render
 from factmem.prompt.tokens import TokenCounter, estimate_tokens
 from factmem.prompt.transcript import Transcript
 from factmem.usage import Usage
 
 __all__ = ["CompressionReport", "RetrieveFactsFromHistory"]
 
-
-AnyConcept: TypeAlias = Concept[Any, Any]
 
 _RESULTS = frozenset({"tool", "function"})
 _FUNCTION = "the last function call"
@@ -82,10 +60,6 @@ class CompressionReport:
     """How many values the message about the chat could not hold."""
     usage: Usage
     """What the model call cost."""
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class RetrieveFactsFromHistory:
@@ -114,7 +88,7 @@ class RetrieveFactsFromHistory:
     def __init__(
         self,
         *concepts: AnyConcept,
-        clock: TimeProvider = _now,
+        clock: TimeProvider = system_clock,
         max_tokens: int | None = None,
         token_counter: TokenCounter = estimate_tokens,
     ) -> None:
@@ -125,10 +99,12 @@ class RetrieveFactsFromHistory:
         concepts = tuple(checked_concept(concept) for concept in concepts)
         if len({concept.keyword for concept in concepts}) < len(concepts):
             raise ValueError("Two of the concepts have one keyword: keep one of them")
-        check_max_tokens(max_tokens)
-        check_budget(max_tokens, HISTORY, checked_token_counter(token_counter))
+        if max_tokens is not None:
+            expect(max_tokens, int, "max_tokens", "max_tokens=500, or None for no limit")
+        expect_function(token_counter, "token_counter", "token_counter=tiktoken_counter()")
+        check_budget(max_tokens, HISTORY, token_counter)
         self._concepts = concepts
-        self._clock = checked_clock(clock)
+        self._clock = expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
         self._max_tokens = max_tokens
         self._count = token_counter
 
@@ -157,7 +133,7 @@ class RetrieveFactsFromHistory:
             TypeError: `messages` cannot be changed in place, or `chat_model` is none.
         """
         before = list(checked_history(messages))
-        _check_model(chat_model)
+        expect_methods(chat_model, ("extract",), "chat_model", "OpenAIChatModel(name)")
         for message in before:
             is_instruction(message)  # raises for what is no message
         start = _last_exchange(before)
@@ -203,14 +179,6 @@ class RetrieveFactsFromHistory:
             },
             max_tokens=self._max_tokens,
             count=self._count,
-        )
-
-
-def _check_model(chat_model: ChatModel) -> None:
-    if methods_lacking(chat_model, "extract"):
-        raise TypeError(
-            f"chat_model is a ChatModel, not {kind_of(chat_model)}: "
-            f"await compression.compress(messages, OpenAIChatModel(name))"
         )
 
 

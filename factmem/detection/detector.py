@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
-from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
@@ -14,25 +13,15 @@ from factmem.detection.candidates import Rules
 from factmem.detection.current_values import CurrentValues
 from factmem.detection.known_values import OfferedConcept, offered_concepts
 from factmem.detection.prompts import continuation, detection_messages
-from factmem.detection.reconciliation import (
-    ReadItems,
-    Verdict,
-    fact_of,
-    read_items,
-    reconcile,
-)
+from factmem.detection.reconciliation import ReadItems, Verdict, fact_of, read_items, reconcile
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import DetectionRequest
 from factmem.detection.verification import verified
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel, Message
-from factmem.models.facts import AnyFact, Concept
-from factmem.models.places import (
-    Identity,
-    MemoryScopeType,
-    Place,
-)
+from factmem.models.facts import AnyFact
+from factmem.models.places import Identity, MemoryScopeType, Place
 from factmem.prompt.transcript import SaidMessage
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.learning import Learned, Moment, RetractedFact, can_retract, learn, moment
@@ -41,8 +30,6 @@ from factmem.usage import Usage
 
 __all__ = ["PIECE_TOKENS", "FactDetector", "detection_question"]
 
-
-AnyConcept: TypeAlias = Concept[Any, Any]
 
 PIECE_TOKENS = 6_000
 """The most tokens of messages in one call: a longer chat is read in several pieces."""

@@ -3,20 +3,17 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
 from factmem.detection.words import stems
 from factmem.ledger.resolution import PlacedFact
-from factmem.models.facts import Concept
+from factmem.models.facts import AnyConcept
 from factmem.prompt.escaping import value_text
 from factmem.prompt.tokens import estimate_tokens
 
 __all__ = ["KNOWN_TOKENS", "KnownValue", "OfferedConcept", "offered_concepts"]
 
-
-AnyConcept: TypeAlias = Concept[Any, Any]
 
 KNOWN_TOKENS = 700
 """The most tokens of known values and undeclared concepts in one prompt."""

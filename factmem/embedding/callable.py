@@ -5,11 +5,7 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import TypeAlias
 
 from factmem.concurrency.workers import Workers
-from factmem.embedding.vectors import (
-    checked_dimensions,
-    checked_name,
-    checked_vectors,
-)
+from factmem.embedding.vectors import checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError
 
 __all__ = ["CallableEmbedder", "EmbeddingFunction"]

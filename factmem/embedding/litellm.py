@@ -10,12 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from factmem.concurrency.workers import Workers
-from factmem.embedding.vectors import (
-    batches,
-    checked_dimensions,
-    checked_name,
-    checked_vectors,
-)
+from factmem.embedding.vectors import batches, checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError, MissingExtraError
 
 __all__ = ["LiteLLMEmbedder"]

@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from factmem.embedding.vectors import (
-    batches,
-    checked_dimensions,
-    checked_name,
-    checked_vectors,
-)
+from factmem.embedding.vectors import batches, checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError
 from factmem.llm.api_errors import complaint
 from factmem.llm.openai_client import CallFailure, ClientOptions, OpenAIClient

@@ -11,11 +11,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from factmem.concurrency.workers import Workers
-from factmem.embedding.vectors import (
-    checked_dimensions,
-    checked_name,
-    checked_vectors,
-)
+from factmem.embedding.vectors import checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError, MissingExtraError
 
 __all__ = ["SentenceTransformerEmbedder", "TransformerModel"]

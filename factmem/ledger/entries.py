@@ -11,13 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NotRequired,
-    TypeAlias,
-)
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 
 import orjson
 import pydantic_core
@@ -33,10 +27,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from factmem.errors import FactmemError
-from factmem.models.facts import (
-    AnyFact,
-    SingleFact,
-)
+from factmem.models.facts import AnyFact, SingleFact
 from factmem.models.metadata import checked_metadata
 from factmem.models.names import checked_name, checked_text
 from factmem.models.sources import FactSource, SourceKind

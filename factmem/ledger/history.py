@@ -10,12 +10,7 @@ from factmem.ledger.entries import Entry, StoredFact, moment
 from factmem.ledger.items import Item, values_of
 from factmem.ledger.presentation import presented
 from factmem.ledger.trace import SavedFact, Trace
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactType,
-    stored_concept,
-)
+from factmem.models.facts import AnyFact, Concept, FactType, stored_concept
 
 __all__ = ["HistoryAction", "HistoryEntry", "history"]
 

@@ -25,37 +25,22 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count, pairwise
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import JsonValue
 
 from factmem.concurrency.garbage import paused_collection
-from factmem.ledger.entries import (
-    Entry,
-    ForgottenItem,
-    RetractedValue,
-    StoredFact,
-    source_of,
-)
+from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact, source_of
 from factmem.ledger.items import ChangeLog, Item, Topic, Touched, outdated, values_of
-from factmem.ledger.presentation import (
-    changed,
-    concept_of,
-    presented,
-)
+from factmem.ledger.presentation import changed, concept_of, presented
 from factmem.ledger.statements import Retractions, said_at
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-)
+from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.metadata import includes
 from factmem.models.sources import FactSource
 from factmem.models.values import Canonical, canonical
 
 __all__ = ["Condition", "Ledger"]
 
-
-L = TypeVar("L", bound="AnyFact")
 
 _MOST_LATE = 1024
 """How many superseded statements are remembered: each is asked for as soon as it is recorded."""

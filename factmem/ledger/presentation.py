@@ -8,12 +8,7 @@ from pydantic import JsonValue
 
 from factmem.errors import StoredFactError
 from factmem.ledger.entries import moment, source_of
-from factmem.ledger.items import (
-    NO_SOURCE,
-    Item,
-    Topic,
-    Touched,
-)
+from factmem.ledger.items import NO_SOURCE, Item, Topic, Touched
 from factmem.models.facts import (
     AnyFact,
     Concept,

@@ -7,12 +7,7 @@ that a journal can be written again record by record.
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from factmem.ledger.entries import (
-    Entry,
-    ForgottenItem,
-    RetractedValue,
-    StoredFact,
-)
+from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.items import values_of
 from factmem.ledger.ledger import Condition
 from factmem.ledger.statements import digest_of

@@ -1,10 +1,10 @@
-"""Entries that a store did not make itself: checked, and what of them is new in a place."""
+"""Entries from outside the store: validation, and selection of those new to a place."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from factmem._arguments import checked_function, listed
+from factmem._arguments import expect_all, expect_function
 from factmem.errors import FactmemError
 from factmem.ledger.entries import (
     Amendment,
@@ -33,18 +33,14 @@ def amended(known: Sequence[Entry], now: str, change: Amendment) -> list[Entry]:
     """Return the entries that `change` makes of a ledger, recorded at `now`.
 
     Raises:
-        ValueError: One of them is none that a store could have recorded.
-        TypeError: `change` is no function, or gave no list of entries.
+        ValueError: A store could not have recorded one of them.
+        TypeError: `change` is not a function, or returned no list of entries.
     """
-    checked_function(
-        change,
-        "A change is a function of the entries and the time",
-        "amend(change, subject, scope)",
+    expect_function(change, "change", "amend(change, subject, scope)")
+    made: tuple[Any, ...] = expect_all(
+        change(known, now), object, "The result of change", "return [entry]"
     )
-    made: tuple[Entry, ...] = listed(
-        change(known, now), "A change gives a list of entries", "return [entry]"
-    )
-    given: list[Entry] = [{**entry, "at": now} for entry in made]
+    given: list[Any] = [{**entry, "at": now} for entry in made]
     return [_checked_entry(entry, number) for number, entry in enumerate(given)]
 
 
@@ -56,10 +52,10 @@ def edited(entries: Sequence[Entry], edit: Edit) -> list[Entry | None]:
         TypeError: `edit` is not a function, or gave no list.
     """
     example = "rewrite(edit, subject, scope)"
-    checked_function(edit, "An edit is a function of the entries", example)
-    after: tuple[Entry | None, ...] = listed(
-        edit([entry.copy() for entry in entries]), "An edit gives a list of entries", "[None]"
-    )
+    expect_function(edit, "edit", example)
+    edited: Any = edit([entry.copy() for entry in entries])
+    members: Any = expect_all(edited, object, "The result of edit", "[None]")
+    after: tuple[Entry | None, ...] = members
     if len(after) != len(entries):
         raise ValueError("An edit gives an entry, or None, for each entry: edit changes no order")
     return [
@@ -78,10 +74,10 @@ def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[En
     counts as recorded no earlier than what is there already.
 
     Raises:
-        ValueError: One of `entries` is none that a store could have recorded.
-        TypeError: They are no list.
+        ValueError: A store could not have recorded one of `entries`.
+        TypeError: They are not a list.
     """
-    given = listed(entries, "What is replayed is a list of entries", "await store.entries(...)")
+    given: tuple[Any, ...] = expect_all(entries, object, "entries", "await store.entries(...)")
     checked = [_checked_entry(entry, number) for number, entry in enumerate(given)]
     known = list(known)
     ledger = Ledger(known)
@@ -152,7 +148,7 @@ def _checked_entry(entry: Entry, number: int) -> Entry:
         check_entry(entry)
         copy = decoded(stamped(encoded_entry(entry), entry["at"]))
         if encoded_entry(copy) != encoded_entry(entry) or copy.get("facts") != entry.get("facts"):
-            raise ValueError("its values are no plain JSON")
+            raise ValueError("its values are not plain JSON")
     except (ValueError, TypeError, FactmemError) as exc:
         raise ValueError(f"Entry {number} cannot be recorded: {exc}") from None
     return copy

@@ -13,11 +13,7 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from factmem.errors import StoredFactError
-from factmem.models.facts import (
-    AnyFact,
-    FactType,
-    MultipleFacts,
-)
+from factmem.models.facts import AnyFact, FactType, MultipleFacts
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.values import Canonical, canonical
 

@@ -13,23 +13,10 @@ from typing_extensions import TypeForm, TypeVar
 from factmem._arguments import expect, expect_all
 from factmem.errors import ChatModelError
 from factmem.llm._completion import MalformedCompletionError, chat_response
-from factmem.llm._structured_output import (
-    Asking,
-    Failure,
-    Ladder,
-)
+from factmem.llm._structured_output import Asking, Failure, Ladder
 from factmem.llm.answer import AnswerType
-from factmem.llm.api_errors import (
-    complaint,
-    concern_of,
-    texts_of,
-)
-from factmem.llm.base import (
-    ChatResponse,
-    Extraction,
-    Message,
-    ToolDefinition,
-)
+from factmem.llm.api_errors import complaint, concern_of, texts_of
+from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.llm.extraction import converse
 from factmem.llm.messages import dicts_of
 from factmem.llm.openai_client import CallFailure, ClientOptions, OpenAIClient

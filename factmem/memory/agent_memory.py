@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from copy import copy
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from factmem._arguments import expect, expect_function
 from factmem.detection.detector import FactDetector
@@ -41,7 +41,7 @@ from factmem.memory.text_intake import TextIntake
 from factmem.memory.tools import MemoryTool, memory_tools
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
@@ -68,7 +68,6 @@ from factmem.storage.base import Storage
 __all__ = ["AgentMemory"]
 
 
-L = TypeVar("L", bound="AnyFact")
 _NO_SCOPES = MemoryScopesProfile()
 _SETTINGS = RecallSettings()
 _APP = MemoryScopesProfile(product="app")

@@ -15,12 +15,7 @@ from pydantic.annotated_handlers import GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from factmem.detection.candidates import RejectedItem, RejectionReason
-from factmem.ledger.entries import (
-    Entry,
-    ForgottenItem,
-    SourceEntry,
-    StoredFact,
-)
+from factmem.ledger.entries import Entry, ForgottenItem, SourceEntry, StoredFact
 from factmem.ledger.items import Item
 from factmem.ledger.ledger import Ledger
 from factmem.models.facts import Concept

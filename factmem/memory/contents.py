@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 from typing_extensions import TypeVar
 
-from factmem._arguments import expect, listed_as
+from factmem._arguments import expect, expect_all
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.history import HistoryEntry
@@ -28,18 +28,12 @@ from factmem.memory.selection import PlaceSelection
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.checked import checked_concepts, checked_subjects
 from factmem.models.clock import TimeProvider, system_clock
-from factmem.models.facts import (
-    Concept,
-)
+from factmem.models.facts import Concept
 from factmem.models.metadata import checked_metadata, includes
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
-from factmem.providers.base import (
-    AgentMemoryProvider,
-    ErasureReceipt,
-    PlaceInfo,
-)
+from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, PlaceInfo
 from factmem.providers.reader import FactReader
 
 __all__ = ["MemoryContents"]
@@ -90,7 +84,7 @@ class MemoryContents(ContentsUpkeep):
         async with self._events.before(MemoryOperation.LIST):
             store = fact_store(self._provider)
             example = "within=['acme']"
-            first = None if within is None else listed_as(str, within, "within", example)
+            first = None if within is None else expect_all(within, str, "within", example)
             if first == ():
                 raise ValueError(f"within must name a level: {example}")
         found = await store.places()
@@ -129,7 +123,7 @@ class MemoryContents(ContentsUpkeep):
             store = fact_store(self._provider)
             if not isinstance(place, Place):
                 raise TypeError(
-                    f"info takes a place, not {type(place).__name__}: "
+                    f"place must be a Place, not {type(place).__name__}: "
                     f"Place(MemoryScope.Product('my-app'), USER.of('alice'))"
                 )
         found = await store.places(subjects=[place.subject], scopes=[place.scope])

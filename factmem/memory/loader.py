@@ -1,7 +1,7 @@
 """FactLoader: current facts into a chat or to the application, and their origins."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 from factmem._arguments import kind_of
 from factmem.events import MemoryEvents, MemoryOperation
@@ -10,7 +10,7 @@ from factmem.llm.messages import History, checked_history
 from factmem.memory.origin import FactOrigin, origin_of
 from factmem.memory.selection import PlaceSelection
 from factmem.models.checked import checked_concept
-from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.prompt.memory_message import LoadReport, MemoryMessage
@@ -20,7 +20,6 @@ from factmem.providers.reader import FactReader
 __all__ = ["FactLoader"]
 
 
-L = TypeVar("L", bound="AnyFact")
 Subjects = Iterable[MemorySubject] | None
 Scopes = Iterable[ScopeChoice] | None
 

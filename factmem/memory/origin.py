@@ -2,26 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from factmem.errors import StoredFactError
 from factmem.ledger.history import HistoryEntry
-from factmem.models.facts import AnyFact, Concept
-from factmem.models.places import (
-    MemoryScope,
-    MemorySubject,
-    Place,
-)
+from factmem.models.facts import AnyConcept, AnyFact, Concept
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 from factmem.models.values import Canonical, canonical
 from factmem.providers.base import AgentMemoryProvider
 
 __all__ = ["FactOrigin", "history_of", "origin_of"]
-
-
-AnyConcept: TypeAlias = Concept[Any, Any]
 
 
 @runtime_checkable

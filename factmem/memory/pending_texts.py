@@ -8,11 +8,7 @@ from types import TracebackType
 import anyio
 from anyio.lowlevel import checkpoint
 
-from factmem.concurrency.background import (
-    MAX_FAILURES,
-    BackgroundWork,
-    told_if_broken_off,
-)
+from factmem.concurrency.background import MAX_FAILURES, BackgroundWork, told_if_broken_off
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.places import Identity, Place
 

@@ -3,18 +3,9 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from factmem.models.boundary import (
-    UNBOUNDED,
-    Boundary,
-    check_writable,
-)
+from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.checked import checked_places, checked_subjects
-from factmem.models.places import (
-    MemoryScope,
-    MemoryScopeType,
-    MemorySubject,
-    Place,
-)
+from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 
 __all__ = ["PlaceSelection"]

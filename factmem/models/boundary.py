@@ -5,11 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from factmem.errors import MemoryAccessError
-from factmem.models.checked import (
-    checked_places,
-    checked_scopes,
-    checked_subjects,
-)
+from factmem.models.checked import checked_places, checked_scopes, checked_subjects
 from factmem.models.places import (
     LOWEST_PRIORITY,
     Identity,

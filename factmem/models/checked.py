@@ -1,15 +1,11 @@
-"""Subjects, scopes and places that a caller names, checked where they are handed over."""
+"""Checks of subjects, scopes, places and concepts that a caller passes."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from factmem._arguments import kind_of, listed, listed_as
+from factmem._arguments import expect, expect_all
 from factmem.models.facts import Concept
-from factmem.models.places import (
-    MemoryScope,
-    MemorySubject,
-    Place,
-)
+from factmem.models.places import MemoryScope, MemorySubject, Place
 
 __all__ = [
     "checked_concept",
@@ -21,58 +17,28 @@ __all__ = [
 
 
 def checked_subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
-    """Return subjects as a tuple.
-
-    Raises:
-        TypeError: They are no list of subjects.
-    """
-    return listed_as(MemorySubject, subjects, "subjects", "subjects=[USER.of('alice')]")
+    """Return subjects as a tuple; raise `TypeError` unless it is a list of them."""
+    return expect_all(subjects, MemorySubject, "subjects", "subjects=[USER.of('alice')]")
 
 
 def checked_scopes(scopes: Iterable[MemoryScope]) -> tuple[MemoryScope, ...]:
-    """Return scopes as a tuple.
-
-    Raises:
-        TypeError: They are no list of scopes.
-    """
-    return listed_as(MemoryScope, scopes, "scopes", "scopes=[MemoryScope.Product('my-app')]")
+    """Return scopes as a tuple; raise `TypeError` unless it is a list of them."""
+    return expect_all(scopes, MemoryScope, "scopes", "scopes=[MemoryScope.Product('my-app')]")
 
 
 def checked_places(places: Iterable[Place]) -> tuple[Place, ...]:
-    """Return places as a tuple.
-
-    Raises:
-        TypeError: They are no list of places.
-    """
+    """Return places as a tuple; raise `TypeError` unless it is a list of them."""
     example = "places=[Place(MemoryScope.Product('my-app'), USER.of('alice'))]"
-    return listed_as(Place, places, "places", example)
+    return expect_all(places, Place, "places", example)
 
 
 def checked_concept(concept: Concept[Any, Any]) -> Concept[Any, Any]:
-    """Return `concept` if it is one.
-
-    Raises:
-        TypeError: It is something else, such as its keyword.
-    """
-    if not isinstance(concept, Concept):
-        raise TypeError(
-            f"A concept is asked for as a Concept, not {kind_of(concept)}: "
-            f"Concept(keyword, description)"
-        )
-    return concept
+    """Return a `Concept`; raise `TypeError` for anything else, such as its keyword."""
+    return expect(concept, Concept, "concept", "Concept(keyword, description)")
 
 
 def checked_concepts(
     concepts: Iterable[Concept[Any, Any]], example: str = "concepts=[concept]"
 ) -> list[Concept[Any, Any]]:
-    """Return `concepts` if they are some.
-
-    Args:
-        concepts: What was given.
-        example: What to write instead.
-
-    Raises:
-        TypeError: They are something else, such as a single one.
-    """
-    given = listed(concepts, "concepts are a list of Concept", example)
-    return [checked_concept(concept) for concept in given]
+    """Return concepts as a list; raise `TypeError` for anything else, such as a single one."""
+    return list(expect_all(concepts, Concept, "concepts", example))

@@ -1,12 +1,11 @@
-"""Clocks: aware UTC times, and who tells them."""
+"""Clocks and aware UTC times."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from factmem.models.names import (
-    with_article,
-)
+from factmem._arguments import expect
+from factmem.models.names import with_article
 
 __all__ = ["TimeProvider", "system_clock", "utc"]
 
@@ -16,9 +15,10 @@ def utc(moment: datetime, what: str) -> datetime:
 
     Raises:
         ValueError: It is naive.
+        TypeError: It is not a datetime.
     """
-    if not isinstance(moment, datetime):
-        raise TypeError(f"{with_article(what)} is a datetime, not {type(moment).__name__}")
+    if type(moment) is not datetime:
+        expect(moment, datetime, what, "datetime.now(UTC)")
     if moment.tzinfo is UTC:
         return moment
     if moment.utcoffset() is None:
@@ -29,9 +29,9 @@ def utc(moment: datetime, what: str) -> datetime:
 
 
 TimeProvider: TypeAlias = Callable[[], datetime]
-"""Tells the time, as an aware datetime: what a store records entries by and judges expiry by."""
+"""Returns the time as an aware datetime. A store records entries and judges expiry by it."""
 
 
 def system_clock() -> datetime:
-    """Tell the time of this machine."""
+    """Return the time of this machine."""
     return datetime.now(UTC)

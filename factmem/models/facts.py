@@ -1,10 +1,4 @@
-"""What factmem remembers: facts about concepts, concerning subjects, visible in scopes.
-
-Every type here is an immutable value: compare it, hash it, share it between tasks and threads.
-Names (keywords, subjects, entities, scopes) are normalised to NFC and are case-sensitive; an empty
-one, one of more than 200 characters or one with control characters is a `ValueError`, what is no text a
-`TypeError`.
-"""
+"""Facts and the concepts that they are about: immutable, hashable, safe to share."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -19,7 +13,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import CoreSchema, SchemaError
 from typing_extensions import TypeForm, TypeVar
 
-from factmem._arguments import check_values, checked_member, misfit_of
+from factmem._arguments import expect, expect_all, expect_member
 from factmem.models.clock import system_clock, utc
 from factmem.models.metadata import NO_METADATA, checked_metadata
 from factmem.models.names import checked_name, checked_text
@@ -42,10 +36,8 @@ F = TypeVar("F", bound="AnyFact", default="SingleFact[T]")
 V = TypeVar("V")
 
 _VALUES = (str, bytes, int, float, list, tuple, dict, set, frozenset)
-"""What is taken for a type by mistake: no type is one of them."""
-
-
-_BY_NAME = ". The type of the values is given by name, as in value_type=int"
+"""Values that are passed for a type by mistake."""
+_BY_NAME = "the type of the values is a keyword argument, value_type=int"
 
 
 class Concept(Generic[T, F]):
@@ -61,13 +53,12 @@ class Concept(Generic[T, F]):
         fact_type: Whether one value holds at a time, or many.
         value_type: Anything pydantic understands: `int`, `date`, a `Literal`, a union, an
             `Annotated`, a `BaseModel`.
-        detect: Whether models may write its values. False for values that the application owns,
-            such as a setting in a form: models see them as known and cannot change them. Not part
-            of equality, and not stored.
+        detect: Whether models may write its values. False for values that the application owns:
+            models see them and cannot change them. Not part of equality, and not stored.
 
     Raises:
-        ValueError: The keyword is no valid name.
-        TypeError: The value type is a value, or stands in the place of `fact_type`.
+        ValueError: The keyword is invalid.
+        TypeError: The value type is a value, or was passed as `fact_type`.
     """
 
     __slots__ = ("_codec", "description", "detect", "fact_type", "keyword", "value_type")
@@ -138,7 +129,7 @@ class Concept(Generic[T, F]):
         put = object.__setattr__
         put(self, "keyword", checked_name(keyword, "keyword"))
         put(self, "description", checked_text(description, "description"))
-        put(self, "fact_type", checked_member(FactType, fact_type, "fact_type", _BY_NAME))
+        put(self, "fact_type", expect_member(fact_type, FactType, "fact_type", _BY_NAME))
         if isinstance(value_type, _VALUES):
             raise TypeError(
                 f"The value_type of {self.keyword!r} is a value of {type(value_type).__name__}, and "
@@ -222,9 +213,8 @@ def _new_id() -> str:
 class AnyFact:
     """A fact of either kind, with values of any type: `SingleFact` or `MultipleFacts`.
 
-    It has no instances of its own. It is a class and no union of the two, because a type checker
-    would read the parameter of `save(SingleFact(AGE, "36"))` as `SingleFact[Any]` and accept the
-    wrong value.
+    It has no instances of its own. With a union of the two, a type checker would read
+    `save(SingleFact(AGE, "36"))` as `SingleFact[Any]` and accept the wrong value.
     """
 
     if TYPE_CHECKING:
@@ -271,14 +261,10 @@ class AnyFact:
         if type(given) is not float or not 0 <= given <= 1:
             # Only now is it asked whether this is a Real: an abstract class answers slowly.
             if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) <= 1:
-                raise ValueError("A fact's importance is a number from 0 to 1")
+                raise ValueError("importance must be a number from 0 to 1: importance=0.8")
             put(self, "importance", float(given))
-        source: object = self.source
-        if source is not None and not isinstance(source, FactSource):
-            raise TypeError(
-                f"A fact's source is a FactSource, not {type(source).__name__}: "
-                f'FactSource(SourceKind.USER, conversation="ticket-7")'
-            )
+        if self.source is not None:
+            expect(self.source, FactSource, "source", "FactSource(SourceKind.USER)")
         if (name := checked_name(self.id, "id")) is not self.id:
             put(self, "id", name)
         if self.metadata is not NO_METADATA:
@@ -290,6 +276,13 @@ class AnyFact:
         day = self.timestamp.date().isoformat()
         keyword, shown = _cut(concept.keyword, 28), _cut(shown, 38)
         return f"<{type(self).__name__} {keyword}: {shown} ({day})>"
+
+
+def _misfit(concept: Concept[Any, Any], fact: str, other: str) -> ValueError:
+    """Return the error for a concept of the other kind; raise `TypeError` for no concept."""
+    expect(concept, Concept, "concept", f'{fact}(Concept("theme", "The IDE theme"), ...)')
+    many = "many values" if fact == "SingleFact" else "one value"
+    return ValueError(f"The concept {concept.keyword!r} holds {many}: use {other}")
 
 
 _MOST_SHOWN = 20
@@ -334,7 +327,7 @@ class SingleFact(AnyFact, Generic[T]):
 
     def __post_init__(self) -> None:
         if getattr(self.concept, "fact_type", None) is not FactType.SINGLE:
-            raise misfit_of(self.concept, "SingleFact", "MultipleFacts")
+            raise _misfit(self.concept, "SingleFact", "MultipleFacts")
         value = self.concept.codec.check(self.value, self.concept.keyword)
         if value is not self.value:
             object.__setattr__(self, "value", value)
@@ -377,10 +370,12 @@ class MultipleFacts(AnyFact, Generic[T]):
 
     def __post_init__(self) -> None:
         if getattr(self.concept, "fact_type", None) is not FactType.MULTIPLE:
-            raise misfit_of(self.concept, "MultipleFacts", "SingleFact")
+            raise _misfit(self.concept, "MultipleFacts", "SingleFact")
         codec, keyword = self.concept.codec, self.concept.keyword
         given: Iterable[object] = self.values
-        check_values(given, keyword)
+        if isinstance(given, dict):  # its keys: values in order, without repetition
+            given = tuple(given)
+        given = expect_all(given, object, f"The values for {keyword!r}", "[value]")
         values = tuple(codec.check(value, keyword) for value in given)
         if not values:
             raise ValueError(f"The fact about {keyword!r} needs at least one value")
@@ -393,3 +388,6 @@ class MultipleFacts(AnyFact, Generic[T]):
 
 Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
 """A fact of either kind, with values of one type."""
+
+AnyConcept: TypeAlias = Concept[Any, Any]
+L = TypeVar("L", bound=AnyFact)

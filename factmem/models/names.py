@@ -1,7 +1,8 @@
-"""What a name may be: the rule for keywords, subjects, entities and scopes."""
+"""Rules for names: keywords, subjects, entities and scopes."""
 
 from unicodedata import category
 
+from factmem._arguments import expect
 from factmem.models.text import normalized
 
 __all__ = ["MAX_NAME", "checked_name", "checked_text", "is_text", "with_article"]
@@ -13,7 +14,7 @@ MAX_NAME = 200
 
 def is_text(text: str) -> bool:
     """Whether `text` can be written as UTF-8: a lone surrogate cannot."""
-    if text.isascii():  # most texts are, and the answer is a flag of the string
+    if text.isascii():  # most are, and the answer is a flag of the string
         return True
     try:
         text.encode()
@@ -31,11 +32,11 @@ def checked_name(name: str, what: str) -> str:
     """Return `name` in NFC.
 
     Raises:
-        TypeError: It is no text.
+        TypeError: It is not a string.
         ValueError: It is empty, too long, or holds control characters or lone surrogates.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"{with_article(what)} is a text, not {type(name).__name__}")
+    if type(name) is not str:  # a call costs as much as the rest of the usual way
+        expect(name, str, what, '"alice"')
     if name.isascii() and name.isprintable() and 0 < len(name) <= MAX_NAME and not name.isspace():
         return str(name)
     if not is_text(name):
@@ -55,9 +56,8 @@ def checked_name(name: str, what: str) -> str:
 
 
 def checked_text(text: str, what: str) -> str:
-    """Return `text` if it is one that can be written as UTF-8; raise as `checked_name` does."""
-    if not isinstance(text, str):
-        raise TypeError(f"{with_article(what)} is a text, not {type(text).__name__}")
+    """Return a string that can be written as UTF-8; raise as `checked_name` does."""
+    expect(text, str, what, '"words"')
     if not is_text(text):
         raise ValueError(
             f"{with_article(what)} holds a lone surrogate: it cannot be written as UTF-8"

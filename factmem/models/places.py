@@ -1,10 +1,10 @@
-"""Where facts live: whom they concern, where they are visible, and both together."""
+"""Places of facts: subjects, scopes, and the pairs of both."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
-from factmem._arguments import checked_member, kind_of
+from factmem._arguments import expect, expect_member, kind_of
 from factmem.errors import UnboundSubjectError
 from factmem.models.names import checked_name, checked_text
 
@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class MemorySubject:
-    """Whom or what a fact concerns.
+    """The person or thing that a fact is about.
 
     A lower priority level is more specific and wins. A subject with `per_entity=True` stands for
     many: bind it with `of("alice")` before facts can be saved or loaded about it.
@@ -33,11 +33,11 @@ class MemorySubject:
     """
 
     EVERYTHING: ClassVar["MemorySubject"]
-    """What concerns no one in particular; every other subject is more specific."""
+    """The subject of facts about nothing in particular; every other subject is more specific."""
 
     name: str
     prompt_description: str
-    """What a model is told about the subject."""
+    """The description that a model reads."""
     priority_level: int
     per_entity: bool = field(default=False, kw_only=True)
     entity: str | None = field(default=None, kw_only=True)
@@ -47,7 +47,7 @@ class MemorySubject:
         put(self, "name", checked_name(self.name, "subject name"))
         checked_text(self.prompt_description, "prompt_description")
         if type(self.priority_level) is not int:
-            raise TypeError("A subject's priority_level is a whole number")
+            raise TypeError("priority_level must be an int: MemorySubject(name, description, 1)")
         if self.entity is not None:
             if not self.per_entity:
                 raise ValueError(
@@ -94,8 +94,8 @@ class MemorySubject:
         """Raise `UnboundSubjectError` if the subject needs an entity and has none."""
         if self.per_entity and self.entity is None:
             raise UnboundSubjectError(
-                f"The subject {self.name!r} is per entity: say which one, as in "
-                f"{self.name}.of(entity), before facts are saved or loaded"
+                f"The subject {self.name!r} is per entity and has none: bind it with "
+                f"{self.name}.of(entity) before you save or load facts"
             )
 
 
@@ -128,8 +128,8 @@ class MemoryScope:
     within a store: two agents of one name share their facts.
 
     Raises:
-        ValueError: There is no such type, or the name is no valid name.
-        TypeError: The type or the name is of the wrong kind.
+        ValueError: The type is unknown, or the name is invalid.
+        TypeError: The type or the name has the wrong type.
     """
 
     type: MemoryScopeType
@@ -137,7 +137,7 @@ class MemoryScope:
 
     def __post_init__(self) -> None:
         if type(self.type) is not MemoryScopeType:
-            kind = checked_member(MemoryScopeType, self.type, "The type of a scope")
+            kind = expect_member(self.type, MemoryScopeType, "type")
             object.__setattr__(self, "type", kind)
         object.__setattr__(self, "name", checked_name(self.name, "scope name"))
 
@@ -166,14 +166,10 @@ class MemoryScope:
         """Return the scope that `str()` of it gave: "product/my-app".
 
         Raises:
-            ValueError: The text is no scope.
-            TypeError: It is no text.
+            ValueError: The string is not a scope.
+            TypeError: It is not a string.
         """
-        if not isinstance(text, str):
-            raise TypeError(
-                f"A scope is parsed from a text, not {kind_of(text)}: "
-                f'MemoryScope.parse("product/my-app")'
-            )
+        expect(text, str, "text", 'MemoryScope.parse("product/my-app")')
         kind, slash, name = text.partition("/")
         if not slash or kind not in MemoryScopeType.__members__.values():
             kinds = ", ".join(MemoryScopeType)
@@ -192,8 +188,8 @@ def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
     """Return the identity of a place.
 
     Raises:
-        UnboundSubjectError: The subject is per entity and names none.
-        TypeError: They are no subject and no scope.
+        UnboundSubjectError: The subject is per entity and has no entity.
+        TypeError: They are not a subject and a scope.
     """
     try:
         if subject.per_entity and subject.entity is None:
@@ -201,7 +197,7 @@ def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
         identity = (scope.type.value, scope.name, subject.name, subject.entity)
     except AttributeError:
         raise TypeError(
-            f"A place is a MemorySubject and a MemoryScope, for calls in this order, not "
+            f"subject and scope must be a MemorySubject and a MemoryScope, in this order, not "
             f'{type(subject).__name__} and {type(scope).__name__}: USER.of("alice") and '
             f'MemoryScope.Product("my-app"), or MemoryScope.parse("product/my-app"). '
             f"Place(scope, subject) has the scope first"
@@ -214,8 +210,8 @@ class Place:
     """Where facts live: a scope and a bound subject. The unit of isolation.
 
     Raises:
-        UnboundSubjectError: The subject is per entity and names none.
-        TypeError: They are no subject and no scope.
+        UnboundSubjectError: The subject is per entity and has no entity.
+        TypeError: They are not a subject and a scope.
     """
 
     scope: MemoryScope
@@ -234,19 +230,19 @@ class Place:
         """Return a place by its identity; the subject has no description.
 
         Raises:
-            ValueError: There is no such place.
-            TypeError: It is no identity: scope type, scope name, subject name, entity or None.
+            ValueError: A name or the type is invalid.
+            TypeError: It is not an identity: scope type, scope name, subject name, entity or None.
         """
         given: object = identity
         if not isinstance(given, tuple | list) or len(given) != 4:
             raise TypeError(
-                f"The identity of a place is what place.identity gives, four names, not "
-                f"{kind_of(given)}"
+                f"identity must be a tuple of four, not {kind_of(given)}: "
+                f"Place.of_identity(place.identity)"
             )
         kind, scope, subject, entity = identity
         per_entity = entity is not None
         return cls(
-            MemoryScope(checked_member(MemoryScopeType, kind, "The type of a scope"), scope),
+            MemoryScope(expect_member(kind, MemoryScopeType, "type"), scope),
             MemorySubject(subject, "", LOWEST_PRIORITY, per_entity=per_entity, entity=entity),
         )
 

@@ -70,7 +70,7 @@ class MemoryScopesProfile:
         """
         chosen = MemoryScopeType if choices is None else choices
         if isinstance(chosen, str) or not isinstance(chosen, Iterable):
-            raise TypeError("scopes are a list, as in scopes=[MemoryScope.Product('my-app')]")
+            raise TypeError("scopes must be a list: scopes=[MemoryScope.Product('my-app')]")
         found = (self.scope(choice) for choice in chosen)
         return [scope for scope in found if scope is not None]
 

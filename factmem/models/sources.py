@@ -3,18 +3,14 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from factmem._arguments import (
-    checked_member,
-)
-from factmem.models.names import (
-    checked_text,
-)
+from factmem._arguments import expect_member
+from factmem.models.names import checked_text
 
 __all__ = ["FactSource", "SourceKind"]
 
 
 class SourceKind(StrEnum):
-    """Who or what said it."""
+    """The kinds of sources."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -25,11 +21,11 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FactSource:
-    """Where a fact comes from: what `why()` shows and what forgetting by source goes by.
+    """Where a fact comes from. `why()` shows it, and facts can be forgotten by it.
 
     Raises:
-        ValueError: There is no such kind, or `message` is no index from 0 on.
-        TypeError: A field is of the wrong kind.
+        ValueError: `kind` is unknown, or `message` is not an index from 0.
+        TypeError: A field has the wrong type.
     """
 
     kind: SourceKind
@@ -38,16 +34,18 @@ class FactSource:
     message: int | None = None
     """The index of the message in its conversation, from 0."""
     quote: str | None = None
-    """The words that say so."""
+    """The words that state the fact."""
     model: str | None = None
     """The model that extracted the fact."""
 
     def __post_init__(self) -> None:
         if type(self.kind) is not SourceKind:
-            kind = checked_member(SourceKind, self.kind, "The kind of a source")
+            kind = expect_member(self.kind, SourceKind, "kind")
             object.__setattr__(self, "kind", kind)
         if self.message is not None and (type(self.message) is not int or self.message < 0):
-            raise ValueError("A source's message is an index from 0 on")
+            raise ValueError(
+                "message must be an index from 0: FactSource(SourceKind.USER, message=0)"
+            )
         for name in ("conversation", "quote", "model"):
             if (text := getattr(self, name)) is not None:
                 checked_text(text, name)

@@ -9,24 +9,11 @@ from typing_extensions import TypeVar
 
 from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept
-from factmem.llm.messages import (
-    HISTORY_MESSAGE,
-    MEMORY_MESSAGE,
-    History,
-    own_text,
-    put_own_text,
-)
-from factmem.models.facts import AnyFact
+from factmem.llm.messages import HISTORY_MESSAGE, MEMORY_MESSAGE, History, own_text, put_own_text
+from factmem.models.facts import AnyFact, L
 from factmem.models.places import MemorySubject, Place
 from factmem.prompt.escaping import name_text, value_text
-from factmem.prompt.memory_text import (
-    UNRANKED,
-    Frame,
-    Line,
-    MemoryParts,
-    Part,
-    Rank,
-)
+from factmem.prompt.memory_text import UNRANKED, Frame, Line, MemoryParts, Part, Rank
 from factmem.prompt.tokens import TokenCounter, estimate_tokens
 
 __all__ = [
@@ -40,7 +27,6 @@ __all__ = [
 ]
 
 
-L = TypeVar("L", bound="AnyFact")
 L_co = TypeVar(
     "L_co",
     bound="AnyFact",

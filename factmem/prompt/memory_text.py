@@ -15,11 +15,7 @@ from typing import NamedTuple, TypeAlias
 from pydantic import JsonValue
 
 from factmem.models.places import LOWEST_PRIORITY
-from factmem.prompt.escaping import (
-    NAME,
-    name_text,
-    value_text,
-)
+from factmem.prompt.escaping import NAME, name_text, value_text
 
 __all__ = ["UNRANKED", "Frame", "Line", "MemoryParts", "Part", "Rank"]
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from string import ascii_letters
 from typing import TypeAlias
 
-from factmem._arguments import kind_of
 from factmem.errors import MissingExtraError
 
 __all__ = ["TokenCounter", "estimate_tokens", "tiktoken_counter"]
@@ -31,14 +30,8 @@ def estimate_tokens(text: str) -> int:
 
     Characters are weighed by their kind: a letter of English is worth a quarter of a token, a
     Chinese or Korean character somewhat more than one, an emoji three.
-
-    Raises:
-        TypeError: It is no text.
     """
-    try:
-        data = text.encode("utf-8", "surrogatepass")
-    except AttributeError:
-        raise TypeError(f"What is counted is a text, not {kind_of(text)}") from None
+    data = text.encode("utf-8", "surrogatepass")
     size = len(data)
     letters = size - len(data.translate(None, _LETTERS))
     digits = size - len(data.translate(None, _DIGITS))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from factmem._arguments import expect, expect_member, listed
+from factmem._arguments import expect, expect_all, expect_member
 from factmem.llm.messages import OWN_MESSAGES, checked_messages, content_text
 from factmem.models.clock import system_clock, utc
 from factmem.models.sources import SourceKind
@@ -291,7 +291,7 @@ class Transcript:
 
 
 def _trusted(trust: Iterable[SourceKind]) -> set[SourceKind]:
-    believed = listed(trust, "trust must be a list of SourceKind", "trust=[SourceKind.ASSISTANT]")
+    believed = expect_all(trust, object, "trust", "trust=[SourceKind.ASSISTANT]")
     trusted = {SourceKind.USER} | {expect_member(each, SourceKind, "trust") for each in believed}
     if beyond := trusted - set(_KINDS.values()):
         raise ValueError(f"No message is written by {sorted(beyond)}: trust assistant or tool")

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
-from factmem._arguments import expect, listed
+from factmem._arguments import expect, expect_all
 from factmem.ledger.entries import RetractedValue, StoredFact, moment, stamp, stored
 from factmem.ledger.ledger import Condition
 from factmem.ledger.statements import digest_of
@@ -49,7 +49,7 @@ def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
     """
     if isinstance(facts, SingleFact | MultipleFacts):
         raise TypeError("facts must be a list, not one fact: save_many([fact], ...) or save(fact)")
-    given = listed(facts, "facts must be a list of facts", "[SingleFact(concept, value)]")
+    given = expect_all(facts, object, "facts", "[SingleFact(concept, value)]")
     return [stored_fact(fact) for fact in given]
 
 
@@ -149,7 +149,7 @@ def condition_of(
 
 
 def _ids(fact_ids: Iterable[str]) -> frozenset[str]:
-    given: tuple[str, ...] = listed(fact_ids, "fact_ids are a list of ids", "fact_ids=[fact.id]")
+    given: tuple[str, ...] = expect_all(fact_ids, str, "fact_ids", "fact_ids=[fact.id]")
     return frozenset(checked_name(each, "fact id") for each in given)
 
 

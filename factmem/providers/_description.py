@@ -17,7 +17,7 @@ def phrase_of(description: str) -> str:
         ValueError: It holds no word.
     """
     if not isinstance(description, str):
-        raise TypeError(f"A description is a text, not {type(description).__name__}")
+        raise TypeError(f"description must be a str, not {type(description).__name__}: 'theme'")
     if phrase := _folded(description):
         return phrase
     raise ValueError("Describe the facts by at least one word; load_all gives all of them")

@@ -9,12 +9,7 @@ from factmem.concurrency.garbage import paused_collection
 from factmem.ledger.entries import Entry, decoded
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity
-from factmem.storage.base import (
-    Appended,
-    JournalName,
-    Position,
-    Reading,
-)
+from factmem.storage.base import Appended, JournalName, Position, Reading
 
 _MOST_VIEWS = 1024
 """How many places' ledgers are kept warm; the one not used for longest goes first."""

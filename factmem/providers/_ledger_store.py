@@ -26,7 +26,7 @@ from factmem.ledger.removal import purged
 from factmem.ledger.replay import amended, edited, unknown_entries
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.checked import checked_concept, checked_concepts
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
 from factmem.models.sources import FactSource
 from factmem.providers._arguments import (
@@ -44,7 +44,6 @@ from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
 from factmem.providers.limits import PlaceLimit
 
-L = TypeVar("L", bound="AnyFact")
 T = TypeVar("T")
 
 _FEW = 1000

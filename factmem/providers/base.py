@@ -16,21 +16,13 @@ from pydantic import JsonValue
 
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-)
-from factmem.models.places import (
-    MemoryScope,
-    MemorySubject,
-    Place,
-)
+from factmem.models.facts import AnyFact, Concept, L
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 
 __all__ = ["AgentMemoryProvider", "ErasureReceipt", "FactStore", "PlaceInfo"]
 
 
-L = TypeVar("L", bound="AnyFact")
 T = TypeVar("T")
 
 

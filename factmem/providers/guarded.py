@@ -14,7 +14,7 @@ from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place, identity_of
 from factmem.models.sources import FactSource
 from factmem.providers._ledger_store import in_order
@@ -25,7 +25,6 @@ from factmem.providers.learning import Learned, LearningStore, Moment, Retracted
 __all__ = ["GuardedProvider", "GuardedStore", "guarded"]
 
 
-L = TypeVar("L", bound=AnyFact)
 T = TypeVar("T")
 
 

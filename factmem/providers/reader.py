@@ -6,24 +6,14 @@ from typing import Any, TypeAlias, TypeVar
 import anyio
 
 from factmem.errors import StoredFactError
-from factmem.ledger.resolution import (
-    PlacedFact,
-    Resolution,
-    UnreadableConcept,
-    resolve,
-)
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-)
+from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept, resolve
+from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Place
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.indexed import FollowedStore, PlaceChanges
 
 __all__ = ["FactReader"]
 
-
-L = TypeVar("L", bound="AnyFact")
 
 R = TypeVar("R")
 

@@ -8,11 +8,7 @@ from typing import Any, TypeAlias
 from anyio import Lock
 
 from factmem.concurrency.per_loop import PerLoop
-from factmem.ledger.resolution import (
-    PlacedFact,
-    UnreadableConcept,
-    resolve,
-)
+from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve
 from factmem.models.facts import AnyFact, FactType
 from factmem.models.places import Identity, Place
 from factmem.recall.fact_index import Cosines, FactIndex

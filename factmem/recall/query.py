@@ -7,7 +7,7 @@ from math import isfinite
 from numbers import Real
 from typing import Any, Literal, TypeAlias, get_args
 
-from factmem._arguments import expect_all, expect_member, kind_of, listed
+from factmem._arguments import expect, expect_all, expect_member, kind_of
 from factmem.models.clock import utc
 from factmem.models.facts import Concept
 from factmem.models.places import Place
@@ -257,10 +257,8 @@ def _kinds(kinds: "Iterable[SourceKind | str]") -> frozenset[SourceKind]:
 
 
 def checked_question(text: str) -> str:
-    """Return what is asked; raise `TypeError` unless it is a text."""
-    if not isinstance(text, str):
-        raise TypeError(f"A question is a text, not {kind_of(text)}: memory.recall('which theme')")
-    return text
+    """Return the question; raise `TypeError` unless it is a string."""
+    return expect(text, str, "question", "memory.recall('which theme')")
 
 
 def check_depth(depth: str) -> None:
@@ -271,11 +269,11 @@ def check_depth(depth: str) -> None:
 
 def _keywords(concepts: "Iterable[Concept[Any, Any] | str]") -> frozenset[str]:
     # Of one text, its letters would be looked for.
-    named = listed(concepts, "concepts are a list of Concept or of their keywords", _CONCEPTS)
+    named: tuple[Any, ...] = expect_all(concepts, object, "concepts", _CONCEPTS)
     for each in named:
         if not isinstance(each, str | Concept):
             raise TypeError(
-                f"A concept is a Concept or its keyword, not {kind_of(each)}: {_CONCEPTS}"
+                f"concepts must be Concepts or keywords, not {kind_of(each)}: {_CONCEPTS}"
             )
     return frozenset(each if isinstance(each, str) else each.keyword for each in named)
 
@@ -289,30 +287,23 @@ def _fewer(ours: frozenset[str] | None, theirs: frozenset[str] | None) -> frozen
 def check_half_life(half_life: timedelta) -> None:
     """Raise `ValueError` unless a half-life is more than nothing, `TypeError` unless it is one."""
     given: object = half_life
-    if not isinstance(given, timedelta):
-        raise TypeError(
-            f"A half-life is a timedelta, not {type(given).__name__}: half_life=timedelta(days=30)"
-        )
+    expect(given, timedelta, "half_life", "half_life=timedelta(days=30)")
     if not half_life > timedelta(0):
-        raise ValueError("A half-life is a span of time: give more than nothing")
+        raise ValueError("half_life must be positive: half_life=timedelta(days=30)")
 
 
 def check_weights(weights: RecallWeights) -> None:
     """Raise `TypeError` unless these are weights."""
-    if not isinstance(weights, RecallWeights):
-        raise TypeError(
-            f"weights are RecallWeights, not {type(weights).__name__}: "
-            f"weights=RecallWeights(recency=0.2)"
-        )
+    expect(weights, RecallWeights, "weights", "weights=RecallWeights(recency=0.2)")
 
 
 def check_min_score(min_score: float) -> None:
     """Raise `ValueError` unless a least relevance is from 0 to 1, `TypeError` unless a number."""
     _check_number("min_score", min_score, "0.3")
     if not 0 <= min_score <= 1:
-        raise ValueError("min_score is a least relevance: give a number from 0 to 1")
+        raise ValueError("min_score must be a number from 0 to 1: min_score=0.3")
 
 
 def _check_number(name: str, given: object, example: str) -> None:
     if isinstance(given, bool) or not isinstance(given, Real):
-        raise TypeError(f"{name} is a number, not {type(given).__name__}: {name}={example}")
+        raise TypeError(f"{name} must be a number, not {kind_of(given)}: {name}={example}")

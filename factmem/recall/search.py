@@ -7,11 +7,7 @@ from logging import getLogger
 from anyio import move_on_after
 
 from factmem.embedding.base import Embedder
-from factmem.errors import (
-    ChatModelError,
-    ExtractionError,
-    MissingExtraError,
-)
+from factmem.errors import ChatModelError, ExtractionError, MissingExtraError
 from factmem.events import MemoryEvents, OperationInProgress
 from factmem.ledger.resolution import UnreadableConcept
 from factmem.llm.base import ChatModel

@@ -3,13 +3,7 @@
 from collections.abc import Mapping, Sequence
 from logging import getLogger
 
-from anyio import (
-    Semaphore,
-    WouldBlock,
-    create_task_group,
-    get_cancelled_exc_class,
-    move_on_after,
-)
+from anyio import Semaphore, WouldBlock, create_task_group, get_cancelled_exc_class, move_on_after
 
 from factmem.embedding.base import Embedder
 from factmem.errors import EmbeddingError, FactmemError

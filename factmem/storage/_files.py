@@ -19,12 +19,7 @@ from contextlib import AbstractContextManager, contextmanager
 from factmem.errors import StorageError
 from factmem.storage import _lock
 from factmem.storage._network import network_file_system
-from factmem.storage._open import (
-    FOLDER,
-    SAFELY,
-    open_folder,
-    open_ordinary,
-)
+from factmem.storage._open import FOLDER, SAFELY, open_folder, open_ordinary
 from factmem.storage._sync_threads import SyncThreads
 
 _READ = os.O_RDONLY

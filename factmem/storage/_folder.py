@@ -29,13 +29,7 @@ from factmem.storage._manifest import ManifestFile, Mode
 from factmem.storage._plain_codec import Codec
 from factmem.storage._reader import FolderReader
 from factmem.storage._writer import FolderWriter
-from factmem.storage.base import (
-    JournalName,
-    JournalWriter,
-    KeySlots,
-    Position,
-    Reading,
-)
+from factmem.storage.base import JournalName, JournalWriter, KeySlots, Position, Reading
 
 _logger = getLogger(__name__)
 

@@ -20,12 +20,7 @@ from factmem.errors import (
 )
 from factmem.storage._file_calls import Files
 from factmem.storage._journal import Damage
-from factmem.storage._plain_codec import (
-    FORMATS,
-    Codec,
-    compact,
-    new_id,
-)
+from factmem.storage._plain_codec import FORMATS, Codec, compact, new_id
 
 MANIFEST = "factmem.json"
 

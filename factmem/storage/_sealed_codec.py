@@ -28,11 +28,7 @@ from factmem.storage._plain_codec import (
     read_mark,
 )
 from factmem.storage.base import JournalName
-from factmem.storage.encryption.ciphers import (
-    Aead,
-    canonical_base64,
-    hkdf,
-)
+from factmem.storage.encryption.ciphers import Aead, canonical_base64, hkdf
 from factmem.storage.encryption.ring import KeyRing
 
 _PAD = 64

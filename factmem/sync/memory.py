@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from typing_extensions import TypeVar
-
 from factmem._arguments import expect
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import DoubtfulItems, Verification
@@ -18,7 +16,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.origin import FactOrigin
 from factmem.models.boundary import Boundary
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
@@ -32,7 +30,6 @@ from factmem.sync.portal import SHARED_PORTAL, Portal
 from factmem.sync.stores import ProviderSync, StoreSync
 
 __all__ = ["MemorySync"]
-L = TypeVar("L", bound="AnyFact")
 
 
 class MemorySync(WrapsContext[AgentMemory]):

@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from factmem._arguments import expect_methods
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
-from factmem.models.facts import AnyFact, Concept
+from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
 from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
@@ -41,7 +41,6 @@ __all__ = [
 S = TypeVar("S", bound=FactStore, default=FactStore)
 Indexed = InMemoryProvider | LocalFileMemoryProvider | NoMemory | PostgresMemoryProvider
 I = TypeVar("I", bound=Indexed)
-L = TypeVar("L", bound="AnyFact")
 T = TypeVar("T")
 
 

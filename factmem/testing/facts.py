@@ -2,12 +2,7 @@
 
 from datetime import UTC, datetime
 
-from factmem.models.facts import (
-    Concept,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
 

@@ -24,11 +24,7 @@ from factmem.testing._contracts.places import Closing, Places
 from factmem.testing._contracts.replay import Replay
 from factmem.testing._contracts.statements import Statements
 from factmem.testing._contracts.stores import LearningFacts, NewStores, SecondInstances
-from factmem.testing._contracts.time import (
-    Clocks,
-    Expiry,
-    LookingBack,
-)
+from factmem.testing._contracts.time import Clocks, Expiry, LookingBack
 from factmem.testing._contracts.values import Values
 from factmem.testing._contracts.versions import Versions
 

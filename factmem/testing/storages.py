@@ -11,12 +11,7 @@ from pathlib import Path
 import pytest
 
 from factmem.errors import DecryptionError, StorageError
-from factmem.storage.base import (
-    Journals,
-    Position,
-    Record,
-    Storage,
-)
+from factmem.storage.base import Journals, Position, Record, Storage
 from factmem.testing._contracts.journals import (
     NAME,
     NAMES,

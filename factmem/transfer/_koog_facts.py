@@ -17,18 +17,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from factmem.ledger.entries import (
-    Entry,
-    stamp,
-    stored,
-)
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem.ledger.entries import Entry, stamp, stored
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.names import checked_name
 from factmem.models.places import Identity
 from factmem.models.sources import FactSource

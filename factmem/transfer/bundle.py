@@ -14,7 +14,6 @@ import os
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from errno import EISDIR
 from functools import partial
 from io import TextIOBase
@@ -25,17 +24,13 @@ from anyio import CancelScope
 from anyio.to_thread import run_sync
 from typing_extensions import TypeIs
 
-from factmem._arguments import (
-    checked_clock,
-    kind_of,
-    methods_lacking,
-)
+from factmem._arguments import expect_function, expect_methods
 from factmem.ledger.entries import Entry, stamp
 from factmem.ledger.removal import compacted
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.checked import checked_places
-from factmem.models.clock import TimeProvider, utc
+from factmem.models.clock import TimeProvider, system_clock, utc
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.transfer._bundle_lines import BundleReader, BundleWriter
@@ -72,17 +67,13 @@ class ImportReport:
     """How many of these the store did not hold yet."""
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 async def export_facts(
     store: FactStore,
     target: BundleFile,
     *,
     places: Iterable[Place] | None = None,
     history: bool = True,
-    clock: TimeProvider = _now,
+    clock: TimeProvider = system_clock,
 ) -> ExportReport:
     """Write what a store holds into a bundle.
 
@@ -110,7 +101,7 @@ async def export_facts(
         StorageError: The store cannot be read.
     """
     _check_store(store)
-    now = utc(checked_clock(clock)(), "clock's time")
+    now = utc(expect_function(clock, "clock", "clock=system_clock")(), "clock's time")
     places = None if places is None else checked_places(places)
     kept: list[Place] = []
     async with _written(target) as file:
@@ -339,12 +330,8 @@ def _open(path: str | os.PathLike[str]) -> BinaryIO:
 
 def _check_binary(file: object, *methods: str) -> None:
     if isinstance(file, TextIOBase):
-        raise TypeError("A bundle is bytes: open the file in binary mode")
-    if methods_lacking(file, *methods):
-        raise TypeError(
-            f"A bundle is a path, or a file that is open in binary mode, not {kind_of(file)}: "
-            f"'facts.jsonl', or io.BytesIO()"
-        )
+        raise TypeError("file must be open in binary mode: open(path, 'rb')")
+    expect_methods(file, methods, "file", "a path, 'facts.jsonl', or io.BytesIO()")
 
 
 class _Draft:

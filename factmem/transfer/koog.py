@@ -7,23 +7,17 @@ and changes nothing in their folder.
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from unicodedata import normalize
 
 from anyio.to_thread import run_sync
 
-from factmem._arguments import checked_clock, kind_of
+from factmem._arguments import expect_function, expect_path
 from factmem.ledger.entries import Entry
 from factmem.models.checked import checked_subjects
-from factmem.models.clock import TimeProvider, utc
-from factmem.models.places import (
-    LOWEST_PRIORITY,
-    Identity,
-    MemoryScope,
-    MemorySubject,
-    Place,
-)
+from factmem.models.clock import TimeProvider, system_clock, utc
+from factmem.models.places import LOWEST_PRIORITY, Identity, MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 from factmem.providers.base import FactStore
 from factmem.storage.encryption.ciphers import NONCE_BYTES, open_sealed
@@ -71,10 +65,6 @@ class KoogReport:
     problems: tuple[KoogProblem, ...]
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 async def import_koog(
     root: str | os.PathLike[str],
     into: FactStore,
@@ -83,7 +73,7 @@ async def import_koog(
     key: str | bytes | Key | None = None,
     organization: str = "default",
     source: FactSource | None = None,
-    clock: TimeProvider = _now,
+    clock: TimeProvider = system_clock,
 ) -> KoogReport:
     """Bring the facts in a folder of Koog's AgentMemory into a store.
 
@@ -125,13 +115,12 @@ async def import_koog(
         raise TypeError(
             f"{type(into).__name__} is no FactStore: it needs replay, as factmem's have"
         )
-    if not isinstance(root, str | os.PathLike):
-        raise TypeError(
-            f"root is the path of Koog's folder, a text or a Path, not {kind_of(root)}: "
-            f"import_koog('koog-memory', store)"
-        )
+    expect_path(root, "root", "import_koog('koog-memory', store)")
     importing = _Reading(
-        _unseal(key), _by_name(subjects), source, utc(checked_clock(clock)(), "clock's time")
+        _unseal(key),
+        _by_name(subjects),
+        source,
+        utc(expect_function(clock, "clock", "clock=system_clock")(), "clock's time"),
     )
     scope = MemoryScope.CrossProduct(organization)
     store = await run_sync(store_in, Path(root))

@@ -506,5 +506,5 @@ def test_two_tools_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize("wrong", [3, "order", Address, None])
 def test_what_is_no_function_is_no_tool(wrong: Any) -> None:
     """A class is not called by accident."""
-    with pytest.raises(TypeError, match="A tool is a function or an AgentTool"):
+    with pytest.raises(TypeError, match="Each of tools must be a function"):
         tools_by_name([wrong])

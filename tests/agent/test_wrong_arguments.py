@@ -33,8 +33,8 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"max_steps": 0}, ValueError, "at least 1"),
     ({"tools": print}, TypeError, r"not builtin_function_or_method: tools=\[look_up\]"),
     ({"tools": None}, TypeError, r"not NoneType: tools=\[look_up\]"),
-    ({"tools": [5]}, TypeError, r"'int' is neither: tools=\[look_up\]"),
-    ({"system_prompt": None}, TypeError, "system_prompt is a text, not NoneType"),
+    ({"tools": [5]}, TypeError, r"not int: tools=\[look_up\]"),
+    ({"system_prompt": None}, TypeError, "system_prompt must be a str, not NoneType"),
     ({"on_background_failure": SECRET}, TypeError, "not str: on_background_failure="),
 ]
 

@@ -62,7 +62,7 @@ WRONG: list[tuple[str, object, str]] = [
     ("subjects", None, r"subjects=\[USER\.of\('alice'\)\]"),
     ("concepts", THEME, r"not Concept: concepts=\[AGE\]"),
     ("concepts", "theme", r"not str: concepts=\[AGE\]"),
-    ("concepts", ["theme"], r"not str: Concept\(keyword, description\)"),
+    ("concepts", ["theme"], "concepts must be a list of Concept, not of str"),
     ("clock", datetime.now(UTC), r"not datetime: clock=lambda: datetime\.now\(UTC\)"),
     ("recall_settings", {}, r"not dict: recall_settings=RecallSettings\("),
     ("recall_settings", RecallSettings, "not the class RecallSettings"),
@@ -200,7 +200,7 @@ def test_settings_are_numbers(options: dict[str, Any], told: str) -> None:
 def test_weights_are_numbers() -> None:
     """The one that is none is named."""
     wrong: Any = "0.2"
-    with pytest.raises(TypeError, match="recency is a number, not str: recency="):
+    with pytest.raises(TypeError, match="recency must be a number, not str: recency="):
         RecallWeights(recency=wrong)
 
 

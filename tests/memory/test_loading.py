@@ -257,13 +257,13 @@ async def test_what_is_no_list_of_subjects_or_scopes_is_told(store: InMemoryProv
     for subjects in wrong:
         with pytest.raises(TypeError, match=r"subjects=\[USER.of\('alice'\)\]"):
             await memory.current_all(subjects=subjects)
-        with pytest.raises(TypeError, match="subjects are a list"):
+        with pytest.raises(TypeError, match="subjects must be a list"):
             memory.view(subjects=subjects)
-        with pytest.raises(TypeError, match="subjects are a list"):
+        with pytest.raises(TypeError, match="subjects must be a list"):
             AgentMemory(store, subjects=subjects)
     wrong = [AGENT, MemoryScopeType.AGENT, "agent/bot"]
     for scopes in wrong:
-        with pytest.raises(TypeError, match="scopes are a list"):
+        with pytest.raises(TypeError, match="scopes must be a list"):
             await memory.current_all(scopes=scopes)
     wrong = [["agent/bot"], [ALICE]]
     for scopes in wrong:

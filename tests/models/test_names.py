@@ -49,7 +49,7 @@ def test_names_that_are_none(name: str, message: str) -> None:
 @pytest.mark.parametrize("name", [None, 7, b"alice", ["alice"]])
 def test_only_texts_are_names(name: Any) -> None:
     """An id that is a number is turned into text by the application, which knows how."""
-    with pytest.raises(TypeError, match=f"A scope name is a text, not {type(name).__name__}"):
+    with pytest.raises(TypeError, match=f"scope name must be a str, not {type(name).__name__}"):
         checked_name(name, "scope name")
 
 
@@ -80,7 +80,7 @@ def test_texts_may_be_anything_that_can_be_written() -> None:
     with pytest.raises(ValueError, match="A quote holds a lone surrogate"):
         checked_text("\udfff", "quote")
     nothing: Any = None
-    with pytest.raises(TypeError, match="A quote is a text, not NoneType"):
+    with pytest.raises(TypeError, match="quote must be a str, not NoneType"):
         checked_text(nothing, "quote")
 
 

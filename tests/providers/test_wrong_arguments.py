@@ -96,9 +96,9 @@ async def test_what_is_no_key(tmp_path: Path, given: Any) -> None:
     """Neither for an encryptor, nor to add, remove or rotate."""
     with pytest.raises(TypeError, match="key must be a Key or its base64 string"):
         Aes256GCMEncryptor(given)
-    with pytest.raises(TypeError, match="A key's base64 is a text"):
+    with pytest.raises(TypeError, match="text must be a str"):
         Key.from_base64(given)
-    with pytest.raises(TypeError, match="A passphrase is a text"):
+    with pytest.raises(TypeError, match="passphrase must be a str"):
         Key.from_passphrase(given)
     async with LocalFileMemoryProvider(
         tmp_path / "store", storage=EncryptedStorage(Aes256GCMEncryptor(KEY))
@@ -171,7 +171,7 @@ CALLS: dict[str, tuple[Callable[[Any], Awaitable[object]], type[Exception], str]
     "a date as text": (
         lambda store: store.load(THEME, USER, AGENT, as_of="2026-01-01"),
         TypeError,
-        "is a datetime, not str",
+        "must be a datetime, not str",
     ),
 }
 

@@ -353,7 +353,7 @@ class TestPlaces:
         koog_file(tmp_path, {"ide-theme": [single("dark")]})
         user = MemorySubject("user", "The user", 1, per_entity=True)
 
-        with pytest.raises(UnboundSubjectError, match="say which one"):
+        with pytest.raises(UnboundSubjectError, match="bind it with"):
             await import_koog(tmp_path, store, subjects=[user])
         with pytest.raises(ValueError, match="Two subjects are given for Koog's 'user'"):
             await import_koog(tmp_path, store, subjects=[user.of("alice"), user.of("bob")])

@@ -19,12 +19,7 @@ from factmem.models.places import Identity
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.driver import Row, Session
 from factmem.providers._postgres.places import Answer, PlaceReader, Position, micros
-from factmem.providers._postgres.sealing import (
-    NO_TAG,
-    Extent,
-    Sealer,
-    UnknownGenerationError,
-)
+from factmem.providers._postgres.sealing import NO_TAG, Extent, Sealer, UnknownGenerationError
 from factmem.providers._postgres.stores import SEALED, Opening
 
 EMPTY_AT = -(2**62)

@@ -28,12 +28,7 @@ from math import inf, log
 from typing import NamedTuple
 
 from factmem.recall.arrays import Array, numpy_or_none
-from factmem.recall.lexical.analysis import (
-    STOP_WORDS,
-    Word,
-    content_terms,
-    words,
-)
+from factmem.recall.lexical.analysis import STOP_WORDS, Word, content_terms, words
 
 __all__ = ["DenseScores", "TermIndex", "WordScores"]
 

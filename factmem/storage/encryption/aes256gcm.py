@@ -16,13 +16,7 @@ from typing_extensions import TypedDict
 
 from factmem._arguments import expect_methods, kind_of
 from factmem.errors import TamperedError, WrongKeyError
-from factmem.storage.encryption.ciphers import (
-    KEY_BYTES,
-    NONCE_BYTES,
-    Aead,
-    canonical_base64,
-    hkdf,
-)
+from factmem.storage.encryption.ciphers import KEY_BYTES, NONCE_BYTES, Aead, canonical_base64, hkdf
 from factmem.storage.encryption.key import Key, KeyDerivation
 
 __all__ = [

@@ -12,12 +12,8 @@ from typing import ClassVar, NoReturn
 
 from typing_extensions import TypedDict
 
-from factmem._arguments import kind_of
-from factmem.errors import (
-    KeyRequiredError,
-    MissingExtraError,
-    TamperedError,
-)
+from factmem._arguments import expect, expect_path, kind_of
+from factmem.errors import KeyRequiredError, MissingExtraError, TamperedError
 from factmem.models.text import normalized
 from factmem.storage.encryption.ciphers import KEY_BYTES, argon2id
 
@@ -82,7 +78,7 @@ class Key:
             ValueError: The text is no such key; the message does not show it.
         """
         if not isinstance(text, str | bytes):
-            raise TypeError(f"A key's base64 is a text, not {kind_of(text)}")
+            raise TypeError(f"text must be a str, not {kind_of(text)}: Key.from_base64(text)")
         data = text.encode() if isinstance(text, str) else bytes(text)
         try:
             secret = base64.b64decode(data.strip().translate(_URL_SAFE), validate=True)
@@ -115,8 +111,7 @@ class Key:
             TypeError: The passphrase is no text.
             ValueError: The passphrase is empty or the cost unknown.
         """
-        if not isinstance(passphrase, str):
-            raise TypeError(f"A passphrase is a text, not {kind_of(passphrase)}")
+        expect(passphrase, str, "passphrase", "Key.from_passphrase(getpass())")
         normal = normalized("NFKC", passphrase)
         if not normal.strip():
             raise ValueError("The passphrase is empty: give one, or use Key.generate()")
@@ -135,11 +130,7 @@ class Key:
             ValueError: It holds no key.
             TypeError: `variable` is no text.
         """
-        if not isinstance(variable, str):
-            raise TypeError(
-                f"An environment variable has a name, a text, not {kind_of(variable)}: "
-                f'Key.from_env("FACTMEM_KEY")'
-            )
+        expect(variable, str, "variable", 'Key.from_env("FACTMEM_KEY")')
         text = os.environ.get(variable)
         if not text:
             raise KeyRequiredError(
@@ -161,11 +152,7 @@ class Key:
             TypeError: `path` is no path.
             ValueError: It holds no key.
         """
-        if not isinstance(path, str | os.PathLike):
-            raise TypeError(
-                f"A key file is named by its path, a text or a Path, not {kind_of(path)}: "
-                f'Key.from_file("factmem.key")'
-            )
+        expect_path(path, "path", 'Key.from_file("factmem.key")')
         file = Path(path)
         try:
             with file.open("rb") as opened:

@@ -8,12 +8,7 @@ import anyio
 import pytest
 
 from factmem.errors import StoredFactError, UnboundSubjectError
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactType,
-    SingleFact,
-)
+from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.testing._contracts.place_changes import (
     CHANGES,
     begin,
@@ -22,24 +17,11 @@ from factmem.testing._contracts.place_changes import (
     current,
     shown,
 )
-from factmem.testing._contracts.steps import (
-    DAYS,
-    LENGTH,
-    SEEDS,
-    Steps,
-)
+from factmem.testing._contracts.steps import DAYS, LENGTH, SEEDS, Steps
 from factmem.testing._contracts.stores import FollowedFacts
 from factmem.testing._contracts.versions import version_of
 from factmem.testing.clock import SettableClock
-from factmem.testing.facts import (
-    AGENT,
-    LANGUAGES,
-    PERSON,
-    THEME,
-    USER,
-    languages,
-    theme,
-)
+from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 
 KNOWN: Sequence[Sequence[Concept[Any, Any]]] = [
     [],

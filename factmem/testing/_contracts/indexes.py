@@ -7,24 +7,11 @@ import pytest
 
 from factmem.errors import StoreBusyError, UnboundSubjectError
 from factmem.models.places import MemoryScope
-from factmem.testing._contracts.place_changes import (
-    CHANGES,
-    REMOVALS,
-    begin,
-    change,
-    current,
-)
+from factmem.testing._contracts.place_changes import CHANGES, REMOVALS, begin, change, current
 from factmem.testing._contracts.stores import IndexedFacts
 from factmem.testing._contracts.versions import version_of
 from factmem.testing.clock import SettableClock
-from factmem.testing.facts import (
-    AGENT,
-    LANGUAGES,
-    PERSON,
-    USER,
-    languages,
-    theme,
-)
+from factmem.testing.facts import AGENT, LANGUAGES, PERSON, USER, languages, theme
 
 INDEX = b"\x00an index\xff\n"
 LARGE = 100_000

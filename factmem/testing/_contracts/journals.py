@@ -1,12 +1,6 @@
 """Names, records, and short ways to use journals, for the conformance suite for storages."""
 
-from factmem.storage.base import (
-    JournalName,
-    Journals,
-    JournalWriter,
-    Position,
-    Record,
-)
+from factmem.storage.base import JournalName, Journals, JournalWriter, Position, Record
 
 __all__ = ["NAME", "NAMES", "OTHER", "RECORDS", "append", "read", "record", "texts"]
 

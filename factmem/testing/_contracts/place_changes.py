@@ -4,25 +4,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope
 from factmem.providers.base import FactStore
 from factmem.testing._contracts.amending import instead
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import (
-    AGENT,
-    LANGUAGES,
-    THEME,
-    USER,
-    languages,
-    theme,
-)
+from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 
 ELSEWHERE = MemoryScope.Product("elsewhere")
 

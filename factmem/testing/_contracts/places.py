@@ -9,15 +9,7 @@ from factmem.errors import UnboundSubjectError
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.base import FactStore
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import (
-    AGENT,
-    LANGUAGES,
-    PERSON,
-    THEME,
-    USER,
-    languages,
-    theme,
-)
+from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 
 
 class Places:

@@ -7,18 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from factmem.storage.base import (
-    Journals,
-    Record,
-    Storage,
-)
-from factmem.testing._contracts.journals import (
-    NAME,
-    append,
-    read,
-    record,
-    texts,
-)
+from factmem.storage.base import Journals, Record, Storage
+from factmem.testing._contracts.journals import NAME, append, read, record, texts
 
 __all__ = ["SharedJournals"]
 

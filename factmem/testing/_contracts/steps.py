@@ -5,24 +5,13 @@ from datetime import date, timedelta
 from random import Random
 from typing import Any
 
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.testing._contracts.amending import instead
 from factmem.testing._contracts.place_changes import ELSEWHERE
 from factmem.testing.clock import SettableClock
-from factmem.testing.facts import (
-    AGENT,
-    LANGUAGES,
-    SAID,
-    USER,
-)
+from factmem.testing.facts import AGENT, LANGUAGES, SAID, USER
 
 SEEDS = range(12)
 """How many courses a test follows, each a test of its own that can be run again."""

@@ -4,21 +4,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from factmem.models.facts import (
-    Concept,
-    FactType,
-    SingleFact,
-)
+from factmem.models.facts import Concept, FactType, SingleFact
 from factmem.providers.base import FactStore
 from factmem.testing.clock import START, SettableClock
-from factmem.testing.facts import (
-    AGENT,
-    LANGUAGES,
-    THEME,
-    USER,
-    languages,
-    theme,
-)
+from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 
 HOUR = timedelta(hours=1)
 

@@ -12,19 +12,9 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, Field, SecretStr
 
-from factmem.models.facts import (
-    Concept,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers.base import AgentMemoryProvider
-from factmem.testing.facts import (
-    AGENT,
-    USER,
-    languages,
-    theme,
-)
+from factmem.testing.facts import AGENT, USER, languages, theme
 
 TEXTS = [
     "",

@@ -5,29 +5,11 @@ import pytest
 
 from factmem.errors import UnboundSubjectError
 from factmem.models.places import MemoryScope
-from factmem.testing._contracts.place_changes import (
-    CHANGES,
-    ELSEWHERE,
-    begin,
-    change,
-    current,
-)
-from factmem.testing._contracts.steps import (
-    LENGTH,
-    SEEDS,
-    Steps,
-)
+from factmem.testing._contracts.place_changes import CHANGES, ELSEWHERE, begin, change, current
+from factmem.testing._contracts.steps import LENGTH, SEEDS, Steps
 from factmem.testing._contracts.stores import FollowedFacts, IndexedFacts
 from factmem.testing.clock import SettableClock
-from factmem.testing.facts import (
-    AGENT,
-    LANGUAGES,
-    PERSON,
-    THEME,
-    USER,
-    languages,
-    theme,
-)
+from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 
 
 async def version_of(store: IndexedFacts | FollowedFacts) -> str:

@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     spared = [item for item in items if _is_spared(item)]
     if spared:
         config.hook.pytest_deselected(items=spared)
-        items[:] = [item for item in items if item not in set(spared)]
+        items[:] = [item for item in items if not _is_spared(item)]
 
 
 def _is_spared(item: pytest.Item) -> bool:

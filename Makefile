@@ -70,11 +70,11 @@ mutants: $(VENV)/.installed-test
 
 # The synchronous twins in factmem/sync, from the async classes.
 twins: $(VENV)/.installed-check
-	$(python) scripts/sync_twins.py
+	$(python) -m tests.sync.generate
 
 # Each adapter against its framework, newest and lowest version: make frameworks ONLY=langchain
 frameworks: $(VENV)/.pip
-	$(python) scripts/frameworks.py $(ONLY)
+	$(python) -m tests.integrations.environments $(ONLY)
 
 clean:
 	rm -rf $(VENV) .frameworks build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

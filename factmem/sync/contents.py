@@ -1,6 +1,6 @@
 """The parts of a memory without await: its contents, documents and tools.
 
-Written by scripts/sync_twins.py: change the async class.
+Written by tests/sync/generate.py: change the async class.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

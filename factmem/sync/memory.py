@@ -1,6 +1,6 @@
 """MemorySync: an AgentMemory without await.
 
-Written by scripts/sync_twins.py: change the async class.
+Written by tests/sync/generate.py: change the async class.
 """
 
 from collections.abc import Iterable, Sequence

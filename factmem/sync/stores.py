@@ -1,6 +1,6 @@
 """Fact stores without await: any FactStore, local files, keys.
 
-Written by scripts/sync_twins.py: change the async class.
+Written by tests/sync/generate.py: change the async class.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -42,7 +42,7 @@ from factmem.sync import (
     ToolSync,
 )
 from factmem.testing.chat import ScriptedChatModel
-from scripts.sync_twins import FILES, ROOM, WRAPPED, made
+from tests.sync.generate import FILES, ROOM, WRAPPED, made
 
 USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)
 ALICE = USER.of("alice")

@@ -1,6 +1,6 @@
 """Writes the synchronous twins in `factmem/sync` from the async classes that they wrap.
 
-    python scripts/sync_twins.py
+    python -m tests.sync.generate
 
 A twin has every public method of its class, with the signature, the types and the docstring, as
 source text: type checkers and editors read it like code that was written by hand. A test compares
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOM = Path(__file__).parent.parent / "factmem" / "sync"
+ROOM = Path(__file__).parent.parent.parent / "factmem" / "sync"
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,7 @@ def made(file: File) -> str:
         source.classes.append(_class(twin, source))
     names = sorted(twin.name for twin in file.twins)
     lines = [
-        f'"""{file.about}\n\nWritten by scripts/sync_twins.py: change the async class.\n"""',
+        f'"""{file.about}\n\nWritten by tests/sync/generate.py: change the async class.\n"""',
         "",
     ]
     lines += [
@@ -456,7 +456,7 @@ def main() -> None:
     for file in FILES:
         (ROOM / f"{file.name}.py").write_text(made(file))
     for command in (["check", "--fix", "--quiet", "--select", "I,RUF022"], ["format", "--quiet"]):
-        subprocess.run([sys.executable, "-m", "ruff", *command, str(ROOM)], check=True)  # noqa: S603
+        subprocess.run([sys.executable, "-m", "ruff", *command, str(ROOM)], check=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Tests each adapter against its framework, newest and lowest version, in environments of its own.
 
-    python scripts/frameworks.py [NAME ...]
+    python -m tests.integrations.environments [NAME ...]
 
 An environment is made once under `.frameworks/` and used again. The tests run with warnings as
 errors off: a framework's own warnings are not factmem's. In an environment of this script a
@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 ENVIRONMENTS = ROOT / ".frameworks"
 NEEDED = ("pytest>=9", "trio>=0.31", "hypothesis>=6.100", "mypy>=2.4")
 
@@ -86,7 +86,7 @@ def main(names: list[str]) -> None:
             python = _environment(f"{framework.name}-{label}", requirements)
             if not _is_passed(framework, label, python):
                 failed.append(f"{framework.name} ({label})")
-    print("failed: " + ", ".join(failed) if failed else "all passed")  # noqa: T201
+    print("failed: " + ", ".join(failed) if failed else "all passed")
     sys.exit(bool(failed))
 
 
@@ -104,7 +104,7 @@ def _environment(name: str, requirements: tuple[str, ...]) -> Path:
 
 def _is_passed(framework: Framework, label: str, python: Path) -> bool:
     versions = _versions(python, framework)
-    print(f"== {framework.name} ({label}): {versions}", flush=True)  # noqa: T201
+    print(f"== {framework.name} ({label}): {versions}", flush=True)
     test = f"tests/integrations/test_{framework.module}.py"
     commands = [
         [str(python), "-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider", test]
@@ -120,7 +120,7 @@ def _is_passed(framework: Framework, label: str, python: Path) -> bool:
 def _versions(python: Path, framework: Framework) -> str:
     packages = [each.partition("=")[0].partition(">")[0] for each in framework.newest]
     show = "import importlib.metadata as m, sys; print([(p, m.version(p)) for p in sys.argv[1:]])"
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [str(python), "-c", show, *(each.partition("[")[0] for each in packages)],
         capture_output=True,
         text=True,
@@ -130,7 +130,7 @@ def _versions(python: Path, framework: Framework) -> str:
 
 
 def _run(command: list[str], *, is_checked: bool = True) -> int:
-    return subprocess.run(command, cwd=ROOT, check=is_checked).returncode  # noqa: S603
+    return subprocess.run(command, cwd=ROOT, check=is_checked).returncode
 
 
 if __name__ == "__main__":

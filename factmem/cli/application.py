@@ -1,0 +1,123 @@
+"""The `factmem` command: its options, its groups of commands, its errors."""
+
+import os
+import sys
+from importlib import import_module, metadata
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from factmem.cli import backups, changes, doctor, keys, maintenance, reads, statistics, transfers
+from factmem.cli.exits import CommandError, ExitCode, code_of, message_of
+from factmem.cli.options import Options
+from factmem.cli.output import print_error, print_line
+from factmem.errors import FactmemError
+from factmem.models.facts import Concept
+
+__all__ = ["app"]
+
+
+class _Commands(TyperGroup):
+    """Commands whose errors are one line on stderr and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # a closed pipe is found here, not after the exit code is fixed
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            # Python flushes stdout once more at exit, which would print a second error.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(ExitCode.BROKEN_PIPE) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except (CommandError, FactmemError, ValueError, OSError) as exc:
+            print_error(f"factmem: {message_of(exc)}")
+            raise typer.Exit(code_of(exc)) from None
+        return result
+
+
+# Tracebacks with local variables would print values and keys.
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+"""The whole command line."""
+
+_GROUPS = (reads, changes, transfers, statistics, maintenance, keys, backups, doctor)
+
+for module in _GROUPS:
+    app.add_typer(module.app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print_line(f"factmem {metadata.version('factmem')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    ctx: typer.Context,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", envvar="FACTMEM_STORE", help="A folder or postgresql:// URL."),
+    ] = None,
+    key_env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The key is in this environment variable.")
+    ] = None,
+    key_file: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The key is in this file.")
+    ] = None,
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Ask for a passphrase on the terminal.")
+    ] = False,
+    keyring: Annotated[
+        bool, typer.Option("--keyring", help="The key is in the system's keyring.")
+    ] = False,
+    store_name: Annotated[
+        str, typer.Option(metavar="NAME", help="Which of the stores in a database.")
+    ] = "default",
+    concepts: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:NAME", help="The application's concepts, for their types."),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Look at the facts of AI agents, change them, move them, and keep their store healthy."""
+    del version  # handled by its callback
+    ctx.obj = Options(
+        store, key_env, key_file, passphrase, keyring, store_name, _concepts(concepts)
+    )
+
+
+def _concepts(named: str | None) -> tuple[Concept[Any, Any], ...]:
+    """Import the concepts that `module:NAME` names: one, or a list, tuple or dict of them."""
+    if named is None:
+        return ()
+    module, _, name = named.partition(":")
+    if not module or not name:
+        raise CommandError("--concepts must be module:NAME: --concepts my_app.memory:CONCEPTS")
+    sys.path.insert(0, "")  # as `python -m` does: the application's module is often right here
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as exc:
+        raise CommandError(f"--concepts {named}: {exc}") from None
+    if isinstance(found, Concept):
+        return (found,)
+    if not isinstance(found, list | tuple | set | frozenset | dict):
+        kind = type(found).__name__
+        raise CommandError(f"--concepts {named} must be Concept objects or a list, not {kind}")
+    given = tuple(found.values() if isinstance(found, dict) else found)
+    if wrong := [each for each in given if not isinstance(each, Concept)]:
+        kind = type(wrong[0]).__name__
+        raise CommandError(f"--concepts {named} must hold Concept objects, not {kind}")
+    return given

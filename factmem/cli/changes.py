@@ -1,0 +1,163 @@
+"""Commands that change facts: set, forget, erase."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from factmem.cli.exits import CommandError, ExitCode
+from factmem.cli.opening import Store, run
+from factmem.cli.options import Json, PlaceWord, Yes, confirm, options_of
+from factmem.cli.output import print_json, print_line
+from factmem.cli.place_names import place_name, place_named
+from factmem.cli.reads import facts_of
+from factmem.cli.targets import target_of
+from factmem.cli.value_kinds import Kind
+from factmem.ledger.entries import stamp
+from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
+from factmem.models.places import Place
+from factmem.models.sources import FactSource, SourceKind
+
+__all__ = ["age", "app"]
+
+app = typer.Typer()
+"""The commands of this module."""
+
+_UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+
+
+def age(text: str) -> timedelta:
+    """Return a span such as 30d, 12h, 45m or 10s.
+
+    Raises:
+        CommandError: It is none.
+    """
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not number.isascii() or not number.isdigit() or len(number) > 9:
+        raise CommandError("A span is a whole number and d, h, m or s: 30d")
+    try:
+        return timedelta(seconds=int(number) * _UNITS[unit])
+    except OverflowError:
+        raise CommandError("The span is longer than a calendar: 30d") from None
+
+
+@app.command("set")
+def set_(
+    ctx: typer.Context,
+    place: PlaceWord,
+    keyword: Annotated[str, typer.Argument(metavar="KEYWORD")],
+    values: Annotated[list[str], typer.Argument(metavar="VALUE...", help="Several for MULTIPLE.")],
+    kind: Annotated[
+        Kind | None, typer.Option("--type", help="The kind of JSON of a new keyword.")
+    ] = None,
+    description: Annotated[str | None, typer.Option(help="One sentence for models.")] = None,
+    multiple: Annotated[bool, typer.Option(help="A new keyword holds many values.")] = False,
+    importance: Annotated[float, typer.Option(min=0, max=1)] = 0.5,
+    expires_in: Annotated[str | None, typer.Option(help="Gone after this span: 30d.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Save a value: it replaces the one of a SINGLE keyword, and joins those of a MULTIPLE one.
+
+    The value is JSON of the kind that the keyword holds now; another kind is refused.
+    """
+    where, options = place_named(place), options_of(ctx)
+    source = FactSource(SourceKind.CODE, conversation="command line")
+    extra: dict[str, Any] = {"importance": importance, "source": source}
+    if expires_in is not None:
+        extra["expires_at"] = datetime.now(UTC) + age(expires_in)
+
+    async def work(store: Store) -> AnyFact:
+        held = await facts_of(store, where, keyword)
+        target = await target_of(
+            store, options, keyword, held, kind=kind, description=description, multiple=multiple
+        )
+        given = [target.value(each) for each in values]
+        concept = target.concept
+        if concept.fact_type is FactType.SINGLE and len(given) != 1:
+            raise CommandError(f"{keyword!r} holds one value, and {len(given)} were given")
+        fact: AnyFact = (
+            SingleFact(concept, given[0], **extra)
+            if concept.fact_type is FactType.SINGLE
+            else MultipleFacts(concept, given, **extra)
+        )
+        await store.save(fact, where.subject, where.scope)
+        return fact
+
+    saved = run(ctx, work, creates=True)
+    if as_json:
+        print_json({"place": place_name(where), "keyword": keyword, "id": saved.id})
+    else:
+        print_line(f"Saved {keyword} in {place_name(where)}")
+
+
+@app.command()
+def forget(
+    ctx: typer.Context,
+    place: PlaceWord,
+    keyword: Annotated[str | None, typer.Argument(metavar="[KEYWORD]")] = None,
+    value: Annotated[str | None, typer.Option(help="Only this value of the keyword.")] = None,
+    fact_id: Annotated[str | None, typer.Option("--id", help="Only what this fact saved.")] = None,
+    older_than: Annotated[
+        str | None, typer.Option(help="Only what was last confirmed longer ago: 30d.")
+    ] = None,
+    purge: Annotated[bool, typer.Option(help="Remove the values from history too.")] = False,
+    as_json: Json = False,
+    yes: Yes = False,
+) -> None:
+    """Forget current values that meet all conditions. History keeps them unless --purge is given."""
+    where = place_named(place)
+    given: dict[str, Any] = {"fact_id": fact_id, "purge": purge}
+    if older_than is not None:
+        given["older_than"] = age(older_than)
+    if value is not None and keyword is None:
+        raise CommandError("--value needs the keyword that it is a value of")
+    if keyword is None and fact_id is None and older_than is None:
+        raise CommandError("Name a keyword, --id or --older-than; `erase` removes the whole place")
+    what = "selected values" if keyword is None else f"{keyword!r}"
+    also = ", history included" if purge else ""
+    confirm(f"Forget {what} in {place_name(where)}{also}?", yes)
+
+    async def work(store: Store) -> int:
+        if keyword is not None:
+            given.update(await _condition(store, ctx, where, keyword, value))
+        return await store.forget(where.subject, where.scope, **given)
+
+    count = run(ctx, work)
+    if as_json:
+        print_json({"place": place_name(where), "forgotten": count})
+    else:
+        print_line(f"Forgot {count} value{'' if count == 1 else 's'} in {place_name(where)}")
+    if count == 0:
+        raise typer.Exit(ExitCode.NOTHING)
+
+
+async def _condition(
+    store: Store, ctx: typer.Context, place: Place, keyword: str, value: str | None
+) -> dict[str, Any]:
+    """Return the arguments of `forget` for a keyword, and for one of its values."""
+    held = await facts_of(store, place, keyword)
+    if not held:
+        raise CommandError(f"{place_name(place)} holds nothing about {keyword!r}", ExitCode.NOTHING)
+    target = await target_of(store, options_of(ctx), keyword, held)
+    condition: dict[str, Any] = {"concept": target.concept}
+    if value is not None:
+        condition["value"] = target.value(value)
+    return condition
+
+
+@app.command()
+def erase(ctx: typer.Context, place: PlaceWord, as_json: Json = False, yes: Yes = False) -> None:
+    """Remove a place with its whole history, physically, and print the receipt as JSON."""
+    del as_json  # a receipt is JSON in any case
+    where = place_named(place)
+    confirm(f"Erase {place_name(where)} with its whole history? It cannot be undone.", yes)
+    receipt = run(ctx, lambda store: store.erase(where.subject, where.scope))
+    print_json(
+        {
+            "place": place_name(where),
+            "erased_at": stamp(receipt.erased_at),
+            "count": receipt.count,
+            "bytes": receipt.bytes,
+            "key_destroyed": receipt.key_destroyed,
+        }
+    )

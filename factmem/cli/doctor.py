@@ -1,0 +1,113 @@
+"""The command doctor: what is wrong with a store, and which command repairs it."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from factmem.cli.exits import CommandError, ExitCode
+from factmem.cli.opening import Store, has_store, run, storage_of
+from factmem.cli.options import Json, Options, options_of
+from factmem.cli.output import print_json, print_line
+from factmem.cli.place_names import place_name
+from factmem.errors import CorruptJournalError, DecryptionError, FactmemError, TamperedError
+from factmem.models.places import Place
+from factmem.storage.base import JournalName
+
+__all__ = ["app"]
+
+app = typer.Typer()
+"""The commands of this module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong, and what to do about it."""
+
+    problem: str
+    remedy: str
+    is_damage: bool = True
+
+
+@app.command()
+def doctor(ctx: typer.Context, as_json: Json = False) -> None:
+    """Check a store, place by place; say what is wrong and which command repairs it."""
+    options = options_of(ctx)
+    places = 0
+    findings: list[Finding] = []
+    try:
+        if not options.is_database:
+            findings += _files_of(Path(options.location))
+            names = _names(options)
+            places = len(names)
+
+            async def work(store: Store) -> list[Finding]:
+                return [each for name in names if (each := await _check(store, name)) is not None]
+
+            findings += run(ctx, work)
+        else:
+            places = run(ctx, _database_places)
+    except (DecryptionError, CorruptJournalError) as exc:
+        if isinstance(exc, DecryptionError) and not isinstance(exc, TamperedError):
+            raise
+        findings.append(Finding(str(exc), "restore from a backup"))
+    if as_json:
+        found = [{"problem": each.problem, "remedy": each.remedy} for each in findings]
+        print_json({"places": places, "findings": found})
+    else:
+        for each in findings:
+            print_line(f"{each.problem}")
+            print_line(f"  -> {each.remedy}")
+        print_line(f"{places} places checked, {len(findings)} findings")
+    if any(each.is_damage for each in findings):
+        raise typer.Exit(ExitCode.DAMAGED)
+
+
+async def _database_places(store: Store) -> int:
+    return len(await store.places())
+
+
+def _names(options: Options) -> list[JournalName]:
+    """Return the places that there are files of; unlike a store, without reading them."""
+    if not has_store(options.location):
+        raise CommandError(f"There is no store in {options.location!r}", ExitCode.NOTHING)
+    journals = storage_of(options).open(Path(options.location))
+    try:
+        return journals.names() if journals.exists() else []
+    finally:
+        journals.close()
+
+
+async def _check(store: Store, name: JournalName) -> Finding | None:
+    """Read a place; return what is wrong with it."""
+    kind, scope, subject, entity = name
+    assert kind is not None and scope is not None and subject is not None  # noqa: S101, PT018
+    place = Place.of_identity((kind, scope, subject, entity))
+    word = place_name(place)
+    try:
+        await store.entries(place.subject, place.scope)
+        await store.load_all(place.subject, place.scope)
+    except TamperedError as exc:
+        return Finding(f"{word}: {exc}", f"restore from a backup, or: salvage {word}")
+    except FactmemError as exc:
+        return Finding(f"{word}: {exc}", f"salvage {word}")
+    return None
+
+
+def _files_of(folder: Path) -> Iterator[Finding]:
+    """Give what is wrong with the folder itself."""
+    for path in (folder, folder / "factmem.json", folder / "journals"):
+        if path.exists() and path.stat().st_mode & 0o077:
+            mode = "700" if path.is_dir() else "600"
+            yield Finding(f"{path} can be read by others", f"chmod {mode} {path}", is_damage=False)
+    if not (folder / "journals").is_dir():
+        return
+    for name in sorted(os.listdir(folder / "journals")):
+        if ".damaged-" in name:
+            yield Finding(
+                f"{name} is what salvage kept of a damaged file",
+                "read it or keep it elsewhere, then remove it",
+                is_damage=False,
+            )

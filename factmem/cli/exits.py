@@ -1,0 +1,60 @@
+"""Exit codes of the `factmem` command, and the errors that they stand for."""
+
+from enum import IntEnum
+
+from factmem.errors import (
+    CorruptJournalError,
+    DecryptionError,
+    FactmemError,
+    StoreBusyError,
+    TamperedError,
+)
+
+__all__ = ["CommandError", "ExitCode", "code_of", "message_of"]
+
+
+class ExitCode(IntEnum):
+    """What the exit code of the command says; 2 is also that of a wrong option."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOTHING = 3
+    DAMAGED = 4
+    KEY = 5
+    REFUSED = 6
+    BUSY = 7
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+class CommandError(Exception):
+    """Ends a command with a message and an exit code."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.USAGE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def code_of(exc: Exception) -> ExitCode:
+    """Return the exit code of an error that a command raised."""
+    if isinstance(exc, CommandError):
+        return exc.code
+    if isinstance(exc, TamperedError | CorruptJournalError):
+        return ExitCode.DAMAGED
+    if isinstance(exc, DecryptionError):
+        return ExitCode.KEY
+    if isinstance(exc, StoreBusyError):
+        return ExitCode.BUSY
+    # A ValueError is a wrong argument; the library's own errors are failures of the store.
+    is_argument = isinstance(exc, ValueError) and not isinstance(exc, FactmemError)
+    return ExitCode.USAGE if is_argument else ExitCode.FAILED
+
+
+def message_of(exc: Exception) -> str:
+    """Return what to print for an error."""
+    if isinstance(exc, FactmemError | ValueError | CommandError):
+        return str(exc)
+    if isinstance(exc, OSError):
+        return f"{exc.strerror or type(exc).__name__}: {exc.filename}" if exc.filename else str(exc)
+    return f"{type(exc).__name__}: {exc}"

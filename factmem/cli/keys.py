@@ -1,0 +1,155 @@
+"""The commands of the group keys: list, add, rotate, remove."""
+
+import os
+from typing import Annotated, TypeAlias
+
+import typer
+
+from factmem.cli.exits import CommandError
+from factmem.cli.opening import Store, key_from, run
+from factmem.cli.options import Json, Yes, confirm
+from factmem.cli.output import print_json, print_line
+from factmem.providers.local_file import ProviderKeys
+from factmem.storage.encryption.key import Key
+
+__all__ = ["app"]
+
+app = typer.Typer(name="keys", no_args_is_help=True, help="The keys of an encrypted store.")
+"""The commands of this module."""
+
+Env: TypeAlias = Annotated[
+    str | None, typer.Option("--env", metavar="NAME", help="It is in this environment variable.")
+]
+File: TypeAlias = Annotated[
+    str | None, typer.Option("--file", metavar="PATH", help="It is in this file.")
+]
+Passphrase: TypeAlias = Annotated[
+    bool, typer.Option("--passphrase", help="Ask for it on the terminal.")
+]
+KeyringEntry: TypeAlias = Annotated[
+    str | None, typer.Option("--keyring-entry", metavar="NAME", help="Of the service 'factmem'.")
+]
+
+
+def _given(
+    env: str | None, file: str | None, passphrase: bool, entry: str | None, *, is_new: bool
+) -> Key:
+    prompt = "New passphrase: " if is_new else "Its passphrase: "
+    key = key_from(env, file, passphrase, entry, is_new=is_new, prompt=prompt)
+    if key is None:
+        raise CommandError("Say which key: --env, --file, --passphrase or --keyring-entry")
+    return key
+
+
+def _keys(store: Store) -> ProviderKeys:
+    try:
+        return store.keys
+    except ValueError:
+        raise CommandError(
+            "The store is not encrypted and has no keys: export it, and import the bundle into "
+            "a new store with --key-file"
+        ) from None
+
+
+async def _ids(store: Store) -> list[str]:
+    return await _keys(store).ids()
+
+
+def _report(what: str, ids: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json({"keys": ids})
+        return
+    print_line(f"{what}; the store opens with {len(ids)} key{'' if len(ids) == 1 else 's'}")
+
+
+@app.command("list")
+def list_(ctx: typer.Context, as_json: Json = False) -> None:
+    """List the ids of the keys that open the store."""
+    ids = run(ctx, _ids)
+    if as_json:
+        print_json({"keys": ids})
+        return
+    for each in ids:
+        print_line(each)
+
+
+@app.command()
+def add(
+    ctx: typer.Context,
+    env: Env = None,
+    file: File = None,
+    passphrase: Passphrase = False,
+    keyring_entry: KeyringEntry = None,
+    as_json: Json = False,
+) -> None:
+    """Let another key open the store."""
+    key = _given(env, file, passphrase, keyring_entry, is_new=True)
+
+    async def work(store: Store) -> list[str]:
+        await _keys(store).add(key)
+        return await _ids(store)
+
+    _report("Added the key", run(ctx, work), as_json)
+
+
+@app.command()
+def rotate(
+    ctx: typer.Context,
+    env: Env = None,
+    file: File = None,
+    passphrase: Passphrase = False,
+    keyring_entry: KeyringEntry = None,
+    rewrite: Annotated[
+        bool, typer.Option("--rewrite/--no-rewrite", help="Re-encrypt every place, too.")
+    ] = True,
+    as_json: Json = False,
+    yes: Yes = False,
+) -> None:
+    """Replace the keys by a new one and re-encrypt the store; all other keys stop at once.
+
+    Keep the new key safe before, and the old one until it returns; after a crash run it again.
+    """
+    key = _given(env, file, passphrase, keyring_entry, is_new=True)
+    confirm("Rotate the keys? Only the new key will open the store.", yes)
+
+    async def work(store: Store) -> list[str]:
+        await _keys(store).rotate(key, rewrite=rewrite)
+        return await _ids(store)
+
+    _report("Rotated the keys", run(ctx, work), as_json)
+
+
+@app.command()
+def remove(
+    ctx: typer.Context,
+    env: Env = None,
+    file: File = None,
+    passphrase: Passphrase = False,
+    keyring_entry: KeyringEntry = None,
+    as_json: Json = False,
+    yes: Yes = False,
+) -> None:
+    """Close the store to a key; not to one with an old copy of the store, which `rotate` does."""
+    key = _given(env, file, passphrase, keyring_entry, is_new=False)
+    confirm("Remove the key?", yes)
+
+    async def work(store: Store) -> list[str]:
+        await _keys(store).remove(key)
+        return await _ids(store)
+
+    _report("Removed the key", run(ctx, work), as_json)
+
+
+@app.command()
+def generate(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Must not exist.")],
+    as_json: Json = False,
+) -> None:
+    """Write a new random key into a file that only its owner can read."""
+    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(opened, "w") as target:
+        target.write(f"{Key.generate().to_base64()}\n")
+    if as_json:
+        print_json({"file": file})
+    else:
+        print_line(f"Wrote a new key to {file}")

@@ -1,0 +1,135 @@
+"""Commands for the files of a store: anchor, verify, compact, salvage."""
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from factmem.cli.changes import age
+from factmem.cli.exits import CommandError
+from factmem.cli.opening import Store, local, run
+from factmem.cli.options import Json, PlaceWord, Yes, confirm
+from factmem.cli.output import print_json, print_line
+from factmem.cli.place_names import place_name, place_named
+
+__all__ = ["app", "read_anchor", "read_every_place", "write_anchor"]
+
+app = typer.Typer()
+"""The commands of this module."""
+
+
+def read_anchor(path: str) -> str:
+    """Return the anchor in a file."""
+    with open(path, encoding="ascii", errors="replace") as file:
+        return file.read().strip()
+
+
+def write_anchor(path: str, anchor: str) -> None:
+    """Write an anchor into a file."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"{anchor}\n")
+
+
+async def read_every_place(store: Store) -> int:
+    """Read all entries of all places, and return how many places there are.
+
+    Raises:
+        StorageError: A place is damaged.
+        DecryptionError: A place does not verify.
+    """
+    places = await store.places()
+    for info in places:
+        await store.entries(info.subject, info.scope)
+    return len(places)
+
+
+@app.command()
+def anchor(
+    ctx: typer.Context,
+    out: Annotated[str | None, typer.Option(metavar="FILE", help="Write it into a file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print how far every place has come, to be kept elsewhere; `verify` compares it later."""
+    taken = run(ctx, lambda store: store.anchor())
+    if out is not None:
+        write_anchor(out, taken)
+    if as_json:
+        print_json({"anchor": taken})
+    elif out is None:
+        print_line(taken)
+    else:
+        print_line(f"Wrote the anchor to {out}")
+
+
+@app.command()
+def verify(
+    ctx: typer.Context,
+    anchor_file: Annotated[
+        str | None, typer.Option("--anchor", metavar="FILE", help="An anchor that was kept.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Read every place; with an anchor, also make sure that none was put back to an older copy."""
+
+    async def work(store: Store) -> int:
+        count = await read_every_place(store)
+        if anchor_file is not None:
+            await store.verify(read_anchor(anchor_file))
+        return count
+
+    count = run(ctx, work)
+    if as_json:
+        print_json({"places": count, "is_anchored": anchor_file is not None})
+        return
+    than = ", and as new as the anchor or newer" if anchor_file is not None else ""
+    print_line(f"{count} places are readable{than}")
+
+
+@app.command()
+def compact(
+    ctx: typer.Context,
+    place: Annotated[str | None, typer.Argument(metavar="[PLACE]", help="All by default.")] = None,
+    keep_history: Annotated[str, typer.Option(help="Keep the history of this span: 90d.")] = "0d",
+    as_json: Json = False,
+    yes: Yes = False,
+) -> None:
+    """Rewrite places without older history. What is current stays as it is."""
+    kept: timedelta = age(keep_history)
+    only = None if place is None else place_named(place)
+    where = "every place" if only is None else place_name(only)
+    confirm(f"Remove the history of {where} that is older than {keep_history}?", yes)
+
+    async def work(store: Store) -> int:
+        places = [info.place for info in await store.places()] if only is None else [only]
+        freed = 0
+        for each in places:
+            freed += await store.compact(each.subject, each.scope, keep_history=kept)
+        return freed
+
+    freed = run(ctx, work)
+    if as_json:
+        print_json({"freed_bytes": freed})
+    else:
+        print_line(f"Freed {freed:,} bytes")
+
+
+@app.command()
+def salvage(ctx: typer.Context, place: PlaceWord, as_json: Json = False, yes: Yes = False) -> None:
+    """Repair a damaged place: keep a copy of its file, and go on with what can be read."""
+    where = place_named(place)
+    confirm(f"Go on with what can be read of {place_name(where)}?", yes)
+
+    async def work(store: Store) -> dict[str, str | int]:
+        files = local(store, "restore a database from its own backup")
+        found = await files.salvage(where.subject, where.scope)
+        return {"kept": found.kept, "missing": found.missing, "copy": found.copy}
+
+    try:
+        found = run(ctx, work)
+    except ValueError as exc:
+        raise CommandError(str(exc)) from None
+    if as_json:
+        print_json({"place": place_name(where), **found})
+    else:
+        print_line(f"Kept {found['kept']} records, {found['missing']} are missing")
+        print_line(f"The damaged file is at {found['copy']}")

@@ -1,0 +1,91 @@
+"""Output of commands: JSON, tables, and strings without characters that act on a terminal."""
+
+import json
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["is_terminal", "print_error", "print_json", "print_line", "print_table", "shown", "time"]
+
+_JOINERS = "\u200c\u200d"
+"""Needed by Persian, Hindi and emoji, and harmless; all other invisible characters are escaped."""
+
+_ASCII = re.compile(r"[ -~]*")
+_ACTIVE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+_UNLIMITED = 100_000
+
+
+def is_terminal() -> bool:
+    """Whether the output goes to a terminal."""
+    return sys.stdout.isatty()
+
+
+def _is_active(character: str) -> bool:
+    """Whether a terminal may act on a character: control, direction, private use."""
+    return unicodedata.category(character) in _ACTIVE and character not in _JOINERS
+
+
+def shown(text: str) -> str:
+    """Return a string with control and direction characters as escapes, in Python's notation."""
+    if _ASCII.fullmatch(text):
+        return text
+    return "".join(
+        each.encode("unicode_escape", "surrogatepass").decode() if _is_active(each) else each
+        for each in text
+    )
+
+
+def time(when: datetime | None) -> str:
+    """Return a time as tables show it, in UTC; empty for None."""
+    return "" if when is None else when.strftime("%Y-%m-%d %H:%MZ")
+
+
+def print_json(data: object) -> None:
+    """Print one JSON document. Characters that act on a terminal are escaped, as JSON allows."""
+    text = json.dumps(data, ensure_ascii=False, indent=2)
+    if not _ASCII.fullmatch(text):
+        text = "".join(
+            json.dumps(each)[1:-1] if each != "\n" and _is_active(each) else each for each in text
+        )
+    sys.stdout.write(f"{text}\n")
+
+
+def print_line(text: str) -> None:
+    """Print a line; active characters in it are escaped."""
+    sys.stdout.write(f"{shown(text)}\n")
+
+
+def print_error(text: str) -> None:
+    """Print a line on stderr; active characters in it are escaped."""
+    sys.stderr.write(f"{shown(text)}\n")
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table: as wide as the terminal, or not cut at all where there is none.
+
+    Cells are never parsed as markup. Numbers are aligned on the right.
+    """
+    cells = [tuple(row) for row in rows]
+    table = Table(box=None, pad_edge=False, header_style="bold" if is_terminal() else "")
+    for index, column in enumerate(columns):
+        is_number = bool(cells) and all(isinstance(row[index], int) for row in cells)
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(f"{c:,}" if isinstance(c, int) else shown(str(c))) for c in row))
+    if is_terminal():
+        Console(highlight=False, emoji=False, markup=False).print(table)
+        return
+    console = Console(
+        width=_UNLIMITED, color_system=None, highlight=False, emoji=False, markup=False
+    )
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        sys.stdout.write(f"{line.rstrip()}\n")

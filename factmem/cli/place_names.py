@@ -1,0 +1,41 @@
+"""Places as one word: `product/my-app/user/alice`."""
+
+import re
+from urllib.parse import unquote
+
+from factmem.cli.exits import CommandError
+from factmem.models.places import Place
+
+__all__ = ["place_name", "place_named"]
+
+_SPECIAL = re.compile(r"[/%\s]")
+"""What names may hold and the word may not: it separates names, escapes, or splits arguments."""
+
+
+def place_name(place: Place) -> str:
+    """Return a place as a word: scope type, scope name, subject and entity, with `/` between.
+
+    `/`, `%` and white space inside a name are percent-encoded.
+    """
+    return "/".join(_SPECIAL.sub(_encoded, name) for name in place.identity if name is not None)
+
+
+def place_named(word: str) -> Place:
+    """Return the place that a word names.
+
+    Raises:
+        CommandError: It names no place.
+    """
+    names = word.split("/")
+    example = "product/my-app/user/alice, as the command `places` prints it"
+    if len(names) not in (3, 4) or not all(names):
+        raise CommandError(f"PLACE must be scope type, scope, subject and entity: {example}")
+    kind, scope, subject, *entity = (unquote(name, errors="strict") for name in names)
+    try:
+        return Place.of_identity((kind, scope, subject, entity[0] if entity else None))
+    except ValueError as exc:
+        raise CommandError(f"{exc}: {example}") from None
+
+
+def _encoded(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode())

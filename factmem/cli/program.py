@@ -1,0 +1,17 @@
+"""The entry point of the `factmem` command."""
+
+import sys
+from importlib.util import find_spec
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line, and exit the process."""
+    if missing := [name for name in ("typer", "rich") if find_spec(name) is None]:
+        sys.exit(
+            f"factmem: the command line needs {' and '.join(missing)}: pip install 'factmem[cli]'"
+        )
+    from factmem.cli.application import app
+
+    app(prog_name="factmem")

@@ -1,0 +1,187 @@
+"""Rows of CSV and JSON Lines as entries of a ledger, with ids that make importing repeatable."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from factmem.cli.exits import CommandError
+from factmem.cli.opening import Store
+from factmem.cli.options import Options
+from factmem.cli.place_names import place_name, place_named
+from factmem.cli.targets import Target, held_in, target_of
+from factmem.cli.value_kinds import Kind, kind_of
+from factmem.ledger.entries import Entry, stamp, stored
+from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
+from factmem.models.places import Place
+from factmem.models.sources import FactSource, SourceKind
+
+__all__ = ["Row", "RowReader", "csv_rows", "json_rows"]
+
+COLUMNS = (
+    "place",
+    "keyword",
+    "value",
+    "type",
+    "fact_type",
+    "description",
+    "timestamp",
+    "importance",
+    "expires_at",
+)
+"""The columns of a row; `keyword` and `value` are required."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of a file: its number, and its columns."""
+
+    line: int
+    columns: Mapping[str, Any]
+    is_typed: bool
+    """Whether its value is JSON already, or a string that was typed."""
+
+
+def csv_rows(path: str) -> Iterator[Row]:
+    """Give the rows of a CSV file, whose first line names the columns."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file, strict=True)
+        try:
+            for columns in reader:
+                if None in columns or None in columns.values():
+                    raise CommandError(f"Line {reader.line_num} has not one cell for each column")
+                given = {name: cell for name, cell in columns.items() if cell or name == "value"}
+                yield Row(reader.line_num, given, is_typed=False)
+        except csv.Error as exc:
+            raise CommandError(f"Line {reader.line_num} is no CSV ({exc})") from None
+
+
+def json_rows(path: str) -> Iterator[Row]:
+    """Give the rows of a file of JSON Lines: an object a line."""
+    with open(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                columns = json.loads(line)
+            except (ValueError, RecursionError):
+                raise CommandError(f"Line {number} is no JSON") from None
+            if not isinstance(columns, dict):
+                raise CommandError(f"Line {number} must be a JSON object")
+            yield Row(number, columns, is_typed=True)
+
+
+class RowReader:
+    """Makes entries of rows, checked against what the store holds. Writes nothing.
+
+    Args:
+        store: Where the rows will go.
+        options: The options before the command.
+        place: The place of rows that name none.
+        kind: The kind of JSON of new keywords.
+    """
+
+    def __init__(
+        self, store: Store, options: Options, place: Place | None, kind: Kind | None
+    ) -> None:
+        self._store = store
+        self._options = options
+        self._place = place
+        self._kind = kind
+        self._now = datetime.now(UTC)
+        self._held: dict[str, dict[str, list[AnyFact]]] = {}
+        self._targets: dict[tuple[str, str], Target] = {}
+        self._places: dict[str, Place] = {}
+
+    async def entries(self, rows: Iterable[Row]) -> dict[Place, list[Entry]]:
+        """Return an entry for each row, by place, in the order of the file.
+
+        Raises:
+            CommandError: A row is wrong; the message names its line and no value.
+        """
+        found: dict[str, tuple[Place, dict[str, Entry]]] = {}
+        for row in rows:
+            try:
+                place, fact = await self._fact(row)
+            except (CommandError, ValueError, TypeError) as exc:
+                raise CommandError(f"Line {row.line}: {exc}; nothing was imported") from None
+            _, entries = found.setdefault(place_name(place), (place, {}))
+            entries.setdefault(fact.id, {"at": stamp(self._now), "facts": [stored(fact)]})
+        return {place: [*entries.values()] for place, entries in found.values()}
+
+    async def _fact(self, row: Row) -> tuple[Place, AnyFact]:
+        columns = row.columns
+        if unknown := columns.keys() - set(COLUMNS):
+            raise CommandError(
+                f"there is no column {min(unknown)!r}: the columns are {', '.join(COLUMNS)}"
+            )
+        if missing := {"keyword", "value"} - columns.keys():
+            raise CommandError(f"the column {min(missing)!r} is missing")
+        place = self._place_of(columns)
+        target = await self._target(row, place)
+        value = columns["value"]
+        typed = target.json_value if row.is_typed else target.value
+        extra = self._fields(columns)
+        extra["id"] = _row_id(place, columns)
+        if target.concept.fact_type is FactType.SINGLE:
+            return place, SingleFact(target.concept, typed(value), **extra)
+        return place, MultipleFacts(target.concept, [typed(value)], **extra)
+
+    def _place_of(self, columns: Mapping[str, Any]) -> Place:
+        word = columns.get("place")
+        if word is None:
+            if self._place is None:
+                raise CommandError("it names no place: add a column 'place', or pass --place")
+            return self._place
+        if word not in self._places:
+            self._places[word] = place_named(str(word))
+        return self._places[word]
+
+    async def _target(self, row: Row, place: Place) -> Target:
+        columns = row.columns
+        name, keyword = place_name(place), str(columns["keyword"])
+        if (name, keyword) in self._targets:
+            return self._targets[name, keyword]
+        if name not in self._held:
+            self._held[name] = await held_in(self._store, place)
+        target = await target_of(
+            self._store,
+            self._options,
+            keyword,
+            self._held[name].get(keyword, []),
+            kind=Kind(columns["type"]) if "type" in columns else self._kind,
+            kind_if_new=self._kind_if_new(row, keyword),
+            description=columns.get("description"),
+            multiple=columns.get("fact_type") == FactType.MULTIPLE,
+        )
+        self._targets[name, keyword] = target
+        return target
+
+    def _kind_if_new(self, row: Row, keyword: str) -> Kind | None:
+        """Return the kind of a keyword that the store does not hold: as the file began with it."""
+        for (_, other), target in self._targets.items():
+            if other == keyword and len(target.held) == 1:
+                return min(target.held)
+        return kind_of(row.columns["value"]) if row.is_typed else None
+
+    def _fields(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        fields: dict[str, Any] = {"timestamp": self._now, "source": FactSource(SourceKind.DOCUMENT)}
+        for name in ("timestamp", "expires_at"):
+            if columns.get(name) is not None:
+                try:
+                    when = datetime.fromisoformat(str(columns[name]))
+                except ValueError:
+                    raise CommandError(f"{name} must be a time: 2026-03-01T12:00:00Z") from None
+                fields[name] = when if when.tzinfo else when.replace(tzinfo=UTC)
+        if columns.get("importance") is not None:
+            fields["importance"] = float(columns["importance"])
+        return fields
+
+
+def _row_id(place: Place, columns: Mapping[str, Any]) -> str:
+    """Return an id by what the row says, so that importing it again finds it there."""
+    said = [place.identity, {name: columns[name] for name in sorted(columns) if name != "place"}]
+    return f"row-{sha256(json.dumps(said).encode()).hexdigest()[:32]}"

@@ -1,0 +1,105 @@
+"""What a keyword holds in a store: the concept, and the kinds of its values."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
+
+from factmem.cli.exits import CommandError
+from factmem.cli.opening import Store
+from factmem.cli.options import Options
+from factmem.cli.reads import facts_of
+from factmem.cli.value_kinds import Kind, check_kind, concept_value, kinds_of, parsed
+from factmem.models.facts import AnyFact, Concept, FactType, stored_concept
+from factmem.models.places import Place
+
+__all__ = ["Target", "held_in", "target_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A concept to write, and the kinds of JSON that its values have now; none for a new one."""
+
+    concept: Concept[Any, Any]
+    held: frozenset[Kind]
+    is_own: bool = False
+    """Whether the application's own type checks the values."""
+
+    def value(self, text: str) -> Any:
+        """Return the value that was typed.
+
+        Raises:
+            CommandError: It is not of the kind that the keyword holds.
+        """
+        if self.is_own:
+            return concept_value(self.concept, text)
+        return parsed(text, self.held, self.concept.keyword)
+
+    def json_value(self, plain: JsonValue) -> Any:
+        """Return a value that came as JSON.
+
+        Raises:
+            CommandError: It is not of the kind that the keyword holds.
+        """
+        if self.is_own:
+            return concept_value(self.concept, plain)
+        return check_kind(plain, self.held, self.concept.keyword)
+
+
+async def held_in(store: Store, place: Place) -> dict[str, list[AnyFact]]:
+    """Return the current facts of a place by keyword."""
+    found: dict[str, list[AnyFact]] = {}
+    for fact in await facts_of(store, place):
+        found.setdefault(fact.concept.keyword, []).append(fact)
+    return found
+
+
+async def _elsewhere(store: Store, keyword: str) -> list[AnyFact]:
+    """Return current facts of a keyword from the first place that has any."""
+    for info in await store.places():
+        if found := await facts_of(store, info.place, keyword):
+            return found
+    return []
+
+
+async def target_of(
+    store: Store,
+    options: Options,
+    keyword: str,
+    held: list[AnyFact],
+    *,
+    kind: Kind | None = None,
+    kind_if_new: Kind | None = None,
+    description: str | None = None,
+    multiple: bool = False,
+) -> Target:
+    """Return what to write for a keyword: as it is held, as the application has it, or new.
+
+    Raises:
+        CommandError: `kind` contradicts what is held, or is missing for a new keyword.
+    """
+    if (own := options.concept(keyword)) is not None:
+        return Target(own, frozenset(), is_own=True)
+    facts = held or await _elsewhere(store, keyword)
+    if not facts:
+        kind = kind or kind_if_new
+        if kind is None:
+            raise CommandError(
+                f"No place of the store holds {keyword!r} yet: pass --type "
+                f"{'|'.join(each for each in Kind if each is not Kind.NULL)}"
+            )
+        fact_type = FactType.MULTIPLE if multiple else FactType.SINGLE
+        return Target(_concept(keyword, description or keyword, fact_type), frozenset({kind}))
+    kinds = kinds_of(value for fact in facts for value in fact.values)
+    if kind is not None and kind not in kinds:
+        raise CommandError(f"{keyword!r} holds {' or '.join(sorted(kinds))}, not {kind}")
+    last = facts[-1].concept
+    if multiple and last.fact_type is FactType.SINGLE:
+        raise CommandError(f"{keyword!r} holds one value: leave out --multiple")
+    concept = _concept(keyword, description or last.description, last.fact_type)
+    return Target(concept, frozenset(kinds if kind is None else {kind}))
+
+
+def _concept(keyword: str, description: str, fact_type: FactType) -> Concept[Any, Any]:
+    Concept(keyword, description, fact_type)  # checks the names
+    return stored_concept(keyword, description, fact_type, JsonValue)

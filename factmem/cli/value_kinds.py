@@ -1,0 +1,123 @@
+"""Kinds of JSON that values have, and values from what was typed."""
+
+import json
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+from typing import Any
+
+from pydantic import JsonValue, ValidationError
+
+from factmem.cli.exits import CommandError
+from factmem.models.facts import Concept
+
+__all__ = ["Kind", "check_kind", "concept_value", "kind_of", "kinds_of", "parsed"]
+
+
+class Kind(StrEnum):
+    """The kinds of JSON, as `--type` names them."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    LIST = "list"
+    OBJECT = "object"
+    NULL = "null"
+
+
+_KINDS: dict[type, Kind] = {
+    str: Kind.TEXT,
+    bool: Kind.BOOLEAN,
+    int: Kind.INTEGER,
+    float: Kind.NUMBER,
+    list: Kind.LIST,
+    dict: Kind.OBJECT,
+    type(None): Kind.NULL,
+}
+
+
+def kind_of(value: JsonValue) -> Kind:
+    """Return the kind of a plain JSON value."""
+    return _KINDS[type(value)]
+
+
+def kinds_of(values: Iterable[JsonValue]) -> set[Kind]:
+    """Return the kinds that a keyword holds. Integers beside numbers are numbers."""
+    found = {kind_of(value) for value in values}
+    return found - {Kind.INTEGER} if Kind.NUMBER in found else found
+
+
+def check_kind(value: JsonValue, held: Collection[Kind], keyword: str) -> JsonValue:
+    """Return a JSON value as a keyword holds it: a whole number as a float among numbers.
+
+    Raises:
+        CommandError: The keyword holds values of another kind.
+    """
+    kind = kind_of(value)
+    if kind is Kind.INTEGER and Kind.NUMBER in held:
+        return float(value) if isinstance(value, int) else value
+    if held and kind not in held:
+        raise CommandError(f"{keyword!r} holds {_named(held)}, and the value is {kind}")
+    return value
+
+
+def parsed(text: str, held: Collection[Kind], keyword: str) -> JsonValue:
+    """Return what was typed as the kind that a keyword holds.
+
+    Raises:
+        CommandError: It is of no such kind, or the kinds leave open which is wanted.
+    """
+    others = [kind for kind in held if kind is not Kind.TEXT]
+    for kind in others:
+        value = _json(text)
+        if value is not _NO_JSON and (
+            kind_of(value) is kind or (kind is Kind.NUMBER and kind_of(value) is Kind.INTEGER)
+        ):
+            if Kind.TEXT in held and kind is not Kind.NULL:
+                raise CommandError(f"{keyword!r} holds {_named(held)}: say which with --type")
+            return check_kind(value, held, keyword)
+    if Kind.TEXT in held:
+        return text
+    raise CommandError(f"{keyword!r} holds {_named(held)}, and the value is not of that kind")
+
+
+_NO_JSON: Any = object()
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return _NO_JSON
+
+
+def _named(held: Collection[Kind]) -> str:
+    return " or ".join(sorted(held))
+
+
+def concept_value(concept: Concept[Any, Any], given: str | JsonValue) -> Any:
+    """Return a value of the application's own type from what was typed, or from JSON.
+
+    A string is read as JSON first, then as a JSON string: `36`, `{"x": 1}`, `2026-03-01`.
+
+    Raises:
+        CommandError: It is no value of that type.
+    """
+    codec = concept.codec
+    candidates: list[JsonValue] = [given]
+    if (
+        isinstance(given, str)
+        and not codec.is_plain_text
+        and (plain := _json(given)) is not _NO_JSON
+    ):
+        candidates.insert(0, plain)
+    for each in candidates:
+        try:
+            return codec.load(each)
+        except (ValueError, ValidationError):
+            continue
+    raise CommandError(f"The value is no valid value of the concept {concept.keyword!r}")

@@ -1,0 +1,87 @@
+"""Every command has a section and an example in docs/command-line.md, with the output it prints."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from factmem.cli.application import app
+from factmem.cli.exits import ExitCode
+
+PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
+
+_FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_VARYING = (
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "<stamp>"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\dZ"), "<time>"),
+    (re.compile(r"\d{4}-\d\d-\d\d"), "<day>"),
+    (re.compile(r"\b[0-9a-f]{16,}\b"), "<id>"),
+    (re.compile(r"/\S+/(?=memory/)"), ""),
+    (re.compile(r"damaged-[0-9a-f]+"), "<copy>"),
+)
+
+
+def _normal(text: str) -> list[str]:
+    """Return output without what differs from run to run."""
+    for pattern, name in _VARYING:
+        text = pattern.sub(name, text)
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
+def run_page(text: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str, str]]:
+    """Run a page's examples in the current folder; give each command, its output and the page's."""
+    runner = CliRunner()
+    for language, settings, body in _FENCE.findall(text):
+        if file := re.search(r'file="([^"]+)"', settings):
+            Path(file[1]).write_text(body)
+        if language != "console":
+            continue
+        for example in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+            command, _, expected = example.partition("\n")
+            program, *arguments = shlex.split(command)
+            if program == "export":
+                monkeypatch.setenv(*arguments[0].split("=", 1))
+            elif program == "factmem":
+                yield command, runner.invoke(app, arguments).output, expected
+
+
+def test_examples_print_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader who types an example sees what the page shows."""
+    monkeypatch.chdir(tmp_path)
+    for command, printed, expected in run_page(PAGE.read_text(), monkeypatch):
+        assert _normal(printed) == _normal(expected), command
+
+
+def _commands(group: typer.core.TyperGroup, *names: str) -> Iterator[str]:
+    for name, command in group.commands.items():
+        if isinstance(command, typer.core.TyperGroup):
+            yield from _commands(command, *names, name)
+        else:
+            yield " ".join([*names, name])
+
+
+def test_no_command_without_a_section_and_an_example() -> None:
+    """A command that the page does not show is found here."""
+    page = PAGE.read_text()
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    sections = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+
+    commands = [*_commands(group)]
+
+    assert len(commands) >= 23
+    for name in commands:
+        assert name in sections, f"docs/command-line.md has no section '## {name}'"
+        shown = re.search(rf"^\$ factmem (--?[\w-]+ \S+ )*{name}\b", sections[name], re.MULTILINE)
+        assert shown, f"the section '## {name}' has no example"
+
+
+def test_every_exit_code_is_in_the_table() -> None:
+    """And no other."""
+    table = PAGE.read_text().partition("## Exit codes")[2].partition("## ")[0]
+
+    assert [int(each) for each in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == [*ExitCode]

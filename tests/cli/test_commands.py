@@ -1,0 +1,414 @@
+"""Commands on plain and encrypted stores: results, refusals, exit codes."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from factmem import LocalFileMemoryProvider, MemoryScope, MemorySubject, Place
+from factmem.cli import opening, options, reads
+from factmem.cli.application import app
+from factmem.cli.exits import CommandError, ExitCode
+from factmem.cli.output import shown
+from factmem.cli.place_names import place_name, place_named
+from factmem.sync import LocalStoreSync
+
+ALICE = "product/my-app/user/alice"
+Run = Callable[..., str]
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """Return the options of a store that does not exist yet."""
+    named = ["--store", str(tmp_path / "memory")]
+    if request.param == "encrypted":
+        key = str(tmp_path / "store.key")
+        call("keys", "generate", key)
+        named += ["--key-file", key]
+    return named
+
+
+def call(*arguments: str, code: int = 0, stdin: str | None = None) -> str:
+    """Run a command, check its exit code, and return what it printed."""
+    done = CliRunner().invoke(app, [*arguments], input=stdin)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def ask(*arguments: str) -> Any:
+    """Run a command and return its JSON."""
+    return json.loads(call(*arguments, "--json"))
+
+
+def fill(store: list[str]) -> None:
+    """Save three keywords."""
+    call(*store, "set", ALICE, "ide-theme", "dark", "--type", "text")
+    call(*store, "set", ALICE, "age", "36", "--type", "integer")
+    call(*store, "set", ALICE, "pets", "Miso", "Rex", "--type", "text", "--multiple")
+
+
+def test_set_show_history_forget_erase(store: list[str]) -> None:
+    """A value from its first save to its erasure, as JSON."""
+    fill(store)
+    call(*store, "set", ALICE, "age", "37")
+
+    facts = {each["keyword"]: each for each in ask(*store, "show", ALICE, "--reveal")}
+    assert facts["age"]["value"] == 37
+    assert facts["pets"]["values"] == ["Miso", "Rex"]
+    told = ask(*store, "history", ALICE, "age", "--reveal")
+    assert [each["fact"]["value"] for each in told] == [36, 37]
+    [why] = ask(*store, "why", ALICE, "age", "--reveal")
+    assert why["sources"] == [{"kind": "code", "conversation": "command line"}]
+    [match] = ask(*store, "recall", "which pets", "--limit", "1", "--reveal")
+    assert match["keyword"] == "pets"
+
+    assert ask(*store, "forget", ALICE, "age", "--value", "37", "--yes")["forgotten"] == 1
+    call(*store, "show", ALICE, "age", "--reveal", code=ExitCode.NOTHING)
+    [place] = ask(*store, "places")
+    assert (place["place"], place["count"]) == (ALICE, 3)
+    receipt = ask(*store, "erase", ALICE, "--yes")
+    assert (receipt["place"], receipt["count"]) == (ALICE, 3)
+    assert receipt["key_destroyed"] == ("--key-file" in store)
+    assert ask(*store, "places") == []
+
+
+@pytest.mark.parametrize("command", ["show", "history", "why", "recall"])
+def test_values_of_an_encrypted_store_stay_on_the_terminal(tmp_path: Path, command: str) -> None:
+    """A pipe gets them with --reveal only."""
+    key = str(tmp_path / "k")
+    call("keys", "generate", key)
+    store = ["--store", str(tmp_path / "memory"), "--key-file", key]
+    fill(store)
+    asked = {"show": [ALICE], "recall": ["pets Miso"]}.get(command, [ALICE, "pets"])
+
+    refused = call(*store, command, *asked, code=ExitCode.REFUSED)
+    assert "--reveal" in refused
+    assert "Miso" not in refused
+    assert "Miso" in call(*store, command, *asked, "--reveal")
+    call(*store, "export", str(tmp_path / "b.jsonl"), code=ExitCode.REFUSED)
+    assert not (tmp_path / "b.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["forget", ALICE, "age"],
+        ["erase", ALICE],
+        ["compact"],
+        ["salvage", ALICE],
+    ],
+)
+def test_destructive_commands_ask(
+    store: list[str], command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a terminal they refuse; on one, "n" changes nothing and "y" does it."""
+    fill(store)
+    before = ask(*store, "show", ALICE, "--reveal")
+
+    assert "--yes" in call(*store, *command, code=ExitCode.REFUSED)
+    monkeypatch.setattr(options, "_can_ask", lambda: True)
+    call(*store, *command, stdin="n\n", code=ExitCode.REFUSED)
+    assert ask(*store, "show", ALICE, "--reveal") == before
+    call(*store, *command, stdin="y\n")
+
+
+def test_a_keyword_keeps_its_kind(store: list[str]) -> None:
+    """Another kind of JSON is refused, in every place, and no message quotes the value."""
+    fill(store)
+    bob = "product/my-app/user/bob"
+    for text in ("seven", "3.5", "true", "[7]"):
+        told = call(*store, "set", bob, "age", text, code=ExitCode.USAGE)
+        assert "'age' holds integer" in told
+        assert text not in told
+    call(*store, "set", bob, "age", "7", "--type", "text", code=ExitCode.USAGE)
+    call(*store, "set", bob, "city", "Paris", code=ExitCode.USAGE)  # new, and no --type
+    call(*store, "set", ALICE, "ide-theme", "a", "b", code=ExitCode.USAGE)
+
+    call(*store, "set", bob, "height", "1.7", "--type", "number")
+    call(*store, "set", bob, "height", "2")
+    call(*store, "set", bob, "home", '{"city": "Paris"}', "--type", "object")
+    call(*store, "set", bob, "ide-theme", "36")
+    values = {each["keyword"]: each["value"] for each in ask(*store, "show", bob, "--reveal")}
+    assert values == {"height": 2.0, "home": {"city": "Paris"}, "ide-theme": "36"}
+
+
+def test_the_applications_own_types(
+    store: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--concepts checks values by the types that the application loads them with."""
+    (tmp_path / "their_concepts.py").write_text(
+        "from datetime import date\nfrom factmem import Concept\n"
+        "CONCEPTS = [Concept('born', 'Day of birth', value_type=date)]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    named = [*store, "--concepts", "their_concepts:CONCEPTS"]
+
+    call(*named, "set", ALICE, "born", "1990-02-30", code=ExitCode.USAGE)
+    call(*named, "set", ALICE, "born", "1990-03-01")
+    [fact] = ask(*store, "show", ALICE, "born", "--reveal")
+    assert (fact["value"], fact["description"]) == ("1990-03-01", "Day of birth")
+    sys.modules.pop("their_concepts")
+    call(*store, "--concepts", "no_such:X", "places", code=ExitCode.USAGE)
+    call(*store, "--concepts", "json:loads", "places", code=ExitCode.USAGE)
+
+
+def test_rows_are_imported_once(store: list[str], tmp_path: Path) -> None:
+    """Twice changes nothing; a longer file adds its new rows; one wrong row keeps all out."""
+    rows = [
+        {"place": ALICE, "keyword": "pets", "value": "Miso", "fact_type": "MULTIPLE"},
+        {"place": ALICE, "keyword": "pets", "value": "Rex", "fact_type": "MULTIPLE"},
+        {"place": "agent/desk/everything", "keyword": "open", "value": True, "importance": 0.9},
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+
+    assert ask(*store, "import", str(file))["new"] == 3
+    before = ask(*store, "history", ALICE, "pets", "--reveal")
+    assert ask(*store, "import", str(file)) == {
+        "format": "jsonl",
+        "read": 3,
+        "new": 0,
+        "problems": [],
+    }
+    assert ask(*store, "history", ALICE, "pets", "--reveal") == before
+    file.write_text(
+        file.read_text() + '\n{"place":"agent/desk/everything","keyword":"n","value":1}'
+    )
+    assert ask(*store, "import", str(file))["new"] == 1
+
+    file.write_text(
+        f'{{"place":"{ALICE}","keyword":"pets","value":"Tom"}}\n'
+        f'{{"place":"{ALICE}","keyword":"pets","value":5}}'
+    )
+    assert "Line 2" in call(*store, "import", str(file), code=ExitCode.USAGE)
+    assert ask(*store, "history", ALICE, "pets", "--reveal") == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "keyword,value\nage,1\n",  # no place
+        "place,keyword\nproduct/a/b,age\n",  # no value
+        "place,keyword,value,colour\nproduct/a/b,age,1,red\n",
+        "place,keyword,value,type\nproduct/a/b,age,x,integer\n",
+        "place,keyword,value,type\nproduct/a/b,age,1\n",
+        "place,keyword,value,type,timestamp\nproduct/a/b,age,1,integer,soon\n",
+        'place,keyword,value,type\nproduct/a/b,age,"1,integer\n',
+    ],
+)
+def test_wrong_rows_are_refused(tmp_path: Path, text: str) -> None:
+    """With the number of the line, before anything is written."""
+    file = tmp_path / "rows.csv"
+    file.write_text(text)
+
+    told = call("--store", str(tmp_path / "m"), "import", str(file), code=ExitCode.USAGE)
+
+    assert "Line" in told
+    assert not (tmp_path / "m").exists()
+
+
+def test_bundles_backups_and_restores(store: list[str], tmp_path: Path) -> None:
+    """A store comes back equal from a bundle and from a backup."""
+    fill(store)
+    facts = ask(*store, "show", ALICE, "--reveal")
+    key = store[2:]
+
+    call(*store, "export", str(tmp_path / "b.jsonl"), "--reveal")
+    other = ["--store", str(tmp_path / "other"), *key]
+    assert ask(*other, "import", str(tmp_path / "b.jsonl"))["new"] == 3
+    assert ask(*other, "import", str(tmp_path / "b.jsonl"))["new"] == 0
+
+    backup = str(tmp_path / "backup")
+    assert ask(*store, "backup", backup)["places"] == 1
+    call(*store, "backup", backup, code=ExitCode.REFUSED)
+    call(*store, "restore", backup, code=ExitCode.REFUSED)
+    back = ["--store", str(tmp_path / "back"), *key]
+    call(*back, "restore", backup)
+    assert ask(*back, "show", ALICE, "--reveal") == facts
+    call(*back, "verify", "--anchor", f"{backup}.anchor")
+    [journal] = (tmp_path / "back" / "journals").iterdir()
+    assert journal.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_backup_that_was_changed_is_not_restored(store: list[str], tmp_path: Path) -> None:
+    """The anchor tells; nothing appears at the target."""
+    fill(store)
+    backup = tmp_path / "backup"
+    call(*store, "backup", str(backup))
+    [journal] = (backup / "journals").iterdir()
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
+
+    call(
+        "--store", str(tmp_path / "back"), *store[2:], "restore", str(backup), code=ExitCode.DAMAGED
+    )
+
+    assert not (tmp_path / "back").exists()
+
+
+def test_doctor_finds_damage_and_names_the_command_that_repairs_it(
+    store: list[str], tmp_path: Path
+) -> None:
+    """What it names is run, and then it finds the copy only."""
+    fill(store)
+    assert ask(*store, "doctor") == {"places": 1, "findings": []}
+    [journal] = (tmp_path / "memory" / "journals").iterdir()
+    lines = journal.read_bytes().splitlines(keepends=True)
+    # The first record of a sealed file names its place; a plain one does so in its header.
+    damaged = 2 if "--key-file" in store else 1
+    lines[damaged] = b"x" * 20 + lines[damaged][20:]
+    journal.write_bytes(b"".join(lines))
+
+    told = call(*store, "doctor", code=ExitCode.DAMAGED)
+    assert f"salvage {ALICE}" in told
+    call(*store, "show", ALICE, "--reveal", code=ExitCode.DAMAGED)
+    call(*store, "verify", code=ExitCode.DAMAGED)
+    assert ask(*store, "salvage", ALICE, "--yes")["kept"] >= 1
+    [finding] = ask(*store, "doctor")["findings"]
+    assert ".damaged-" in finding["problem"]
+
+
+def test_a_rolled_back_store_is_found_by_its_anchor(store: list[str], tmp_path: Path) -> None:
+    """`verify` without the anchor sees nothing wrong; with it, exit code 4."""
+    call(*store, "set", ALICE, "n", "1", "--type", "integer")
+    [journal] = (tmp_path / "memory" / "journals").iterdir()
+    old = journal.read_bytes()
+    call(*store, "set", ALICE, "n", "2")
+    anchor = str(tmp_path / "anchor")
+    call(*store, "anchor", "--out", anchor)
+    call(*store, "verify", "--anchor", anchor)
+    journal.write_bytes(old)
+
+    call(*store, "verify")
+    call(*store, "verify", "--anchor", anchor, code=ExitCode.DAMAGED)
+
+
+def test_keys_open_and_close_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Key files, environment variables and passphrases; a wrong or missing key is code 5."""
+    files = [str(tmp_path / name) for name in ("a.key", "b.key")]
+    for file in files:
+        call("keys", "generate", file)
+    assert "exists" in call("keys", "generate", files[0], code=ExitCode.FAILED)
+    store = ["--store", str(tmp_path / "memory")]
+    first = [*store, "--key-file", files[0]]
+    fill(first)
+    assert "--key-file" in call(*store, "places", code=ExitCode.KEY)
+    call(*store, "--key-file", files[1], "places", code=ExitCode.KEY)
+    call(*first, "--key-env", "X", "places", code=ExitCode.USAGE)
+    call(*store, "--key-env", "FACTMEM_TEST_NO_KEY", "places", code=ExitCode.KEY)
+
+    assert len(ask(*first, "keys", "add", "--file", files[1])["keys"]) == 2
+    monkeypatch.setenv("FACTMEM_TEST_KEY", Path(files[1]).read_text().strip())
+    second = [*store, "--key-env", "FACTMEM_TEST_KEY"]
+    call(*second, "keys", "remove", "--file", files[0], code=ExitCode.REFUSED)
+    assert len(ask(*second, "keys", "remove", "--file", files[0], "--yes")["keys"]) == 1
+    call(*first, "places", code=ExitCode.KEY)
+    call(*second, "keys", "rotate", "--file", files[0], "--yes")
+    assert len(ask(*first, "keys", "list")["keys"]) == 1
+    call(*second, "places", code=ExitCode.KEY)
+
+    monkeypatch.setattr(opening, "ask_passphrase", lambda _prompt, *, twice: "correct horse")
+    call(*first, "keys", "add", "--passphrase")
+    assert ask(*store, "--passphrase", "places")[0]["count"] == 4
+    call("--store", str(tmp_path / "plain"), "set", ALICE, "a", "b", "--type", "text")
+    call("--store", str(tmp_path / "plain"), "keys", "list", code=ExitCode.USAGE)
+
+
+def test_names_of_any_kind_are_one_word() -> None:
+    """A place comes back equal from its word."""
+    odd = MemorySubject("a/b c", "", 1, per_entity=True).of("100% 한국\u00a0é")
+    place = Place(MemoryScope.Feature("x/y"), odd)
+
+    word = place_name(place)
+
+    assert " " not in word
+    assert place_named(word).identity == place.identity
+    for wrong in ("", "product", "product/a", "planet/a/b", "product/a/b/c/d", "product//b"):
+        with pytest.raises(CommandError):
+            place_named(wrong)
+
+
+def test_values_cannot_act_on_the_terminal(store: list[str]) -> None:
+    """Markup is shown as it is; escapes, directions and control characters as escapes."""
+    evil = "\x1b[31m[bold red]x[/] \x9b2J \u202eabc\u2066 \x07 👨\u200d👩 한국 مرحبا"
+    call(*store, "set", ALICE, "note", evil, "--type", "text")
+
+    for arguments in (["show", ALICE], ["history", ALICE, "note"], ["why", ALICE, "note"]):
+        for json_option in ([], ["--json"]):
+            printed = call(*store, *arguments, "--reveal", *json_option)
+            assert not set(printed) & set("\x1b\x9b\u202e\u2066\x07")
+            assert "[bold red]x[/]" in printed
+            assert "👨\u200d👩 한국 مرحبا" in printed
+    assert ask(*store, "show", ALICE, "--reveal")[0]["value"] == evil
+    assert shown("a\nb") == "a\\nb"
+
+
+def test_nothing_is_created_by_looking(tmp_path: Path) -> None:
+    """A store that is not there is code 3, and stays away."""
+    store = ["--store", str(tmp_path / "none")]
+    for command in (
+        ["places"],
+        ["show", ALICE],
+        ["stats"],
+        ["doctor"],
+        ["backup", "b"],
+        ["anchor"],
+    ):
+        assert "There is no store" in call(*store, *command, code=ExitCode.NOTHING)
+    assert not (tmp_path / "none").exists()
+    assert "FACTMEM_STORE" in call("places", code=ExitCode.USAGE)
+
+
+def test_passwords_do_not_stand_in_a_url() -> None:
+    """They would be in the list of processes."""
+    for url in ("postgresql://app:secret@db/app", "postgresql://db/app?password=secret"):
+        told = call("--store", url, "places", code=ExitCode.USAGE)
+        assert "PGPASSWORD" in told
+        assert "secret" not in told
+
+
+def test_stats_count_and_chart(store: list[str], tmp_path: Path) -> None:
+    """Counts by place and concept; the chart as SVG."""
+    fill(store)
+    svg = tmp_path / "growth.svg"
+
+    found = ask(*store, "stats", "--svg", str(svg))
+
+    assert (found["places"], found["values"], found["saves"]) == (1, 4, 3)
+    assert found["concepts"] == {"pets": 2, "ide-theme": 1, "age": 1}
+    assert svg.read_text().startswith("<svg")
+
+
+def test_compact_keeps_what_is_current(store: list[str]) -> None:
+    """And frees the history."""
+    for number in range(5):
+        call(*store, "set", ALICE, "n", str(number), "--type", "integer")
+
+    assert ask(*store, "compact", "--yes")["freed_bytes"] > 0
+    assert len(ask(*store, "history", ALICE, "n", "--reveal")) == 1
+    call(*store, "compact", "--keep-history", "soon", "--yes", code=ExitCode.USAGE)
+
+
+def test_the_library_reads_what_the_command_wrote(tmp_path: Path) -> None:
+    """They are the same files."""
+    fill(["--store", str(tmp_path / "memory")])
+    alice = MemorySubject("user", "", 1, per_entity=True).of("alice")
+
+    with LocalStoreSync(LocalFileMemoryProvider(tmp_path / "memory")) as opened:
+        facts = opened.load_all(alice, MemoryScope.Product("my-app"))
+
+    assert [fact.values for fact in facts] == [("dark",), (36,), ("Miso", "Rex")]
+
+
+def test_ctrl_c_is_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 130, and not a word."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reads, "run", interrupted)
+
+    assert call("--store", str(tmp_path), "places", code=ExitCode.INTERRUPTED) == ""

@@ -1,0 +1,194 @@
+"""The command as a real process: pipes, Ctrl-C, terminals, other writers, a missing extra."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ALICE = "product/my-app/user/alice"
+FACTMEM = [sys.executable, "-m", "factmem"]
+
+
+def _call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*FACTMEM, *arguments], capture_output=True, text=True, check=False)
+
+
+def _fill(folder: Path, count: int) -> None:
+    rows = folder.parent / "rows.jsonl"
+    with rows.open("w") as file:
+        for number in range(count):
+            row = {"place": ALICE, "keyword": f"k{number}", "value": f"value {number}"}
+            file.write(f"{json.dumps(row)}\n")
+    done = _call("--store", str(folder), "import", str(rows))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no progress bar without a terminal
+
+
+def test_a_process_saves_and_shows(tmp_path: Path) -> None:
+    """`python -m factmem`, with results on stdout and errors on stderr."""
+    store = ("--store", str(tmp_path / "memory"))
+    assert _call(*store, "set", ALICE, "age", "36", "--type", "integer").returncode == 0
+    shown = _call(*store, "show", ALICE, "--json")
+    assert json.loads(shown.stdout)[0]["value"] == 36
+    wrong = _call(*store, "set", ALICE, "age", "x")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith("factmem: ")
+    assert wrong.stderr.count("\n") == 1
+
+
+def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
+    """`factmem show ... | head -1` prints one line and no error."""
+    _fill(tmp_path / "memory", 3000)
+    command = [*FACTMEM, "--store", str(tmp_path / "memory"), "show", ALICE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"keyword")
+        process.stdout.close()
+        told = process.stderr.read()
+    assert told == b""
+    assert process.returncode == 141
+
+
+def _on_terminal(*arguments: str, answer: bytes = b"") -> tuple[str, int]:
+    """Run a command on a terminal of its own; return what stands there, and its exit code."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, [*FACTMEM, *arguments])
+    printed = b""
+    if answer:
+        while b":" not in printed:
+            printed += os.read(terminal, 1 << 16)
+        os.write(terminal, answer)
+    while True:
+        try:
+            part = os.read(terminal, 1 << 16)
+        except OSError:  # Linux: the other end is closed
+            break
+        if not part:
+            break
+        printed += part
+    os.close(terminal)
+    return printed.decode(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_terminal_sees_values_of_an_encrypted_store(tmp_path: Path) -> None:
+    """Without --reveal. A question is asked there, and a passphrase is not echoed."""
+    key = str(tmp_path / "key")
+    store = ("--store", str(tmp_path / "memory"))
+    assert _call("keys", "generate", key).returncode == 0
+    keyed = (*store, "--key-file", key)
+    assert _call(*keyed, "set", ALICE, "note", "\x1b[31mred", "--type", "text").returncode == 0
+    assert _call(*keyed, "show", ALICE).returncode == 6
+
+    shown, code = _on_terminal(*keyed, "show", ALICE)
+    assert code == 0
+    assert "\\x1b[31mred" in shown
+    assert "\x1b[31m" not in shown
+    asked, code = _on_terminal(*keyed, "erase", ALICE, answer=b"n\n")
+    assert code == 6
+    assert "Nothing was changed" in asked
+    wrong, code = _on_terminal(*store, "--passphrase", "places", answer=b"let me in\n")
+    assert code == 5
+    assert "let me in" not in wrong
+
+
+def test_a_passphrase_needs_a_terminal(tmp_path: Path) -> None:
+    """It is never read from stdin."""
+    command = [*FACTMEM, "--store", str(tmp_path / "m"), "--passphrase", "set", ALICE, "a", "b"]
+    done = subprocess.run(
+        [*command, "--type", "text"],
+        input="secret\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
+    assert done.returncode == 6
+    assert "--key-env" in done.stderr
+    assert not (tmp_path / "m").exists()
+
+
+_WRITER = """
+import sys, time
+from factmem import Concept, LocalFileMemoryProvider, MemoryScope, MemorySubject, SingleFact
+from factmem.sync import LocalStoreSync
+alice = MemorySubject("user", "", 1, per_entity=True).of("alice")
+with LocalStoreSync(LocalFileMemoryProvider(sys.argv[1])) as store:
+    for number in range(100_000):
+        store.save(SingleFact(Concept("n", "", value_type=int), number), alice,
+                   MemoryScope.Product("my-app"))
+        print(number, flush=True)
+"""
+
+
+def test_a_store_is_read_and_backed_up_while_another_process_writes(tmp_path: Path) -> None:
+    """What was acknowledged before is shown and in the backup."""
+    memory, backup = str(tmp_path / "memory"), str(tmp_path / "backup")
+    writer = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, memory], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert writer.stdout is not None
+        acknowledged = [int(writer.stdout.readline()) for _ in range(50)][-1]
+        shown = json.loads(_call("--store", memory, "show", ALICE, "--json").stdout)
+        assert shown[0]["value"] >= acknowledged
+        done = _call("--store", memory, "backup", backup)
+        assert done.returncode == 0, done.stderr
+        assert writer.poll() is None
+    finally:
+        writer.kill()
+        writer.communicate()
+    kept = json.loads(_call("--store", backup, "show", ALICE, "--json").stdout)
+    assert kept[0]["value"] >= shown[0]["value"]
+    verified = _call("--store", memory, "verify", "--anchor", f"{backup}.anchor")
+    assert verified.returncode == 0, verified.stderr
+
+
+def test_a_killed_import_is_finished_by_repeating_it(tmp_path: Path) -> None:
+    """Nothing is lost or doubled."""
+    memory, rows = str(tmp_path / "memory"), tmp_path / "rows.csv"
+    with rows.open("w") as file:
+        file.write("place,keyword,value,type\n")
+        for number in range(25_000):
+            file.write(f"{ALICE},k{number},{number},integer\n")
+    process = subprocess.Popen([*FACTMEM, "--store", memory, "import", str(rows)])
+    while not any((tmp_path / "memory").glob("journals/*.jsonl")) and process.poll() is None:
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+
+    again = json.loads(_call("--store", memory, "import", str(rows), "--json").stdout)
+
+    assert again["read"] == 25_000
+    [place] = json.loads(_call("--store", memory, "places", "--json").stdout)
+    assert place["count"] == 25_000
+    told = json.loads(_call("--store", memory, "history", ALICE, "k7", "--json").stdout)
+    assert len(told) == 1
+
+
+def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path) -> None:
+    """And the exit code is not 0."""
+    program = (
+        "import importlib.util as u\n"
+        "found = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'typer' else found(name, *a)\n"
+        "from factmem.cli.program import main\nmain()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert "pip install 'factmem[cli]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_completion_is_offered() -> None:
+    """The shell's script comes from the command itself, and lists commands."""
+    env = {**os.environ, "_FACTMEM_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "factmem re"}
+    done = subprocess.run(FACTMEM, capture_output=True, text=True, check=False, env=env)
+    assert "recall" in done.stdout
+    assert "restore" in done.stdout

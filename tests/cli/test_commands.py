@@ -240,7 +240,9 @@ def test_a_backup_that_was_changed_is_not_restored(store: list[str], tmp_path: P
     backup = tmp_path / "backup"
     call(*store, "backup", str(backup))
     [journal] = (backup / "journals").iterdir()
-    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
+    lines = journal.read_bytes().splitlines(keepends=True)
+    records = [line for line in lines if line.endswith(b"\n")]  # room for more may follow
+    journal.write_bytes(b"".join(records[:-1]))
 
     call(
         "--store", str(tmp_path / "back"), *store[2:], "restore", str(backup), code=ExitCode.DAMAGED

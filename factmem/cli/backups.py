@@ -49,11 +49,13 @@ def backup(
     try:
         if not journals.exists():
             raise CommandError(f"There is no store in {source!r}", ExitCode.NOTHING)
+        # Of the store and not of the copy: opening a copy may settle its last records anew.
+        anchor = journals.anchor()
         with _new_folder(folder) as draft, journals.exclusive():
             _copy(Path(source), draft)
     finally:
         journals.close()
-    anchor, count = anyio.run(_checked, folder, storage, None)
+    count = anyio.run(_checked, folder, storage, anchor)
     write_anchor(anchor_path, anchor)
     _report("Copied", count, folder, anchor_path, as_json)
 
@@ -80,7 +82,7 @@ def restore(
     anchor_path = anchor_file or f"{folder.rstrip('/')}.anchor"
     anchor = read_anchor(anchor_path)
     storage = storage_of(options)
-    _, count = anyio.run(_checked, folder, storage, anchor)
+    count = anyio.run(_checked, folder, storage, anchor)
     with _new_folder(target) as draft:
         _copy(Path(folder), draft)
     _report("Restored", count, target, anchor_path, as_json)
@@ -101,13 +103,11 @@ def _folder(options: Options) -> str:
     return path
 
 
-async def _checked(folder: str, storage: Storage, anchor: str | None) -> tuple[str, int]:
-    """Read a whole copy; return its anchor, and how many places it has."""
+async def _checked(folder: str, storage: Storage, anchor: str) -> int:
+    """Read a whole copy, verify it by an anchor, and return how many places it has."""
     async with LocalFileMemoryProvider(folder, storage=storage) as copy:
-        if anchor is not None:
-            await copy.verify(anchor)
-        count = await read_every_place(copy)
-        return await copy.anchor(), count
+        await copy.verify(anchor)
+        return await read_every_place(copy)
 
 
 @contextmanager

@@ -242,7 +242,7 @@ def test_a_backup_that_was_changed_is_not_restored(store: list[str], tmp_path: P
     [journal] = (backup / "journals").iterdir()
     lines = journal.read_bytes().splitlines(keepends=True)
     records = [line for line in lines if line.endswith(b"\n")]  # room for more may follow
-    journal.write_bytes(b"".join(records[:-1]))
+    journal.write_bytes(b"".join(records[:-2]))
 
     call(
         "--store", str(tmp_path / "back"), *store[2:], "restore", str(backup), code=ExitCode.DAMAGED

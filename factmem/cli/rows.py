@@ -12,7 +12,7 @@ from factmem.cli.exits import CommandError
 from factmem.cli.opening import Store
 from factmem.cli.options import Options
 from factmem.cli.place_names import place_name, place_named
-from factmem.cli.targets import Target, held_in, target_of
+from factmem.cli.targets import Target, held_anywhere, held_in, target_of
 from factmem.cli.value_kinds import Kind, kind_of
 from factmem.ledger.entries import Entry, stamp, stored
 from factmem.models.facts import AnyFact, FactType, MultipleFacts, SingleFact
@@ -95,6 +95,8 @@ class RowReader:
         self._held: dict[str, dict[str, list[AnyFact]]] = {}
         self._targets: dict[tuple[str, str], Target] = {}
         self._places: dict[str, Place] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._elsewhere: dict[str, list[AnyFact]] | None = None
 
     async def entries(self, rows: Iterable[Row]) -> dict[Place, list[Entry]]:
         """Return an entry for each row, by place, in the order of the file.
@@ -147,24 +149,28 @@ class RowReader:
             return self._targets[name, keyword]
         if name not in self._held:
             self._held[name] = await held_in(self._store, place)
+        if self._elsewhere is None:  # read once: a file may have thousands of new keywords
+            self._elsewhere = await held_anywhere(self._store)
         target = await target_of(
             self._store,
             self._options,
             keyword,
             self._held[name].get(keyword, []),
+            elsewhere=self._elsewhere,
             kind=Kind(columns["type"]) if "type" in columns else self._kind,
             kind_if_new=self._kind_if_new(row, keyword),
             description=columns.get("description"),
             multiple=columns.get("fact_type") == FactType.MULTIPLE,
         )
         self._targets[name, keyword] = target
+        if len(target.held) == 1:
+            self._kinds.setdefault(keyword, min(target.held))
         return target
 
     def _kind_if_new(self, row: Row, keyword: str) -> Kind | None:
         """Return the kind of a keyword that the store does not hold: as the file began with it."""
-        for (_, other), target in self._targets.items():
-            if other == keyword and len(target.held) == 1:
-                return min(target.held)
+        if keyword in self._kinds:
+            return self._kinds[keyword]
         return kind_of(row.columns["value"]) if row.is_typed else None
 
     def _fields(self, columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from factmem.cli.value_kinds import Kind, check_kind, concept_value, kinds_of, p
 from factmem.models.facts import AnyFact, Concept, FactType, stored_concept
 from factmem.models.places import Place
 
-__all__ = ["Target", "held_in", "target_of"]
+__all__ = ["Target", "held_anywhere", "held_in", "target_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,14 @@ async def held_in(store: Store, place: Place) -> dict[str, list[AnyFact]]:
     return found
 
 
+async def held_anywhere(store: Store) -> dict[str, list[AnyFact]]:
+    """Return the current facts of each keyword in the first place that has any."""
+    found: dict[str, list[AnyFact]] = {}
+    for info in await store.places():
+        found = {**await held_in(store, info.place), **found}
+    return found
+
+
 async def _elsewhere(store: Store, keyword: str) -> list[AnyFact]:
     """Return current facts of a keyword from the first place that has any."""
     for info in await store.places():
@@ -68,6 +76,7 @@ async def target_of(
     keyword: str,
     held: list[AnyFact],
     *,
+    elsewhere: dict[str, list[AnyFact]] | None = None,
     kind: Kind | None = None,
     kind_if_new: Kind | None = None,
     description: str | None = None,
@@ -80,7 +89,11 @@ async def target_of(
     """
     if (own := options.concept(keyword)) is not None:
         return Target(own, frozenset(), is_own=True)
-    facts = held or await _elsewhere(store, keyword)
+    facts = held
+    if not facts:
+        facts = (
+            await _elsewhere(store, keyword) if elsewhere is None else elsewhere.get(keyword, [])
+        )
     if not facts:
         kind = kind or kind_if_new
         if kind is None:

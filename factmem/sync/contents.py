@@ -3,43 +3,37 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from datetime import datetime
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import EllipsisType
+from typing import Any
+
+from pydantic import JsonValue
+from typing_extensions import TypeVar
+
 from factmem.ledger.history import HistoryEntry
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ToolDefinition
 from factmem.memory.contents import MemoryContents
-from factmem.memory.documents import DocumentInfo
-from factmem.memory.documents import MemoryDocuments
-from factmem.memory.listing import ConceptInfo
-from factmem.memory.listing import MemoryTree
-from factmem.memory.listing import ResetReport
+from factmem.memory.documents import DocumentInfo, MemoryDocuments
+from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
 from factmem.memory.tools import MemoryTool
-from factmem.memory.upkeep import ConversionReport
-from factmem.memory.upkeep import MoveReport
-from factmem.memory.upkeep import TidyReport
+from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
 from factmem.models.facts import Concept
-from factmem.models.places import MemorySubject
-from factmem.models.places import Place
+from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
 from factmem.providers.base import PlaceInfo
 from factmem.sync._wrapping import Wraps
-from pydantic import JsonValue
-from types import EllipsisType
-from typing import Any
-from typing_extensions import TypeVar
 
-__all__ = ['ContentsSync', 'DocumentsSync', 'ToolSync']
-T = TypeVar('T')
+__all__ = ["ContentsSync", "DocumentsSync", "ToolSync"]
+T = TypeVar("T")
+
+
 class ContentsSync(Wraps[MemoryContents]):
     """The contents of a memory for code that does not use `await`."""
 
-    def places(self, *, within: Sequence[str] | None=None) -> list[PlaceInfo]:
+    def places(self, *, within: Sequence[str] | None = None) -> list[PlaceInfo]:
         """Return the places that hold anything, ordered by identity.
 
         Args:
@@ -52,7 +46,7 @@ class ContentsSync(Wraps[MemoryContents]):
         """
         return self._portal.call(self._wrapped.places, within=within)
 
-    def tree(self, depth: int | None=None) -> MemoryTree:
+    def tree(self, depth: int | None = None) -> MemoryTree:
         """Return all places as a tree: scopes, subjects, entities. `print` shows it.
 
         The tree of a view is a subtree: `memory.view(scopes=[...]).contents.tree()`.
@@ -78,7 +72,14 @@ class ContentsSync(Wraps[MemoryContents]):
         """Return the concepts that something is known about, ordered by keyword."""
         return self._portal.call(self._wrapped.concepts)
 
-    def records(self, limit: int=50, offset: int=0, *, concepts: Iterable[Concept[Any, Any]] | None=None, metadata: Mapping[str, JsonValue] | None=None) -> list[PlacedFact]:
+    def records(
+        self,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        concepts: Iterable[Concept[Any, Any]] | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> list[PlacedFact]:
         """Return current facts of all places, those that were confirmed last first.
 
         Values of the memory's `concepts` have their types, as far as they fit them; all others are
@@ -95,13 +96,25 @@ class ContentsSync(Wraps[MemoryContents]):
             TypeError: `limit` or `offset` is no whole number.
             ValueError: `limit` or `offset` is negative.
         """
-        return self._portal.call(self._wrapped.records, limit, offset, concepts=concepts, metadata=metadata)
+        return self._portal.call(
+            self._wrapped.records, limit, offset, concepts=concepts, metadata=metadata
+        )
 
     def get(self, fact_id: str) -> PlacedFact | None:
         """Return the current fact with an id, wherever in the memory's places it is, or None."""
         return self._portal.call(self._wrapped.get, fact_id)
 
-    def update(self, fact_id: str, *, value: Any=..., values: Iterable[Any] | EllipsisType=..., metadata: Mapping[str, JsonValue] | EllipsisType=..., importance: float | EllipsisType=..., expires_at: datetime | EllipsisType | None=..., source: FactSource | EllipsisType | None=...) -> PlacedFact | None:
+    def update(
+        self,
+        fact_id: str,
+        *,
+        value: Any = ...,
+        values: Iterable[Any] | EllipsisType = ...,
+        metadata: Mapping[str, JsonValue] | EllipsisType = ...,
+        importance: float | EllipsisType = ...,
+        expires_at: datetime | EllipsisType | None = ...,
+        source: FactSource | EllipsisType | None = ...,
+    ) -> PlacedFact | None:
         """Change a fact in one atomic step and return it; None if no current fact has the id.
 
         The fact keeps its id, and its history shows each version. What is not given stays; with
@@ -120,9 +133,18 @@ class ContentsSync(Wraps[MemoryContents]):
             ValueError: A value does not fit the concept, or nothing to change was given.
             MemoryAccessError: The view is read-only.
         """
-        return self._portal.call(self._wrapped.update, fact_id, value=value, values=values, metadata=metadata, importance=importance, expires_at=expires_at, source=source)
+        return self._portal.call(
+            self._wrapped.update,
+            fact_id,
+            value=value,
+            values=values,
+            metadata=metadata,
+            importance=importance,
+            expires_at=expires_at,
+            source=source,
+        )
 
-    def delete(self, *fact_ids: str, purge: bool=False) -> int:
+    def delete(self, *fact_ids: str, purge: bool = False) -> int:
         """Forget facts by their ids, wherever in the memory's places they are.
 
         Returns how many values were forgotten. `purge` removes them from history too.
@@ -137,7 +159,21 @@ class ContentsSync(Wraps[MemoryContents]):
         """
         return self._portal.call(self._wrapped.history, fact_id)
 
-    def forget(self, *, concept: Concept[T, Any] | None=None, value: T | EllipsisType=..., fact_id: str | None=None, source: FactSource | None=None, older_than: datetime | timedelta | None=None, concepts: Iterable[Concept[Any, Any]] | None=None, fact_ids: Iterable[str] | None=None, metadata: Mapping[str, JsonValue] | None=None, purge: bool=False, subjects: Iterable[MemorySubject] | None=None, scopes: Iterable[ScopeChoice] | None=None) -> int:
+    def forget(
+        self,
+        *,
+        concept: Concept[T, Any] | None = None,
+        value: T | EllipsisType = ...,
+        fact_id: str | None = None,
+        source: FactSource | None = None,
+        older_than: datetime | timedelta | None = None,
+        concepts: Iterable[Concept[Any, Any]] | None = None,
+        fact_ids: Iterable[str] | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+        purge: bool = False,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+    ) -> int:
         """Forget current values that meet all conditions given, and return how many they were.
 
         Only in the places of `subjects` and `scopes`, or else of the memory's own; never in a
@@ -163,9 +199,22 @@ class ContentsSync(Wraps[MemoryContents]):
             ValueError: No condition was given, `value` came without `concept`, or `older_than` is
                 naive. Nothing was forgotten.
         """
-        return self._portal.call(self._wrapped.forget, concept=concept, value=value, fact_id=fact_id, source=source, older_than=older_than, concepts=concepts, fact_ids=fact_ids, metadata=metadata, purge=purge, subjects=subjects, scopes=scopes)
+        return self._portal.call(
+            self._wrapped.forget,
+            concept=concept,
+            value=value,
+            fact_id=fact_id,
+            source=source,
+            older_than=older_than,
+            concepts=concepts,
+            fact_ids=fact_ids,
+            metadata=metadata,
+            purge=purge,
+            subjects=subjects,
+            scopes=scopes,
+        )
 
-    def reset(self, *, confirm: bool=False, everything: bool=False) -> ResetReport:
+    def reset(self, *, confirm: bool = False, everything: bool = False) -> ResetReport:
         """Erase all places of a view, or of the whole store, with their history, or say what that would remove.
 
         Without `confirm` nothing is removed, and the report says what would be. Places are erased
@@ -182,7 +231,9 @@ class ContentsSync(Wraps[MemoryContents]):
         """
         return self._portal.call(self._wrapped.reset, confirm=confirm, everything=everything)
 
-    def tidy(self, *, expired: bool=True, history_older_than: timedelta | None=None) -> TidyReport:
+    def tidy(
+        self, *, expired: bool = True, history_older_than: timedelta | None = None
+    ) -> TidyReport:
         """Remove expired values and old history from the disk, in every place of the memory.
 
         What is current does not change. Each place is rewritten in one atomic step.
@@ -196,7 +247,9 @@ class ContentsSync(Wraps[MemoryContents]):
             ValueError: The span is negative.
             MemoryAccessError: The view is read-only.
         """
-        return self._portal.call(self._wrapped.tidy, expired=expired, history_older_than=history_older_than)
+        return self._portal.call(
+            self._wrapped.tidy, expired=expired, history_older_than=history_older_than
+        )
 
     def move(self, source: Place, target: Place) -> MoveReport:
         """Move a place with its history to another one, such as a guest to an account.
@@ -227,7 +280,9 @@ class ContentsSync(Wraps[MemoryContents]):
         """
         return self._portal.call(self._wrapped.rename, keyword, concept)
 
-    def convert(self, concept: Concept[Any, Any], function: Callable[[Any], Any], *, dry_run: bool=True) -> ConversionReport:
+    def convert(
+        self, concept: Concept[Any, Any], function: Callable[[Any], Any], *, dry_run: bool = True
+    ) -> ConversionReport:
         """Convert the stored values of a concept to its type, history included.
 
             report = memory.contents.convert(AGE, int)
@@ -257,14 +312,15 @@ class ContentsSync(Wraps[MemoryContents]):
         """
         return self._portal.call(self._wrapped.export)
 
+
 class DocumentsSync(Wraps[MemoryDocuments]):
     """Texts under paths for code that does not use `await`."""
 
-    def infos(self, folder: str='/') -> list[DocumentInfo]:
+    def infos(self, folder: str = "/") -> list[DocumentInfo]:
         """Return the documents in a folder and below, ordered by path; empty without any."""
         return self._portal.call(self._wrapped.infos, folder)
 
-    def texts(self, folder: str='/') -> dict[str, str]:
+    def texts(self, folder: str = "/") -> dict[str, str]:
         """Return the texts in a folder and below, by path; also that of a single document."""
         return self._portal.call(self._wrapped.texts, folder)
 
@@ -280,7 +336,7 @@ class DocumentsSync(Wraps[MemoryDocuments]):
         """Return the versions of a document, oldest first; empty if there never was one."""
         return self._portal.call(self._wrapped.history, path)
 
-    def write(self, path: str, text: str, *, must_be_new: bool=False) -> None:
+    def write(self, path: str, text: str, *, must_be_new: bool = False) -> None:
         """Write a document, or with `must_be_new` only a new one.
 
         Raises:
@@ -318,6 +374,7 @@ class DocumentsSync(Wraps[MemoryDocuments]):
         """
         return self._portal.call(self._wrapped.rename, old, new)
 
+
 class ToolSync(Wraps[MemoryTool]):
     """A tool of a memory for code that does not use `await`."""
 
@@ -331,7 +388,9 @@ class ToolSync(Wraps[MemoryTool]):
         """Name, description and the JSON schema of the arguments."""
         return self._wrapped.definition
 
-    def call(self, arguments: str | Mapping[str, object] | None=None, context: object=None) -> str:
+    def call(
+        self, arguments: str | Mapping[str, object] | None = None, context: object = None
+    ) -> str:
         """Run it and return what the model is to read: JSON, or a line that begins with `Error:`.
 
         Arguments are read with goodwill: a text where a list is wanted, a number as a text and the
@@ -349,4 +408,3 @@ class ToolSync(Wraps[MemoryTool]):
             StorageError: A place could not be read or written.
         """
         return self._portal.call(self._wrapped.call, arguments, context)
-

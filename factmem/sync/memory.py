@@ -3,46 +3,35 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Iterable
-from collections.abc import Sequence
-from datetime import datetime
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Self
+
 from factmem._arguments import expect
 from factmem.detection.report import DetectionReport
-from factmem.detection.request import DoubtfulItems
-from factmem.detection.request import Verification
+from factmem.detection.request import DoubtfulItems, Verification
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.origin import FactOrigin
 from factmem.models.boundary import Boundary
-from factmem.models.facts import AnyFact
-from factmem.models.facts import Concept
-from factmem.models.facts import L
-from factmem.models.places import MemorySubject
-from factmem.models.places import Place
+from factmem.models.facts import AnyFact, Concept, L
+from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
-from factmem.models.sources import FactSource
-from factmem.models.sources import SourceKind
+from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import LoadReport
 from factmem.prompt.transcript import CONTEXT
-from factmem.recall.match import RecallReport
-from factmem.recall.match import RecallResult
-from factmem.recall.query import Depth
-from factmem.recall.query import RecallWeights
+from factmem.recall.match import RecallReport, RecallResult
+from factmem.recall.query import Depth, RecallWeights
 from factmem.sync._wrapping import WrapsContext
-from factmem.sync.contents import ContentsSync
-from factmem.sync.contents import DocumentsSync
-from factmem.sync.contents import ToolSync
-from factmem.sync.portal import Portal
-from factmem.sync.portal import SHARED_PORTAL
-from factmem.sync.stores import ProviderSync
-from factmem.sync.stores import StoreSync
-from typing import Any
-from typing import Self
+from factmem.sync.contents import ContentsSync, DocumentsSync, ToolSync
+from factmem.sync.portal import SHARED_PORTAL, Portal
+from factmem.sync.stores import ProviderSync, StoreSync
 
-__all__ = ['MemorySync']
+__all__ = ["MemorySync"]
+
+
 class MemorySync(WrapsContext[AgentMemory]):
     """An `AgentMemory` for code that does not use `await`.
 
@@ -91,7 +80,14 @@ class MemorySync(WrapsContext[AgentMemory]):
         """What the memory holds: a tree of places, concepts, records; forgetting and clearing."""
         return ContentsSync(self._wrapped.contents, self._portal)
 
-    def view(self, *, subjects: Iterable[MemorySubject] | None=None, scopes: Iterable[ScopeChoice] | None=None, places: Iterable[Place] | None=None, read_only: bool=False) -> Self:
+    def view(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+        places: Iterable[Place] | None = None,
+        read_only: bool = False,
+    ) -> Self:
         """Return this memory restricted to some of its places. No call to a model, no I/O.
 
         A place is inside when its subject is in `subjects`, its scope in `scopes` and the place in
@@ -103,7 +99,12 @@ class MemorySync(WrapsContext[AgentMemory]):
         outside, or anywhere in a read-only view, raises `MemoryAccessError` before a model is
         asked. Give code and tools that serve a request a view of what this request may see.
         """
-        return type(self)(self._wrapped.view(subjects=subjects, scopes=scopes, places=places, read_only=read_only), self._portal)
+        return type(self)(
+            self._wrapped.view(
+                subjects=subjects, scopes=scopes, places=places, read_only=read_only
+            ),
+            self._portal,
+        )
 
     def of(self, entity: str, *levels: str) -> Self:
         """Return a view in which every unbound per-entity subject is bound to one entity.
@@ -112,16 +113,25 @@ class MemorySync(WrapsContext[AgentMemory]):
         """
         return type(self)(self._wrapped.of(entity), self._portal)
 
-    def text(self, question: str | None=None, limit: int | None=None, *, scopes: Iterable[ScopeChoice] | None=None, subjects: Iterable[MemorySubject] | None=None) -> str:
+    def text(
+        self,
+        question: str | None = None,
+        limit: int | None = None,
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> str:
         """Return the memory message's content as a string; empty if nothing is known.
 
         The same facts give the same bytes. For frameworks that build prompts of their own. With a
         question, only the facts that it is about, as `recall_facts_to_agent` finds them: at most
         `limit`, or 20.
         """
-        return self._portal.call(self._wrapped.text, question, limit, scopes=scopes, subjects=subjects)
+        return self._portal.call(
+            self._wrapped.text, question, limit, scopes=scopes, subjects=subjects
+        )
 
-    def documents(self, scope: ScopeChoice, subject: MemorySubject | None=None) -> DocumentsSync:
+    def documents(self, scope: ScopeChoice, subject: MemorySubject | None = None) -> DocumentsSync:
         """Return the documents about a subject: texts under paths, in a scope of their own.
 
         Args:
@@ -136,22 +146,45 @@ class MemorySync(WrapsContext[AgentMemory]):
         """
         return DocumentsSync(self._wrapped.documents(scope, subject), self._portal)
 
-    def load_facts_to_agent(self, messages: list[History], concept: Concept[Any, L], *, scopes: Iterable[ScopeChoice] | None=None, subjects: Iterable[MemorySubject] | None=None) -> LoadReport[L]:
+    def load_facts_to_agent(
+        self,
+        messages: list[History],
+        concept: Concept[Any, L],
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> LoadReport[L]:
         """Put the current facts of one concept into a chat. No call to a model.
 
         The memory message's lines about this concept are replaced; those about others stay as long
         as there is room. A message without facts is removed.
         """
-        return self._portal.call(self._wrapped.load_facts_to_agent, messages, concept, scopes=scopes, subjects=subjects)
+        return self._portal.call(
+            self._wrapped.load_facts_to_agent, messages, concept, scopes=scopes, subjects=subjects
+        )
 
-    def load_all_facts_to_agent(self, messages: list[History], *, scopes: Iterable[ScopeChoice] | None=None, subjects: Iterable[MemorySubject] | None=None) -> LoadReport:
+    def load_all_facts_to_agent(
+        self,
+        messages: list[History],
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> LoadReport:
         """Put the current facts of every concept into a chat. No call to a model.
 
         The whole memory message is replaced. Otherwise like `load_facts_to_agent`.
         """
-        return self._portal.call(self._wrapped.load_all_facts_to_agent, messages, scopes=scopes, subjects=subjects)
+        return self._portal.call(
+            self._wrapped.load_all_facts_to_agent, messages, scopes=scopes, subjects=subjects
+        )
 
-    def current(self, concept: Concept[Any, L], *, scopes: Iterable[ScopeChoice] | None=None, subjects: Iterable[MemorySubject] | None=None) -> list[L]:
+    def current(
+        self,
+        concept: Concept[Any, L],
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> list[L]:
         """Return the current facts of a concept. No call to a model.
 
         At most one `SingleFact` for a concept of one value. For a concept of many values, one
@@ -159,27 +192,88 @@ class MemorySync(WrapsContext[AgentMemory]):
         """
         return self._portal.call(self._wrapped.current, concept, scopes=scopes, subjects=subjects)
 
-    def current_all(self, *, scopes: Iterable[ScopeChoice] | None=None, subjects: Iterable[MemorySubject] | None=None) -> list[AnyFact]:
+    def current_all(
+        self,
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> list[AnyFact]:
         """Return the current facts of every concept, ordered by keyword. No call to a model.
 
         Values of the memory's `concepts` have their types; all others are plain JSON.
         """
         return self._portal.call(self._wrapped.current_all, scopes=scopes, subjects=subjects)
 
-    def why(self, fact: AnyFact, *, scopes: Iterable[ScopeChoice] | None=None, subjects: Iterable[MemorySubject] | None=None) -> FactOrigin | None:
+    def why(
+        self,
+        fact: AnyFact,
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+    ) -> FactOrigin | None:
         """Return sources, quotes and history of a fact; None if no place had one with its id."""
         return self._portal.call(self._wrapped.why, fact, scopes=scopes, subjects=subjects)
 
-    def save_facts_from_history(self, messages: list[History], concept: Concept[Any, Any], subject: MemorySubject, scope: ScopeChoice, *, preserve_questions: bool=False, trust: Iterable[SourceKind]=(), conversation: str | None=None, since: int=0, context: int | None=CONTEXT, said_at: datetime | None=None, speaker: str | None=None, doubtful: DoubtfulItems='keep', verify: Verification='off', dry_run: bool=False) -> DetectionReport:
+    def save_facts_from_history(
+        self,
+        messages: list[History],
+        concept: Concept[Any, Any],
+        subject: MemorySubject,
+        scope: ScopeChoice,
+        *,
+        preserve_questions: bool = False,
+        trust: Iterable[SourceKind] = (),
+        conversation: str | None = None,
+        since: int = 0,
+        context: int | None = CONTEXT,
+        said_at: datetime | None = None,
+        speaker: str | None = None,
+        doubtful: DoubtfulItems = "keep",
+        verify: Verification = "off",
+        dry_run: bool = False,
+    ) -> DetectionReport:
         """Find what a chat states about one concept, and save it. One call to the model.
 
         `preserve_questions` appends the question and the model's answer to `messages`; no fact is
         ever taken from these two. Otherwise like `auto_detect_facts`, which explains the other
         arguments.
         """
-        return self._portal.call(self._wrapped.save_facts_from_history, messages, concept, subject, scope, preserve_questions=preserve_questions, trust=trust, conversation=conversation, since=since, context=context, said_at=said_at, speaker=speaker, doubtful=doubtful, verify=verify, dry_run=dry_run)
+        return self._portal.call(
+            self._wrapped.save_facts_from_history,
+            messages,
+            concept,
+            subject,
+            scope,
+            preserve_questions=preserve_questions,
+            trust=trust,
+            conversation=conversation,
+            since=since,
+            context=context,
+            said_at=said_at,
+            speaker=speaker,
+            doubtful=doubtful,
+            verify=verify,
+            dry_run=dry_run,
+        )
 
-    def auto_detect_facts(self, messages: Sequence[History], *, subjects: Iterable[MemorySubject] | None=None, scopes: Iterable[ScopeChoice] | None=None, concepts: Iterable[Concept[Any, Any]]=(), trust: Iterable[SourceKind]=(), conversation: str | None=None, since: int=0, context: int | None=CONTEXT, said_at: datetime | None=None, speaker: str | None=None, doubtful: DoubtfulItems='keep', verify: Verification='off', only: Iterable[Concept[Any, Any]] | None=None, dry_run: bool=False) -> DetectionReport:
+    def auto_detect_facts(
+        self,
+        messages: Sequence[History],
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        trust: Iterable[SourceKind] = (),
+        conversation: str | None = None,
+        since: int = 0,
+        context: int | None = CONTEXT,
+        said_at: datetime | None = None,
+        speaker: str | None = None,
+        doubtful: DoubtfulItems = "keep",
+        verify: Verification = "off",
+        only: Iterable[Concept[Any, Any]] | None = None,
+        dry_run: bool = False,
+    ) -> DetectionReport:
         """Find the facts that a chat states, about all subjects at once, and save them.
 
         One call to the model for each 6,000 tokens of messages; none if no message may be cited. Each item of its answer is validated
@@ -208,9 +302,33 @@ class MemorySync(WrapsContext[AgentMemory]):
             only: Look for these concepts and no others.
             dry_run: Save nothing, only report.
         """
-        return self._portal.call(self._wrapped.auto_detect_facts, messages, subjects=subjects, scopes=scopes, concepts=concepts, trust=trust, conversation=conversation, since=since, context=context, said_at=said_at, speaker=speaker, doubtful=doubtful, verify=verify, only=only, dry_run=dry_run)
+        return self._portal.call(
+            self._wrapped.auto_detect_facts,
+            messages,
+            subjects=subjects,
+            scopes=scopes,
+            concepts=concepts,
+            trust=trust,
+            conversation=conversation,
+            since=since,
+            context=context,
+            said_at=said_at,
+            speaker=speaker,
+            doubtful=doubtful,
+            verify=verify,
+            only=only,
+            dry_run=dry_run,
+        )
 
-    def remember(self, text: str, *, subject: MemorySubject | None=None, scope: ScopeChoice | None=None, source: FactSource | str | None=None, said_at: datetime | None=None) -> DetectionReport:
+    def remember(
+        self,
+        text: str,
+        *,
+        subject: MemorySubject | None = None,
+        scope: ScopeChoice | None = None,
+        source: FactSource | str | None = None,
+        said_at: datetime | None = None,
+    ) -> DetectionReport:
         """Find the facts that a text states, and save them. One call to the model.
 
         No call if the text is empty. The text is believed as a message of the user; the rules are
@@ -224,28 +342,80 @@ class MemorySync(WrapsContext[AgentMemory]):
                 whose kind and conversation are saved.
             said_at: When it was said or written; now by default.
         """
-        return self._portal.call(self._wrapped.remember, text, subject=subject, scope=scope, source=source, said_at=said_at)
+        return self._portal.call(
+            self._wrapped.remember,
+            text,
+            subject=subject,
+            scope=scope,
+            source=source,
+            said_at=said_at,
+        )
 
-    def remember_many(self, texts: Iterable[str], *, subject: MemorySubject | None=None, scope: ScopeChoice | None=None, source: FactSource | str | None=None, said_at: datetime | None=None) -> DetectionReport:
+    def remember_many(
+        self,
+        texts: Iterable[str],
+        *,
+        subject: MemorySubject | None = None,
+        scope: ScopeChoice | None = None,
+        source: FactSource | str | None = None,
+        said_at: datetime | None = None,
+    ) -> DetectionReport:
         """Find the facts that several texts state, oldest first. One call to the model for all.
 
         A later text wins over an earlier one that it contradicts. The `message` in a fact's source
         is the index of its text. Otherwise like `remember`.
         """
-        return self._portal.call(self._wrapped.remember_many, texts, subject=subject, scope=scope, source=source, said_at=said_at)
+        return self._portal.call(
+            self._wrapped.remember_many,
+            texts,
+            subject=subject,
+            scope=scope,
+            source=source,
+            said_at=said_at,
+        )
 
-    def remember_later(self, text: str, *, subject: MemorySubject | None=None, scope: ScopeChoice | None=None, source: FactSource | str | None=None, said_at: datetime | None=None) -> None:
+    def remember_later(
+        self,
+        text: str,
+        *,
+        subject: MemorySubject | None = None,
+        scope: ScopeChoice | None = None,
+        source: FactSource | str | None = None,
+        said_at: datetime | None = None,
+    ) -> None:
         """Queue a text for `remember` in the background of an open memory.
 
         Wrong arguments raise at once. `flush` waits for queued texts and raises what failed, each
         with a note of the text's number, source and places. Texts about one subject keep order.
         A memory that is not open, or in another event loop, raises `RuntimeError`.
         """
-        return self._portal.call(self._wrapped.remember_later, text, subject=subject, scope=scope, source=source, said_at=said_at)
+        return self._portal.call(
+            self._wrapped.remember_later,
+            text,
+            subject=subject,
+            scope=scope,
+            source=source,
+            said_at=said_at,
+        )
 
-    def remember_many_later(self, texts: Iterable[str], *, subject: MemorySubject | None=None, scope: ScopeChoice | None=None, source: FactSource | str | None=None, said_at: datetime | None=None) -> None:
+    def remember_many_later(
+        self,
+        texts: Iterable[str],
+        *,
+        subject: MemorySubject | None = None,
+        scope: ScopeChoice | None = None,
+        source: FactSource | str | None = None,
+        said_at: datetime | None = None,
+    ) -> None:
         """Queue several texts for `remember_many`; otherwise like `remember_later`."""
-        return self._portal.call(self._wrapped.remember_many_later, texts, subject=subject, scope=scope, source=source, said_at=said_at)
+        return self._portal.call(
+            self._wrapped.remember_many_later,
+            texts,
+            subject=subject,
+            scope=scope,
+            source=source,
+            said_at=said_at,
+        )
 
     def flush(self) -> None:
         """Wait for all texts that were queued before, in this memory or a view of it.
@@ -255,7 +425,23 @@ class MemorySync(WrapsContext[AgentMemory]):
         """
         return self._portal.call(self._wrapped.flush)
 
-    def recall(self, query: str, *, limit: int=5, min_score: float | None=None, subjects: Iterable[MemorySubject] | None=None, scopes: Iterable[ScopeChoice] | None=None, concepts: Iterable[Concept[Any, Any] | str] | None=None, since: datetime | None=None, until: datetime | None=None, depth: Depth='shallow', weights: RecallWeights | None=None, half_life: timedelta | None=None, source_kinds: Iterable[SourceKind] | None=None, min_importance: float | None=None) -> RecallResult:
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        min_score: float | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+        concepts: Iterable[Concept[Any, Any] | str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        depth: Depth = "shallow",
+        weights: RecallWeights | None = None,
+        half_life: timedelta | None = None,
+        source_kinds: Iterable[SourceKind] | None = None,
+        min_importance: float | None = None,
+    ) -> RecallResult:
         """Return the facts that a question may be about, best first.
 
         Only current facts are found: nothing retracted, expired or superseded, and for a concept of
@@ -286,9 +472,37 @@ class MemorySync(WrapsContext[AgentMemory]):
             source_kinds: Only facts from sources of these kinds.
             min_importance: Only facts of at least this importance.
         """
-        return self._portal.call(self._wrapped.recall, query, limit=limit, min_score=min_score, subjects=subjects, scopes=scopes, concepts=concepts, since=since, until=until, depth=depth, weights=weights, half_life=half_life, source_kinds=source_kinds, min_importance=min_importance)
+        return self._portal.call(
+            self._wrapped.recall,
+            query,
+            limit=limit,
+            min_score=min_score,
+            subjects=subjects,
+            scopes=scopes,
+            concepts=concepts,
+            since=since,
+            until=until,
+            depth=depth,
+            weights=weights,
+            half_life=half_life,
+            source_kinds=source_kinds,
+            min_importance=min_importance,
+        )
 
-    def recall_facts_to_agent(self, messages: list[History], query: str | None=None, *, limit: int=20, min_score: float | None=None, subjects: Iterable[MemorySubject] | None=None, scopes: Iterable[ScopeChoice] | None=None, concepts: Iterable[Concept[Any, Any] | str] | None=None, since: datetime | None=None, until: datetime | None=None, depth: Depth='shallow') -> RecallReport:
+    def recall_facts_to_agent(
+        self,
+        messages: list[History],
+        query: str | None = None,
+        *,
+        limit: int = 20,
+        min_score: float | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+        concepts: Iterable[Concept[Any, Any] | str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        depth: Depth = "shallow",
+    ) -> RecallReport:
         """Put the facts that a question is about into a chat, in place of all known facts.
 
         For agents that know more than a prompt should hold. The whole memory message is replaced.
@@ -301,9 +515,28 @@ class MemorySync(WrapsContext[AgentMemory]):
         message; without a word, nothing is searched. `min_score` defaults to `prompt_min_score` of
         the memory's `recall_settings`. The other arguments, and the cost, are those of `recall`.
         """
-        return self._portal.call(self._wrapped.recall_facts_to_agent, messages, query, limit=limit, min_score=min_score, subjects=subjects, scopes=scopes, concepts=concepts, since=since, until=until, depth=depth)
+        return self._portal.call(
+            self._wrapped.recall_facts_to_agent,
+            messages,
+            query,
+            limit=limit,
+            min_score=min_score,
+            subjects=subjects,
+            scopes=scopes,
+            concepts=concepts,
+            since=since,
+            until=until,
+            depth=depth,
+        )
 
-    def consolidate(self, concept: Concept[Any, Any], *, scopes: Iterable[ScopeChoice] | None=None, subjects: Iterable[MemorySubject] | None=None, dry_run: bool=True) -> ConsolidationReport:
+    def consolidate(
+        self,
+        concept: Concept[Any, Any],
+        *,
+        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Iterable[MemorySubject] | None = None,
+        dry_run: bool = True,
+    ) -> ConsolidationReport:
         """Ask the model which values of a concept mean the same, and merge them if `dry_run` is off.
 
         One call to the model for each place with two values or more, and for each 200 values there;
@@ -315,7 +548,9 @@ class MemorySync(WrapsContext[AgentMemory]):
         gets the sources of the others, their greatest importance and their latest expiry; it counts
         as confirmed.
         """
-        return self._portal.call(self._wrapped.consolidate, concept, scopes=scopes, subjects=subjects, dry_run=dry_run)
+        return self._portal.call(
+            self._wrapped.consolidate, concept, scopes=scopes, subjects=subjects, dry_run=dry_run
+        )
 
     def merge(self, report: ConsolidationReport) -> ConsolidationReport:
         """Do the merges that a report of a dry run proposes. No call to a model.
@@ -334,7 +569,9 @@ class MemorySync(WrapsContext[AgentMemory]):
         """
         return self._portal.call(self._wrapped.restore, report)
 
-    def tools(self, prefix: str='memory_', *, writable: bool=True, save: bool=False) -> list[ToolSync]:
+    def tools(
+        self, prefix: str = "memory_", *, writable: bool = True, save: bool = False
+    ) -> list[ToolSync]:
         """Return tools for a model to use this memory; for `Agent(tools=...)` and other frameworks.
 
         `recall` finds what `AgentMemory.recall` finds; `list_concepts`; `remember` (one call to the
@@ -349,5 +586,7 @@ class MemorySync(WrapsContext[AgentMemory]):
                 to the chat model. No quote proves such a fact: a page or a tool's result can talk a
                 model into saving it. Its source is `SourceKind.ASSISTANT`.
         """
-        return [ToolSync(each, self._portal) for each in self._wrapped.tools(prefix, writable=writable, save=save)]
-
+        return [
+            ToolSync(each, self._portal)
+            for each in self._wrapped.tools(prefix, writable=writable, save=save)
+        ]

@@ -3,52 +3,47 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from datetime import datetime
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import EllipsisType
+from typing import Any
+
+from pydantic import JsonValue
+from typing_extensions import TypeVar
+
 from factmem._arguments import expect_methods
-from factmem.ledger.entries import Amendment
-from factmem.ledger.entries import Edit
-from factmem.ledger.entries import Entry
+from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
-from factmem.models.facts import AnyFact
-from factmem.models.facts import Concept
-from factmem.models.facts import L
-from factmem.models.places import MemoryScope
-from factmem.models.places import MemorySubject
+from factmem.models.facts import AnyFact, Concept, L
+from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
-from factmem.providers.base import AgentMemoryProvider
-from factmem.providers.base import ErasureReceipt
-from factmem.providers.base import FactStore
-from factmem.providers.base import PlaceInfo
+from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.indexed import PlaceChanges
-from factmem.providers.learning import Learned
-from factmem.providers.learning import Moment
-from factmem.providers.learning import RetractedFact
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.local_file import ProviderKeys
+from factmem.providers.learning import Learned, Moment, RetractedFact
+from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.storage.base import SalvagedJournal
 from factmem.storage.encryption.aes256gcm import Encryption
 from factmem.storage.encryption.key import Key
-from factmem.sync._wrapping import Wraps
-from factmem.sync._wrapping import WrapsContext
-from factmem.sync.portal import Portal
-from factmem.sync.portal import SHARED_PORTAL
-from pydantic import JsonValue
-from types import EllipsisType
-from typing import Any
-from typing_extensions import TypeVar
+from factmem.sync._wrapping import Wraps, WrapsContext
+from factmem.sync.portal import SHARED_PORTAL, Portal
 
-__all__ = ['IndexedStoreSync', 'KeysSync', 'LocalStoreSync', 'PostgresStoreSync', 'ProviderSync', 'StoreSync']
+__all__ = [
+    "IndexedStoreSync",
+    "KeysSync",
+    "LocalStoreSync",
+    "PostgresStoreSync",
+    "ProviderSync",
+    "StoreSync",
+]
 S = TypeVar("S", bound=FactStore, default=FactStore)
 Indexed = InMemoryProvider | LocalFileMemoryProvider | NoMemory | PostgresMemoryProvider
 I = TypeVar("I", bound=Indexed)
-T = TypeVar('T')
+T = TypeVar("T")
+
+
 class KeysSync(Wraps[ProviderKeys]):
     """The keys of an encrypted store for code that does not use `await`."""
 
@@ -72,7 +67,7 @@ class KeysSync(Wraps[ProviderKeys]):
         """
         return self._portal.call(self._wrapped.remove, key)
 
-    def rotate(self, key: Key | str | Encryption, *, rewrite: bool=True) -> None:
+    def rotate(self, key: Key | str | Encryption, *, rewrite: bool = True) -> None:
         """Give the store a new key and new data keys, and rewrite every journal with them.
 
         All other keys stop at once; this provider goes on with the new one, others need it too.
@@ -81,6 +76,7 @@ class KeysSync(Wraps[ProviderKeys]):
         changes, at once: right for a changed passphrase, not for a key that leaked.
         """
         return self._portal.call(self._wrapped.rotate, key, rewrite=rewrite)
+
 
 class ProviderSync(Wraps[AgentMemoryProvider]):
     """A provider for code that does not use `await`."""
@@ -120,7 +116,9 @@ class ProviderSync(Wraps[AgentMemoryProvider]):
         """
         return self._portal.call(self._wrapped.load_all, subject, scope)
 
-    def load_by_description(self, description: str, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
+    def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
         """Return the current facts that a few words describe.
 
         A fact matches when its concept's description holds the phrase, or when every word of it
@@ -130,6 +128,7 @@ class ProviderSync(Wraps[AgentMemoryProvider]):
             StorageError: The store could not be read.
         """
         return self._portal.call(self._wrapped.load_by_description, description, subject, scope)
+
 
 class StoreSync(WrapsContext[S]):
     """A `FactStore` for code that does not use `await`.
@@ -147,7 +146,9 @@ class StoreSync(WrapsContext[S]):
         needed = ("save", "load", "history", "forget", "aclose")
         super().__init__(expect_methods(store, needed, "store", example), portal)
 
-    def save_many(self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope) -> None:
+    def save_many(
+        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
+    ) -> None:
         """Keep several facts in one place at once, all or none, in one durable write.
 
         No reader, no crash and no failure ever shows a part of them. Facts for several places are
@@ -155,7 +156,14 @@ class StoreSync(WrapsContext[S]):
         """
         return self._portal.call(self._wrapped.save_many, facts, subject, scope)
 
-    def load(self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope, *, as_of: datetime | None=None) -> list[L]:
+    def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+    ) -> list[L]:
         """Return what is, or at `as_of` was, current about a concept.
 
         Raises:
@@ -165,7 +173,14 @@ class StoreSync(WrapsContext[S]):
         """
         return self._portal.call(self._wrapped.load, concept, subject, scope, as_of=as_of)
 
-    def load_all(self, subject: MemorySubject, scope: MemoryScope, *, concepts: Iterable[Concept[Any, Any]]=(), as_of: datetime | None=None) -> list[AnyFact]:
+    def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+    ) -> list[AnyFact]:
         """Return what is, or at `as_of` was, current about every concept.
 
         A store does not know value types: values are plain JSON, but for the concepts named in
@@ -176,9 +191,13 @@ class StoreSync(WrapsContext[S]):
             StorageError: The store could not be read.
             ValueError: `as_of` is naive.
         """
-        return self._portal.call(self._wrapped.load_all, subject, scope, concepts=concepts, as_of=as_of)
+        return self._portal.call(
+            self._wrapped.load_all, subject, scope, concepts=concepts, as_of=as_of
+        )
 
-    def history(self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope) -> list[HistoryEntry]:
+    def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> list[HistoryEntry]:
         """Return every save, confirmation and forgetting of a concept, oldest first.
 
         Raises:
@@ -187,7 +206,21 @@ class StoreSync(WrapsContext[S]):
         """
         return self._portal.call(self._wrapped.history, concept, subject, scope)
 
-    def forget(self, subject: MemorySubject, scope: MemoryScope, *, concept: Concept[T, Any] | None=None, value: T | EllipsisType=..., fact_id: str | None=None, source: FactSource | None=None, older_than: datetime | timedelta | None=None, concepts: Iterable[Concept[Any, Any]] | None=None, fact_ids: Iterable[str] | None=None, metadata: Mapping[str, JsonValue] | None=None, purge: bool=False) -> int:
+    def forget(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concept: Concept[T, Any] | None = None,
+        value: T | EllipsisType = ...,
+        fact_id: str | None = None,
+        source: FactSource | None = None,
+        older_than: datetime | timedelta | None = None,
+        concepts: Iterable[Concept[Any, Any]] | None = None,
+        fact_ids: Iterable[str] | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+        purge: bool = False,
+    ) -> int:
         """Forget the current values that meet all conditions given, and return how many they are.
 
         They are out of every read at once, and do not come back by themselves. History still
@@ -212,7 +245,20 @@ class StoreSync(WrapsContext[S]):
                 `concept`, or `older_than` is naive.
             StorageError: The store refused.
         """
-        return self._portal.call(self._wrapped.forget, subject, scope, concept=concept, value=value, fact_id=fact_id, source=source, older_than=older_than, concepts=concepts, fact_ids=fact_ids, metadata=metadata, purge=purge)
+        return self._portal.call(
+            self._wrapped.forget,
+            subject,
+            scope,
+            concept=concept,
+            value=value,
+            fact_id=fact_id,
+            source=source,
+            older_than=older_than,
+            concepts=concepts,
+            fact_ids=fact_ids,
+            metadata=metadata,
+            purge=purge,
+        )
 
     def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
         """Remove a place with its whole history, physically, and say what was removed.
@@ -222,7 +268,12 @@ class StoreSync(WrapsContext[S]):
         """
         return self._portal.call(self._wrapped.erase, subject, scope)
 
-    def places(self, *, subjects: Iterable[MemorySubject] | None=None, scopes: Iterable[MemoryScope] | None=None) -> list[PlaceInfo]:
+    def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
         """Return the places that hold anything, ordered by identity; reads every one of them.
 
         No other place is read than those that are asked for, so that a store of ten thousand
@@ -315,7 +366,9 @@ class StoreSync(WrapsContext[S]):
         """
         return self._portal.call(self._wrapped.save, fact, subject, scope)
 
-    def load_by_description(self, description: str, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
+    def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
         """Return the current facts that a few words describe.
 
         A fact matches when its concept's description holds the phrase, or when every word of it
@@ -325,6 +378,7 @@ class StoreSync(WrapsContext[S]):
             StorageError: The store could not be read.
         """
         return self._portal.call(self._wrapped.load_by_description, description, subject, scope)
+
 
 class IndexedStoreSync(StoreSync[I]):
     """An `InMemoryProvider`, or another store with indexes, without `await`."""
@@ -345,7 +399,9 @@ class IndexedStoreSync(StoreSync[I]):
         """
         return self._portal.call(self._wrapped.read_index, subject, scope)
 
-    def write_index(self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str) -> bool:
+    def write_index(
+        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
+    ) -> bool:
         """Keep an index of a place, in place of the one before, unless the place has changed.
 
         Whoever reads while it is written, in another process too, gets one or the other whole. It
@@ -367,7 +423,14 @@ class IndexedStoreSync(StoreSync[I]):
         """
         return self._portal.call(self._wrapped.write_index, subject, scope, index, version=version)
 
-    def changes(self, subject: MemorySubject, scope: MemoryScope, *, since: str, concepts: Iterable[Concept[Any, Any]]=()) -> PlaceChanges | None:
+    def changes(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        since: str,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> PlaceChanges | None:
         """Return what has changed since a version; None where that cannot be told.
 
         Putting it in the place of what `load_all` gave at that version must give what `load_all`
@@ -384,7 +447,9 @@ class IndexedStoreSync(StoreSync[I]):
             StoredFactError: A changed value does not fit the type of a concept in `concepts`.
             StorageError: The store refused.
         """
-        return self._portal.call(self._wrapped.changes, subject, scope, since=since, concepts=concepts)
+        return self._portal.call(
+            self._wrapped.changes, subject, scope, since=since, concepts=concepts
+        )
 
     def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
         """Return the present moment of a place; see `learn`.
@@ -394,7 +459,15 @@ class IndexedStoreSync(StoreSync[I]):
         """
         return self._portal.call(self._wrapped.moment, subject, scope)
 
-    def learn(self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope, *, retracted: Iterable[RetractedFact]=(), since: Moment | None=None) -> Learned:
+    def learn(
+        self,
+        facts: Iterable[AnyFact],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        retracted: Iterable[RetractedFact] = (),
+        since: Moment | None = None,
+    ) -> Learned:
         """Record statements in one place at once, all or none, in one durable write.
 
         A fact never replaces a value that was said later, and never brings back a value whose
@@ -416,13 +489,16 @@ class IndexedStoreSync(StoreSync[I]):
             ValueError: A value would not come back equal from its JSON. Nothing was recorded.
             StorageError: The store refused. Nothing was acknowledged.
         """
-        return self._portal.call(self._wrapped.learn, facts, subject, scope, retracted=retracted, since=since)
+        return self._portal.call(
+            self._wrapped.learn, facts, subject, scope, retracted=retracted, since=since
+        )
+
 
 class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
     """A `PostgresMemoryProvider` for code that does not use `await`.
 
-        with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
-            store.save(fact, subject, scope)
+    with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
+        store.save(fact, subject, scope)
     """
 
     def migrate(self) -> None:
@@ -436,7 +512,9 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
         """
         return self._portal.call(self._wrapped.migrate)
 
-    def compact(self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta=timedelta(0)) -> int:
+    def compact(
+        self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
+    ) -> int:
         """Rewrite a place without older history, and return how many bytes of entries that freed.
 
         What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
@@ -484,14 +562,17 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
         """
         return self._portal.call(self._wrapped.version, subject, scope)
 
+
 class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
     """A `LocalFileMemoryProvider` for code that does not use `await`.
 
-        with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
-            store.save(fact, subject, scope)
+    with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
+        store.save(fact, subject, scope)
     """
 
-    def compact(self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta=timedelta(0)) -> int:
+    def compact(
+        self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
+    ) -> int:
         """Rewrite a place's journal without older history, and return how many bytes it freed.
 
         What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
@@ -540,4 +621,3 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
         says that the store cannot tell.
         """
         return self._portal.call(self._wrapped.version, subject, scope)
-

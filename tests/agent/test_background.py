@@ -21,8 +21,7 @@ from factmem.llm.base import (
     ToolDefinition,
 )
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import AnyFact
-from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.places import MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.agent.world import ALICE, APP, BOB, THEME, FunctionModel, facts, is_detection, item
@@ -305,9 +304,7 @@ class Halting(InMemoryProvider):
         super().__init__()
         self.is_writing = anyio.Event()
 
-    async def save_many(
-        self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
-    ) -> None:
+    async def learn(self, *_: Any, **__: Any) -> Any:
         self.is_writing.set()
         await anyio.sleep_forever()
 

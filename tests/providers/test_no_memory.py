@@ -80,7 +80,7 @@ async def test_what_no_store_takes_is_refused(store: NoMemory) -> None:
         await store.save_many([theme("dark"), bare], USER, AGENT)
     with pytest.raises(TypeError, match=r"Concept\(keyword, description\)"):
         await store.load(bare, USER, AGENT)
-    with pytest.raises(TypeError, match=r"Concept\(keyword, description\)"):
+    with pytest.raises(TypeError, match="concepts must be a list of Concept, not of str"):
         await store.load_all(USER, AGENT, concepts=[bare])
     with pytest.raises(TypeError, match=r"Concept\(keyword, description\)"):
         await store.history(bare, USER, AGENT)

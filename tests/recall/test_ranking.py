@@ -316,7 +316,7 @@ def test_relevance_needs_a_weight() -> None:
 @pytest.mark.parametrize(
     ("given_settings", "message"),
     [
-        ({"half_life": timedelta(0)}, "half-life"),
+        ({"half_life": timedelta(0)}, "half_life"),
         ({"min_score": 1.5}, "min_score"),
         ({"planning_seconds": 0.0}, "planning_seconds"),
     ],

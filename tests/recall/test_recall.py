@@ -363,7 +363,7 @@ async def test_without_a_memory_nothing_is_found() -> None:
         ({"min_score": float("nan")}, "from 0 to 1"),
         ({"since": datetime(2026, 1, 1)}, "naive"),  # noqa: DTZ001 - that is what is refused
         ({"since": NOW, "until": NOW}, "time range is empty"),
-        ({"half_life": timedelta(0)}, "half-life"),
+        ({"half_life": timedelta(0)}, "half_life"),
         ({"depth": "profound"}, "Unknown depth 'profound'"),
         ({"depth": "deep"}, "deep recall takes a model"),
     ],

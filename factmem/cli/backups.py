@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -111,7 +111,7 @@ async def _checked(folder: str, storage: Storage, anchor: str) -> int:
 
 
 @contextmanager
-def _new_folder(path: str) -> Iterator[Path]:
+def _new_folder(path: str) -> Generator[Path, None, None]:
     """Give a folder beside `path` that gets its name once it is whole.
 
     Raises:

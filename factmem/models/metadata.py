@@ -38,7 +38,9 @@ class Metadata(dict[str, JsonValue]):
         raise TypeError("metadata is immutable: save or update the fact with other metadata")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    clear = pop = popitem = _refuse
+    setdefault: Any = _refuse  # Any, as no single signature fits the overloads of dict
+    update: Any = _refuse
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         return Metadata, (dict(self),)

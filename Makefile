@@ -37,7 +37,7 @@ check: $(VENV)/.installed-check
 	$(python) -m ruff format --check .
 	$(python) -m mypy
 	$(on_path) pyright
-	$(on_path) pyright --ignoreexternal --verifytypes factmem
+	$(on_path) $(python) -m tests.typing.completeness
 
 # Speed, side by side with other stores.
 bench: $(VENV)/.installed-bench

@@ -41,7 +41,7 @@ class _Commands(TyperGroup):
 
 
 # Tracebacks with local variables would print values and keys.
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -52,8 +52,8 @@ app = typer.Typer(
 
 _GROUPS = (reads, changes, transfers, statistics, maintenance, keys, backups, doctor)
 
-for module in _GROUPS:
-    app.add_typer(module.app)
+for _group in _GROUPS:
+    app.add_typer(_group.app)
 
 
 def _version(wanted: bool) -> None:

@@ -21,7 +21,7 @@ from factmem.storage.base import Storage
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
 _COPIED = (".jsonl", ".fmj")

@@ -20,7 +20,7 @@ from factmem.models.sources import FactSource, SourceKind
 
 __all__ = ["age", "app"]
 
-app = typer.Typer()
+app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}

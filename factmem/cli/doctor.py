@@ -18,7 +18,7 @@ from factmem.storage.base import JournalName
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
 

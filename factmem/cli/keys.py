@@ -14,7 +14,9 @@ from factmem.storage.encryption.key import Key
 
 __all__ = ["app"]
 
-app = typer.Typer(name="keys", no_args_is_help=True, help="The keys of an encrypted store.")
+app: typer.Typer = typer.Typer(
+    name="keys", no_args_is_help=True, help="The keys of an encrypted store."
+)
 """The commands of this module."""
 
 Env: TypeAlias = Annotated[

@@ -14,7 +14,7 @@ from factmem.cli.place_names import place_name, place_named
 
 __all__ = ["app", "read_anchor", "read_every_place", "write_anchor"]
 
-app = typer.Typer()
+app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
 

@@ -27,7 +27,7 @@ from factmem.recall.match import RecallResult
 
 __all__ = ["app", "facts_of"]
 
-app = typer.Typer()
+app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
 Keyword = Annotated[str, typer.Argument(metavar="KEYWORD", help="The keyword of a concept.")]

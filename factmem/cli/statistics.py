@@ -16,7 +16,7 @@ from factmem.providers.base import PlaceInfo
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
 _WIDTH = 40

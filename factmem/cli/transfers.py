@@ -24,7 +24,7 @@ from factmem.transfer.koog import import_koog
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
 _AT_A_TIME = 10_000

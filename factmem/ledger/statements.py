@@ -31,7 +31,7 @@ class Retractions:
 
     def __init__(self) -> None:
         self._by_digest: dict[str, str] = {}
-        self.floor = ""
+        self.floor: str = ""
         """When the value was said that a retraction ended last, of a keyword that holds one value:
         what was said before had been replaced by it."""
 

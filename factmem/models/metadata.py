@@ -37,9 +37,14 @@ class Metadata(dict[str, JsonValue]):
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("metadata is immutable: save or update the fact with other metadata")
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = _refuse
-    setdefault: Any = _refuse  # Any, as no single signature fits the overloads of dict
+    # Any, as no single signature fits the overloads of dict.
+    __setitem__: Any = _refuse
+    __delitem__: Any = _refuse
+    __ior__: Any = _refuse
+    clear: Any = _refuse
+    pop: Any = _refuse
+    popitem: Any = _refuse
+    setdefault: Any = _refuse
     update: Any = _refuse
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:

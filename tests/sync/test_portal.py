@@ -124,6 +124,9 @@ def test_an_interrupt_cancels_the_function() -> None:
 import os, signal, threading, anyio
 from factmem.sync import Portal
 
+# a shell that starts the tests in the background has them ignore the signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 portal, ended = Portal(), threading.Event()
 
 async def wait():

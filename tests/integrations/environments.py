@@ -78,6 +78,9 @@ FRAMEWORKS = (
 
 def main(names: list[str]) -> None:
     """Run the named frameworks, or all, and exit with 1 if anything failed."""
+    known = [framework.name for framework in FRAMEWORKS]
+    if unknown := [name for name in names if name not in known]:
+        sys.exit(f"No framework is called {', '.join(unknown)}: name some of {', '.join(known)}")
     failed: list[str] = []
     for framework in FRAMEWORKS:
         if names and framework.name not in names:

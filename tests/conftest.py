@@ -40,10 +40,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect the trio variants of tests for which the loop cannot matter."""
     if config.getoption("--both-loops"):
         return
-    spared = [item for item in items if _is_spared(item)]
+    kept: list[pytest.Item] = []
+    spared: list[pytest.Item] = []
+    for item in items:
+        (spared if _is_spared(item) else kept).append(item)
     if spared:
         config.hook.pytest_deselected(items=spared)
-        items[:] = [item for item in items if not _is_spared(item)]
+        items[:] = kept
 
 
 def _is_spared(item: pytest.Item) -> bool:

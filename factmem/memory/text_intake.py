@@ -7,7 +7,7 @@ from typing import Any
 
 from anyio.lowlevel import checkpoint
 
-from factmem._arguments import kind_of
+from factmem._arguments import expect, kind_of
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import DetectionRequest
 from factmem.events import MemoryEvents, MemoryOperation
@@ -108,10 +108,8 @@ class TextIntake:
         source: FactSource | None,
         said_at: datetime | None,
     ) -> DetectionRequest:
-        if subject is not None and not isinstance(subject, MemorySubject):
-            raise TypeError(
-                f"subject must be a MemorySubject, not {kind_of(subject)}: subject=USER.of('alice')"
-            )
+        if subject is not None:
+            expect(subject, MemorySubject, "subject", "subject=USER.of('alice')")
         self._detection.require_model()
         return DetectionRequest(
             transcript=Transcript(
@@ -137,10 +135,7 @@ def _checked_texts(texts: Iterable[str]) -> list[str]:
         )
     checked = list(texts)
     for text in checked:
-        if not isinstance(text, str):
-            raise TypeError(
-                f"text must be a str, not {kind_of(text)}: memory.remember('I like tea')"
-            )
+        expect(text, str, "text", "memory.remember('I like tea')")
     return checked
 
 

@@ -111,7 +111,7 @@ async def test_a_save_that_comes_after_its_repetition_adds_nothing(
     def late(session: Session, _: int) -> tuple[int, int]:
         reader, writer = places.writing(session)
         batch = Batch([save], reader, 0)
-        repeated = writer.append_again(session, batch, [17], 18)
+        repeated = writer.append_checked(session, [save], 0, 18, earlier=[17]).saved
         return len(repeated), len(writer.append(session, batch, 17))
 
     assert places.run(late) == (1, 0)

@@ -19,6 +19,7 @@ from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import GroupCommit
 from factmem.providers._postgres.blocking import PostgresPlaces
+from factmem.providers._postgres.erasures import Moment
 from factmem.providers._postgres.places import View
 from factmem.providers._postgres.writing import Save
 from factmem.providers.base import PlaceInfo
@@ -105,11 +106,12 @@ class PostgresBackend:
         return await self.work(lambda: use(self.blocking.entries(identity)))
 
     async def moment(self, identity: Identity) -> object:
-        await checkpoint_if_cancelled()
-        return None  # a database counts no erasures yet
+        return await self.work(lambda: self.blocking.moment(identity))
 
     def append(self, identity: Identity, body: bytes, *, since: object = None) -> Awaitable[None]:
-        return self._commits.submit(Save(identity, body))
+        return self._commits.submit(
+            Save(identity, body, since if isinstance(since, Moment) else None)
+        )
 
     async def change(self, identity: Identity, decide: Decision) -> int:
         return await self.work(lambda: self.blocking.change(identity, decide))

@@ -11,14 +11,22 @@ from factmem.ledger.ledger import Condition, Ledger
 from factmem.ledger.removal import compacted
 from factmem.models.places import Identity
 from factmem.providers._arguments import before
-from factmem.providers._backend import Decision, Erased, Extension
+from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension
 from factmem.providers._group_commit import Pending
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.driver import Session
+from factmem.providers._postgres.erasures import Moment, moment_of
 from factmem.providers._postgres.places import PlaceReader, counted, micros, stamp_at
 from factmem.providers._postgres.reads import PlaceReads
 from factmem.providers._postgres.sealing import UnknownGenerationError
-from factmem.providers._postgres.writing import Batch, PlaceWriter, Save, Saved, new_mark
+from factmem.providers._postgres.writing import (
+    Appended,
+    Batch,
+    PlaceWriter,
+    Save,
+    Saved,
+    new_mark,
+)
 
 R = TypeVar("R")
 
@@ -44,24 +52,40 @@ class PostgresPlaces(PlaceReads):
     def commit(self, batch: Sequence[Pending[Save]]) -> None:
         """Save what a batch holds, in one transaction for all of its places."""
         saves = [pending.work for pending in batch]
-        marks: list[int] = []
+        late: dict[int, set[Save]] = {}
 
-        def write(session: Session, unknown: int) -> tuple[PlaceReader, dict[Identity, Saved]]:
+        def write(session: Session, unknown: int) -> Appended:
             reader, writer = self.writing(session)
-            together = Batch(saves, reader, micros(self._clock.recording()))
-            mark = new_mark()
-            earlier = list(marks)
-            marks.append(mark)
-            if unknown:
-                return reader, writer.append_again(session, together, earlier, mark)
-            return reader, writer.append(session, together, mark)
+            now, mark, earlier = micros(self._clock.recording()), new_mark(), list(late)
+            late[mark] = set()
+            if not unknown and all(save.since is None for save in saves):
+                return Appended(writer.append(session, Batch(saves, reader, now), mark), set())
+            here = self._erased_here
+            done = writer.append_checked(session, saves, now, mark, earlier=earlier, here=here)
+            late[mark] = done.late
+            return done
 
-        _, done = self.run(write)
+        done = self.run(write)
+        too_late = late.get(done.committed, done.late)
         bodies: dict[Identity, list[bytes]] = {}
-        for identity, body in saves:
-            bodies.setdefault(identity, []).append(body)
+        for pending in batch:
+            if pending.work in too_late:
+                pending.error = ErasedSinceError()
+            else:
+                bodies.setdefault(pending.work.identity, []).append(pending.work.body)
         for identity, added in bodies.items():
-            self._took(identity, added, done.get(identity))
+            self._took(identity, added, done.saved.get(identity))
+
+    def moment(self, identity: Identity) -> Moment:
+        """Return the present moment of a place."""
+
+        def read(session: Session, _: int) -> Moment:
+            reader = self.reading(session)
+            if reader is None:
+                return Moment(None, None, self._erased_here)
+            return moment_of(session, reader, identity, self._erased_here)
+
+        return self.run(read)
 
     def _took(self, identity: Identity, bodies: list[bytes], saved: Saved | None) -> None:
         view = self._views.known(identity)
@@ -103,6 +127,7 @@ class PostgresPlaces(PlaceReads):
                     body = stamped(encoded(change.facts, change.forget), at)
                     writer.add(session, identity, [decoded(body)], mark)
                 if change.edit is not None:
+                    writer.count_purge(session, identity)
                     writer.edit(session, identity, change.edit)
                 count = len(change.forget)
             return count
@@ -146,19 +171,17 @@ class PostgresPlaces(PlaceReads):
 
         def write(session: Session, unknown: int) -> Erased:
             nonlocal erased
-            reader = self.reading(session)
+            if not self.opening.is_prepared(session):
+                self._erased_here += 1
+                return Erased(self._clock.now(), 0, 0, key_destroyed=False)
+            reader, writer = self.writing(session)
             with session.transaction():
-                writer = None if reader is None else PlaceWriter(reader, self.opening)
-                if (
-                    reader is None
-                    or writer is None
-                    or writer.lock(session, reader.key(identity)) is None
-                ):
-                    if unknown and erased is not None:
-                        return erased
-                    return Erased(self._clock.now(), 0, 0, key_destroyed=False)
-                erased = self._counted(session, reader, identity)
+                # Also where nothing is: who reads the place as empty must not write to it later.
+                writer.lock_or_make(session, identity)
+                found = self._counted(session, reader, identity)
                 writer.erase(session, identity)
+            if not (unknown and erased is not None):
+                erased = found
             return erased
 
         done = self.run(write)

@@ -58,6 +58,8 @@ class PlaceReads:
         self._views = Views(self._warm_places)
         self._reader: PlaceReader | None = None
         self._checked: dict[Identity, tuple[int, int]] = {}
+        self._erased_here = 0
+        """How many erasures there were where there was no store to count them."""
 
     def start_afresh(self) -> None:
         """Forget everything seen so far; in a forked child the connections are the parent's."""

@@ -11,7 +11,7 @@ import time
 from factmem.errors import StorageError
 from factmem.providers._postgres.driver import Session, failure_of, is_state
 
-LATEST = 1
+LATEST = 2
 """The version that this release writes."""
 
 _OWN = "store = current_setting('factmem.store')::int"
@@ -77,6 +77,13 @@ _MIGRATIONS: dict[int, tuple[str, ...]] = {
                 f"CREATE POLICY own ON factmem.{table} USING ({_OWN})",
             )
         ),
+    ),
+    # Both numbers of a store only grow: the erasures in it, and the anchors taken of it.
+    2: (
+        """
+        ALTER TABLE factmem.stores
+            ADD erasures bigint NOT NULL DEFAULT 0, ADD anchors bigint NOT NULL DEFAULT 0""",
+        "ALTER TABLE factmem.places ADD purged bigint NOT NULL DEFAULT 0",
     ),
 }
 

@@ -108,9 +108,9 @@ WHERE place = ANY (%s::uuid[])
 """Has a save that is still under way add nothing, should it come later."""
 
 FIND_MARKS = """
-SELECT 1 FROM factmem.places WHERE place = ANY (%s::uuid[]) AND mark = ANY (%s::bigint[])
+SELECT mark FROM factmem.places WHERE place = ANY (%s::uuid[]) AND mark = ANY (%s::bigint[])
 UNION ALL
-SELECT 1 FROM factmem.entries WHERE place = ANY (%s::uuid[]) AND mark = ANY (%s::bigint[])
+SELECT mark FROM factmem.entries WHERE place = ANY (%s::uuid[]) AND mark = ANY (%s::bigint[])
 LIMIT 1
 """
 
@@ -140,6 +140,22 @@ JOIN factmem.places p ON p.place = k.place
 LEFT JOIN factmem.entries e ON e.place = k.place AND e.number = k.number
 """
 """How far places have come, and the entries that an anchor knows as their last."""
+
+READ_MOMENT = """
+SELECT s.erasures, p.made FROM factmem.stores s LEFT JOIN factmem.places p ON p.place = %s
+WHERE s.store = %s
+"""
+
+COUNT_ERASURE = """
+UPDATE factmem.stores SET erasures = erasures + 1 WHERE store = %s RETURNING erasures
+"""
+
+READ_ERASURES = """
+SELECT p.place, p.made, p.purged, s.erasures FROM factmem.places p, factmem.stores s
+WHERE p.place = ANY (%s::uuid[]) AND s.store = %s
+"""
+
+SET_PURGED = "UPDATE factmem.places SET purged = %s WHERE place = %s"
 
 DELETE_EMPTY = "DELETE FROM factmem.places WHERE place = ANY (%s::uuid[]) AND last = 0"
 

@@ -6,9 +6,9 @@ from secrets import token_hex
 
 import orjson
 
-from factmem.errors import KeyRequiredError, TamperedError
+from factmem.errors import KeyRequiredError, StorageError, TamperedError
 from factmem.providers._postgres import schema
-from factmem.providers._postgres.driver import Session
+from factmem.providers._postgres.driver import Session, is_state
 from factmem.providers._postgres.sealing import PlainSealing, RingSealing, Sealing
 from factmem.storage.encryption.aes256gcm import Encryption, KeySlot
 from factmem.storage.encryption.ring import KeyRing
@@ -99,6 +99,10 @@ class Opening:
         assert found is not None  # noqa: S101 - it was there, or was inserted
         return found
 
+    def is_prepared(self, session: Session) -> bool:
+        """Whether there are tables, in which a store can be made without more rights."""
+        return self.found(session) is not None or schema.found_version(session) > 0
+
     def migrate(self, session: Session) -> None:
         """Bring the tables to the latest version, as the role that logged in."""
         if self.role is not None:
@@ -133,6 +137,8 @@ class Opening:
     def _opened(self, session: Session) -> OpenStore | None:
         version = schema.found_version(session)
         schema.check_version(version)
+        if 0 < version < schema.LATEST:
+            self._migrate_forward(session, version)
         row = None if version == 0 else self.row(session)
         if row is None:
             return None
@@ -147,6 +153,19 @@ class Opening:
         else:
             sealing = PlainSealing(row.id)
         return OpenStore(row.number, row.id, row.mode, sealing)
+
+    def _migrate_forward(self, session: Session, version: int) -> None:
+        """Update tables of an earlier release, which this one could not even read."""
+        try:
+            self.migrate(session)
+        except Exception as exc:
+            if not is_state(exc, "42501"):
+                raise
+            raise StorageError(
+                f"The tables in the database have version {version}, this release needs "
+                f"{schema.LATEST}, and its role must not change them: call migrate() as their "
+                f"owner. Nothing was read or written"
+            ) from None
 
     def _new_row(self) -> tuple[str, str, str]:
         made = token_hex(16)

@@ -18,6 +18,7 @@ from factmem.ledger.entries import Edit, Entry, encoded_entry
 from factmem.models.places import Identity
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.driver import Row, Session
+from factmem.providers._postgres.erasures import Moment, count_erasure, erased_since
 from factmem.providers._postgres.places import Answer, PlaceReader, Position, micros
 from factmem.providers._postgres.sealing import NO_TAG, Extent, Sealer, UnknownGenerationError
 from factmem.providers._postgres.stores import SEALED, Opening
@@ -34,6 +35,8 @@ class Save(NamedTuple):
 
     identity: Identity
     body: bytes
+    since: Moment | None = None
+    """A moment of the place after which it must not have been erased."""
 
 
 class _Line(NamedTuple):
@@ -73,6 +76,16 @@ class Saved(NamedTuple):
     """When they were recorded, in microseconds."""
 
 
+class Appended(NamedTuple):
+    """What became of a batch."""
+
+    saved: dict[Identity, Saved]
+    late: set[Save]
+    """The saves whose places were erased before they came."""
+    committed: int = NO_MARK
+    """The mark of the earlier attempt that was committed; nothing was added then."""
+
+
 def new_mark() -> int:
     """Return a random mark: 62 bits, so that two alike are not met."""
     return randbits(62)
@@ -91,7 +104,7 @@ class Batch:
         self.now = now
         self.identities: dict[str, Identity] = {}
         by_key: dict[str, list[bytes]] = {}
-        for identity, body in saves:
+        for identity, body, _ in saves:
             key = reader.key(identity)
             by_key.setdefault(key, []).append(body)
             self.identities[key] = identity
@@ -120,18 +133,43 @@ class PlaceWriter:
             rows = self._append_many(session, batch, mark)
         return {batch.identities[row[0].hex]: _saved(row) for row in rows}
 
-    def append_again(
-        self, session: Session, batch: Batch, earlier: Sequence[int], mark: int
-    ) -> dict[Identity, Saved]:
-        """Append a batch, unless one of its earlier attempts has committed: then return nothing."""
-        keys = sql.keys(batch.bodies)
+    def append_checked(
+        self,
+        session: Session,
+        saves: Sequence[Save],
+        now: int,
+        mark: int,
+        *,
+        earlier: Sequence[int] = (),
+        here: int = 0,
+    ) -> Appended:
+        """Append a batch, but for saves that came too late for an erasure, and never twice.
+
+        Args:
+            session: A connection outside a transaction.
+            saves: The saves, oldest first.
+            now: The time to record them at, in microseconds.
+            mark: Their mark.
+            earlier: The marks of earlier attempts, one of which may have been committed.
+            here: How many erasures this process has done where there was no store to count them.
+        """
+        everything = Batch(saves, self._reader, now)
+        keys = sql.keys(everything.bodies)
         with session.transaction():
-            self._lock_or_make(session, batch)
-            if session.rows(sql.FIND_MARKS, [keys, sql.numbers(earlier)] * 2):
+            self._lock_or_make(session, everything)
+            if earlier:
+                for (committed,) in session.rows(sql.FIND_MARKS, [keys, sql.numbers(earlier)] * 2):
+                    session.rows(sql.DELETE_EMPTY, [keys])
+                    return Appended({}, set(), committed)
+                session.rows(sql.VOID_MARKS, [sql.numbers(earlier), keys])
+            moments = {(save.identity, save.since) for save in saves if save.since is not None}
+            erased = erased_since(session, self._reader, moments, here)
+            late = {save for save in saves if (save.identity, save.since) in erased}
+            rest = Batch([save for save in saves if save not in late], self._reader, now)
+            saved = self._append_locked(session, rest, mark) if rest.bodies else {}
+            if late:
                 session.rows(sql.DELETE_EMPTY, [keys])
-                return {}
-            session.rows(sql.VOID_MARKS, [sql.numbers(earlier), keys])
-            return self._append_locked(session, batch, mark)
+            return Appended(saved, late)
 
     def _append_one(self, session: Session, batch: Batch, mark: int) -> list[Row]:
         ((key, (body,)),) = batch.bodies.items()
@@ -319,9 +357,15 @@ class PlaceWriter:
         session.rows(sql.SET_EDITED, [size, key])
         self._insert(session, lines, [end])
 
+    def count_purge(self, session: Session, identity: Identity) -> None:
+        """Have nothing land in a place that was learned before now."""
+        purged = count_erasure(session, self._store)
+        session.rows(sql.SET_PURGED, [purged, self._reader.key(identity)])
+
     def erase(self, session: Session, identity: Identity) -> None:
-        """Delete all rows of a place."""
+        """Delete all rows of a place, and count the erasure."""
         key = self._reader.key(identity)
+        count_erasure(session, self._store)
         session.rows(sql.DELETE_FROM, [key, 0])
         session.rows(sql.DELETE_INDEX, [key])
         session.rows(sql.DELETE_PLACE, [key])

@@ -1,6 +1,7 @@
 """Runs the detection benchmark: recorded answers, or a model behind an OpenAI-compatible endpoint.
 
-python -m benchmarks.detection                       # replay the recorded answers
+python -m benchmarks.detection                       # replay the reader's answers
+python -m benchmarks.detection --recording author    # replay the author's answers
 python -m benchmarks.detection --model NAME --base-url URL [--record FOLDER]
 python -m benchmarks.detection --prompts FOLDER      # write the prompts, one file a dialogue
 """
@@ -46,9 +47,13 @@ class Recorder:
         return extraction
 
 
-def recorded(dialogue: Dialogue) -> ScriptedChatModel:
+RECORDINGS = ("reader", "author")
+
+
+def recorded(dialogue: Dialogue, recording: str) -> ScriptedChatModel:
     """Return a chat model that gives the recorded answers of a dialogue."""
-    text = (HERE / "answers" / f"{dialogue.name}.json").read_text(encoding="utf-8")
+    path = HERE / "recordings" / recording / f"{dialogue.name}.json"
+    text = path.read_text(encoding="utf-8")
     return ScriptedChatModel(
         *(json.dumps(answer, ensure_ascii=False) for answer in json.loads(text))
     )
@@ -59,7 +64,7 @@ async def run(options: argparse.Namespace) -> Score:
     total = Score()
     print(f"{'dialogue':24} items right gold found  dated  leaks ungr stale refused flagged   F1")
     for dialogue in dialogues():
-        inner: ChatModel = recorded(dialogue)
+        inner: ChatModel = recorded(dialogue, options.recording)
         if options.model:
             inner = OpenAIChatModel(options.model, base_url=options.base_url)
         model = Recorder(inner)
@@ -98,6 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", help="the name of a model; without one, recorded answers")
+    parser.add_argument("--recording", default="reader", choices=RECORDINGS)
     parser.add_argument("--base-url", help="an OpenAI-compatible endpoint")
     parser.add_argument("--record", help="a folder for the answers")
     parser.add_argument("--prompts", help="a folder for the prompts")

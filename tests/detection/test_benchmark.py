@@ -9,7 +9,7 @@ async def test_replayed_answers_arrive_whole() -> None:
     total = Score()
     found = dialogues()
     for dialogue in found:
-        report, store = await detect(dialogue, recorded(dialogue))
+        report, store = await detect(dialogue, recorded(dialogue, "author"))
         total += await score(dialogue, report, store)
 
     assert len(found) >= 12

@@ -71,6 +71,8 @@ def _list_schema(
         items.append(_closed(evidence | before | named | about | {"value": value} | after))
 
     for number, offered in enumerate(concepts):
+        if offered.is_brief:
+            continue
         own = value_schema(offered) if len(items) < _MOST_TYPED else None
         if own is None:
             loose.append(offered.concept.keyword)

@@ -140,7 +140,13 @@ class FactDetector:
             if not each.is_retraction
         ]
         zone = piece[-1].said_at.tzinfo or UTC
-        offered = offered_concepts(request.declared, [*answers.found, *earlier], text, zone)
+        offered = offered_concepts(
+            request.declared,
+            [*answers.found, *earlier],
+            text,
+            zone,
+            with_place=len(request.places) > 1,
+        )
         items = await _asked(chat_model, request, piece, offered, answers)
         first = answers.count
 

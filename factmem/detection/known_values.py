@@ -9,23 +9,31 @@ from pydantic import JsonValue
 from factmem.detection.words import stems
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyConcept
-from factmem.prompt.escaping import value_text
+from factmem.prompt.escaping import json_line, value_text
 from factmem.prompt.tokens import estimate_tokens
 
 __all__ = ["KNOWN_TOKENS", "KnownValue", "OfferedConcept", "offered_concepts"]
 
 
-KNOWN_TOKENS = 700
-"""The most tokens of known values and undeclared concepts in one prompt."""
+KNOWN_TOKENS = 450
+"""The most tokens of known values and undeclared concepts in one prompt, the schema included."""
+KEYWORD_TOKENS = 80
+"""The most tokens of known keywords that are listed without description and values."""
 
 _MOST_READ = 5_000
 """The most values that are ranked: those that were recorded last."""
 _MOST_VALUES = 20
 """The most values of one concept: one long list must not hide all others."""
 _LONGEST_VALUE = 300
-_FRAME = 14
-"""The tokens around one value: its braces, keys and day."""
-_CONCEPT_FRAME = 26
+_FRAME = 2
+"""The tokens around one value: comma and space."""
+_PLACE_FRAME = 22
+"""The tokens of a value's subject and scope, where facts can be in several places."""
+_DAY_FRAME = 14
+"""The tokens of a day and its brackets."""
+_CONCEPT_FRAME = 9
+"""The tokens around `known`, and of the keyword's quotes in the schema."""
+_LEAST_COST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +45,9 @@ class KnownValue:
     value: JsonValue
     day: str = ""
 
-    def shown(self, *, with_place: bool) -> JsonValue:
-        """Return the value as a prompt shows it; the place where facts can be in several."""
-        place: dict[str, JsonValue] = {"subject": self.subject, "scope": self.scope}
-        said: dict[str, JsonValue] = {"said": self.day} if self.day else {}
-        return (place if with_place else {}) | {"value": self.value} | said
+    def is_beside(self, other: "KnownValue") -> bool:
+        """Whether a prompt shows both values in one list."""
+        return (self.day, self.subject, self.scope) == (other.day, other.subject, other.scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,22 @@ class OfferedConcept:
     has_type: bool
     """Whether the application declared it, so that its value type binds the model."""
     known: Sequence[KnownValue] = ()
+    is_brief: bool = False
+    """Whether the prompt shows the keyword only, as the budget has no room for more."""
+
+    def known_json(self, *, with_place: bool) -> JsonValue:
+        """Return the known values in lists: one for each day, and for each place if asked."""
+        days: dict[str, list[JsonValue]] = {}
+        groups: dict[tuple[str, str, str], list[JsonValue]] = {}
+        for each in self.known:
+            days.setdefault(each.day, []).append(each.value)
+            groups.setdefault((each.day, each.subject, each.scope), []).append(each.value)
+        if not with_place:
+            return dict(sorted(days.items()))
+        return [
+            {"said": day, "subject": subject, "scope": scope, "values": values}
+            for (day, subject, scope), values in sorted(groups.items())
+        ]
 
 
 def offered_concepts(
@@ -60,45 +82,68 @@ def offered_concepts(
     about: str,
     zone: tzinfo,
     *,
+    with_place: bool = False,
     max_tokens: int = KNOWN_TOKENS,
 ) -> list[OfferedConcept]:
     """Return the concepts to show to a model, each with current values.
 
     All declared concepts are shown. Known concepts and values come within the budget: first those
-    that share words with the messages, then those that were recorded last.
+    that share words with the messages, then those that were recorded last. Of further known
+    concepts the keywords are listed, within a budget of their own.
 
     Args:
         declared: The concepts that the application declared.
         found: What is current.
         about: The text of the messages.
         zone: The time zone of the conversation's days.
+        with_place: Whether facts can be in several places.
         max_tokens: The budget of known values and of concepts that are not declared.
     """
     wanted = stems(about)
     newest = sorted(found, key=_heard_at, reverse=True)
     ranked = [each for placed in newest[:_MOST_READ] for each in _values(placed, zone)]
     ranked.sort(key=lambda each: -_shared(each, wanted))  # stable: the newest of equals first
-    typed = {concept.keyword: concept for concept in declared}
     offered = {
-        keyword: OfferedConcept(concept, has_type=True) for keyword, concept in typed.items()
+        concept.keyword: OfferedConcept(concept, has_type=True)
+        for concept in {each.keyword: each for each in declared}.values()
     }
     left = max_tokens
     for concept, known in ranked:
-        cost = estimate_tokens(value_text(known.value)) + _FRAME
-        shown = offered.get(concept.keyword)
-        if shown is None:
-            shown = OfferedConcept(concept, has_type=False)
-            words = f"{concept.keyword} {concept.description}"
-            cost += estimate_tokens(words) + _CONCEPT_FRAME
-        if len(shown.known) >= _MOST_VALUES:
-            continue
-        if cost > left:
-            if left < _FRAME + _CONCEPT_FRAME:
-                break
-            continue
-        left -= cost
-        offered[concept.keyword] = replace(shown, known=(*shown.known, known))
-    return [offered[keyword] for keyword in sorted(offered)]
+        shown = offered.get(concept.keyword) or OfferedConcept(concept, has_type=False)
+        cost = _cost(known, shown, is_new=concept.keyword not in offered, with_place=with_place)
+        if len(shown.known) < _MOST_VALUES and cost <= left:
+            left -= cost
+            offered[concept.keyword] = replace(shown, known=(*shown.known, known))
+        if left < _LEAST_COST:
+            break
+    rest = {concept.keyword: concept for concept, _ in ranked if concept.keyword not in offered}
+    return [offered[keyword] for keyword in sorted(offered)] + _brief(rest.values())
+
+
+def _cost(known: KnownValue, shown: OfferedConcept, *, is_new: bool, with_place: bool) -> int:
+    cost = estimate_tokens(value_text(known.value)) + _FRAME
+    if not any(each.is_beside(known) for each in shown.known):
+        cost += _DAY_FRAME + _PLACE_FRAME * with_place
+    if is_new:
+        concept = shown.concept
+        line = json_line(
+            keyword=concept.keyword,
+            description=concept.description,
+            fact_type=concept.fact_type.value,
+        )
+        cost += estimate_tokens(line + concept.keyword) + _CONCEPT_FRAME
+    return cost
+
+
+def _brief(concepts: Iterable[AnyConcept]) -> list[OfferedConcept]:
+    brief: list[OfferedConcept] = []
+    left = KEYWORD_TOKENS
+    for concept in concepts:
+        left -= estimate_tokens(f"{concept.keyword}, ")
+        if left < 0:
+            break
+        brief.append(OfferedConcept(concept, has_type=False, is_brief=True))
+    return brief
 
 
 def _shared(each: tuple[AnyConcept, KnownValue], wanted: set[str]) -> int:

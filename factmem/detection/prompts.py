@@ -9,7 +9,7 @@ from factmem.detection.answer_schema import value_schema
 from factmem.detection.known_values import OfferedConcept
 from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject
-from factmem.prompt.escaping import json_line, prompt_section, value_text
+from factmem.prompt.escaping import json_line, name_text, prompt_section, value_text
 
 __all__ = ["compression_messages", "continuation", "detection_messages", "question_about"]
 
@@ -73,7 +73,7 @@ def detection_messages(
     lines: str,
     subjects: Iterable[MemorySubject],
     scopes: Iterable[MemoryScope],
-    concepts: Iterable[OfferedConcept],
+    concepts: Sequence[OfferedConcept],
     *,
     is_closed: bool = False,
     has_names: bool = False,
@@ -93,7 +93,7 @@ def detection_messages(
     about = [json_line(subject=each.name, description=each.prompt_description) for each in subjects]
     visible = [json_line(scope=each.type.value, meaning=_SCOPES[each.type]) for each in scopes]
     with_place = len(about) * len(visible) > 1
-    known = [_concept_line(offered, with_place=with_place) for offered in concepts]
+    known, brief = _concept_lines(concepts, with_place=with_place)
     title = "The subjects of facts" if len(about) > 1 else "The subject of all facts"
     sections = [_RULES, prompt_section(title, about)]
     if has_names:
@@ -101,7 +101,11 @@ def detection_messages(
     if len(visible) > 1:
         sections.append(prompt_section("The scopes of facts (take the first that fits)", visible))
     title = "The only concepts to look for" if is_closed else "Concepts"
+    if any(offered.known for offered in concepts):
+        title += ', with the "known" values by the day they were said'
     sections.append(prompt_section(title, known or ["None yet."]))
+    if brief:
+        sections.append(f"More keywords in use: {brief}")
     return [
         {"role": "system", "content": "\n\n".join(sections)},
         {"role": "user", "content": f"The conversation:\n{lines}\n\nWhich facts does it state?"},
@@ -145,6 +149,20 @@ def compression_messages(lines: str, concepts: Iterable[OfferedConcept]) -> list
     ]
 
 
+def _concept_lines(
+    concepts: Iterable[OfferedConcept], *, with_place: bool
+) -> tuple[list[str], str]:
+    """Return the lines of the concepts, and the keywords of those that are shown by these only."""
+    full: list[str] = []
+    brief: list[str] = []
+    for offered in concepts:
+        if offered.is_brief:
+            brief.append(name_text(offered.concept.keyword))
+        else:
+            full.append(_concept_line(offered, with_place=with_place))
+    return full, ", ".join(brief)
+
+
 def _concept_line(offered: OfferedConcept, *, with_place: bool = False) -> str:
     concept = offered.concept
     fields: dict[str, JsonValue] = {
@@ -155,5 +173,5 @@ def _concept_line(offered: OfferedConcept, *, with_place: bool = False) -> str:
     if (schema := value_schema(offered)) is not None:
         fields["value"] = schema
     if offered.known:
-        fields["known"] = [each.shown(with_place=with_place) for each in offered.known]
+        fields["known"] = offered.known_json(with_place=with_place)
     return json_line(**fields)

@@ -38,7 +38,7 @@ _MOST_GAPS = 4
 _LONGEST_CONTEXT = 600
 """The characters of a message that is shown as context only, where it is one of the last four. It
 helps to understand and cannot be cited, so the middle of a pasted page is not worth its tokens."""
-_LONGEST_EARLIER = 160
+_LONGEST_EARLIER = 120
 """The characters of a context message before those: enough to know what it was about."""
 _OVERLAP = 4
 """The messages of a piece that the next piece shows as context, and those that are shown whole."""

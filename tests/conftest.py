@@ -1,10 +1,16 @@
-"""Event loops, and assertion details from the shipped contracts, for every test."""
+"""Event loops, a PostgreSQL server, and assertion details from the shipped contracts, for every test."""
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.postgres.cluster import Cluster
 
 # Local runs search anew; the one that decides whether a change lands is the same each time.
 settings.register_profile("ci", derandomize=True)
@@ -63,3 +69,26 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Run every async test and fixture once on each event loop, where a loop can matter."""
     backend: str = request.param
     return backend
+
+
+@pytest.fixture(scope="session")
+def folder() -> Iterator[Path]:
+    """Return a folder for servers. As root they run as another user, who cannot get into pytest's."""
+    with tempfile.TemporaryDirectory(prefix="factmem-") as made:
+        yield Path(made)
+
+
+@pytest.fixture(scope="session")
+def cluster(folder: Path) -> "Iterator[Cluster]":
+    """Start one server. It writes without fsync, which only a power cut would show."""
+    from tests.postgres.cluster import Cluster
+
+    server = Cluster(folder / "data", fsync="off")
+    try:
+        server.init().start()
+    except Exception as exc:
+        if os.environ.get("FACTMEM_POSTGRES") == "required":  # as `make postgres` says
+            raise
+        pytest.skip(f"NOT TESTED: PostgreSQL does not start on this machine: {exc!r}")
+    yield server
+    server.stop()

@@ -42,7 +42,8 @@ class Block:
         return [line.rstrip() for line in shown]
 
 
-def _blocks(page: Path) -> list[Block]:
+def blocks_of(page: Path) -> list[Block]:
+    """Return the fenced blocks of a page."""
     text = page.read_text()
     return [
         Block(
@@ -60,7 +61,7 @@ def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def _run(block: Block, module: ModuleType) -> list[str]:
+def run_block(block: Block, module: ModuleType) -> list[str]:
     """Run a block in a module and return the lines that it printed."""
     code = "\n" * block.line + block.code  # so that a traceback names the page's own line
     printed = io.StringIO()
@@ -73,7 +74,7 @@ def _run(block: Block, module: ModuleType) -> list[str]:
 def test_blocks_run_as_printed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader who copies a block gets what the page shows."""
     module = ModuleType("__main__")
-    for number, block in enumerate(_blocks(page)):
+    for number, block in enumerate(blocks_of(page)):
         if block.language != "python" or "skip" in block.settings:
             continue
         if "continues" not in block.settings:
@@ -83,7 +84,7 @@ def test_blocks_run_as_printed(page: Path, tmp_path: Path, monkeypatch: pytest.M
             monkeypatch.chdir(folder)
         monkeypatch.setitem(sys.modules, "__main__", module)
 
-        printed = _run(block, module)
+        printed = run_block(block, module)
 
         assert printed == block.expected, f"{_name(page)}, line {block.line}"
 
@@ -91,7 +92,7 @@ def test_blocks_run_as_printed(page: Path, tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_blocks_name_their_language_and_excuse_themselves(page: Path) -> None:
     """No program hides from the test above: by a fence without a language, or a silent skip."""
-    for block in _blocks(page):
+    for block in blocks_of(page):
         where = f"{_name(page)}, line {block.line}"
         assert block.language, f"{where}: say what language the block is in"
         assert block.language not in {"py", "python3", "pycon"}, f"{where}: call it python"
@@ -132,4 +133,4 @@ def test_a_wrong_page_is_caught(tmp_path: Path) -> None:
     idle = Block(page, 1, "python", {}, "def f():\n    print(1)\n    #> 1\n")
 
     for block in (wrong, silent, idle):
-        assert _run(block, ModuleType("__main__")) != block.expected
+        assert run_block(block, ModuleType("__main__")) != block.expected

@@ -18,7 +18,8 @@ from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
-from factmem.prompt.memory_message import LoadReport
+from factmem.prompt.memory_message import FORM, LoadReport
+from factmem.prompt.message_form import MessageForm
 from factmem.prompt.tokens import TokenCounter, estimate_tokens
 from factmem.prompt.transcript import CONTEXT
 from factmem.providers.base import AgentMemoryProvider, FactStore
@@ -48,6 +49,7 @@ class MemoryOptions(TypedDict, total=False):
     - `subjects`: whom facts concern where a run does not say; `MemorySubject.EVERYTHING` by
       default.
     - `concepts`: the concepts whose value types the application knows.
+    - `instructions`, `message_form`: see `AgentMemory`.
 
     When:
 
@@ -80,6 +82,8 @@ class MemoryOptions(TypedDict, total=False):
     scopes: MemoryScopesProfile
     subjects: Iterable[MemorySubject]
     concepts: Iterable[Concept[Any, Any]]
+    instructions: Iterable[Concept[Any, Any]]
+    message_form: MessageForm
     auto_load: bool | None
     recall: int | None
     auto_detect: bool
@@ -147,6 +151,8 @@ class MemoryFeature(Generic[M]):
             scopes=_profile(options),
             subjects=self._subjects,
             concepts=options.get("concepts", ()),
+            instructions=options.get("instructions", ()),
+            message_form=options.get("message_form", FORM),
             max_tokens=options.get("max_tokens"),
             token_counter=options.get("token_counter", estimate_tokens),
             listeners=options.get("listeners", ()),

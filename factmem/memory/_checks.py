@@ -7,7 +7,7 @@ from factmem._arguments import expect_all, expect_function, expect_methods, has_
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
-from factmem.models.checked import checked_concept, checked_concepts
+from factmem.models.checked import checked_concept
 from factmem.models.facts import Concept
 from factmem.providers.base import AgentMemoryProvider, FactStore
 
@@ -59,10 +59,12 @@ def check_listeners(listeners: Iterable[EventListener]) -> tuple[EventListener, 
     return functions
 
 
-def concepts_by_keyword(concepts: Iterable[Concept[Any, Any]]) -> dict[str, Concept[Any, Any]]:
+def concepts_by_keyword(
+    concepts: Iterable[Concept[Any, Any]], argument: str = "concepts"
+) -> dict[str, Concept[Any, Any]]:
     """Index concepts by keyword; a keyword must not stand for two different concepts."""
     found: dict[str, Concept[Any, Any]] = {}
-    for concept in checked_concepts(concepts, "concepts=[AGE]"):
+    for concept in expect_all(concepts, Concept, argument, f"{argument}=[AGE]"):
         if found.setdefault(concept.keyword, concept) != concept:
             raise ValueError(f"Two concepts have the keyword {concept.keyword!r}: keep one")
     return found

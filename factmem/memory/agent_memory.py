@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -33,6 +34,7 @@ from factmem.memory.consolidator import Consolidator
 from factmem.memory.contents import MemoryContents
 from factmem.memory.documents import MemoryDocuments
 from factmem.memory.fact_recall import FactRecall
+from factmem.memory.instructions import Instructions
 from factmem.memory.loader import FactLoader
 from factmem.memory.origin import FactOrigin
 from factmem.memory.pending_texts import PendingTexts
@@ -45,7 +47,8 @@ from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
-from factmem.prompt.memory_message import LoadReport, MemoryMessage
+from factmem.prompt.memory_message import FORM, LoadReport, MemoryMessage
+from factmem.prompt.message_form import MessageForm
 from factmem.prompt.tokens import TokenCounter, estimate_tokens
 from factmem.prompt.transcript import CONTEXT, Transcript
 from factmem.providers.base import AgentMemoryProvider, FactStore
@@ -71,6 +74,8 @@ __all__ = ["AgentMemory"]
 _NO_SCOPES = MemoryScopesProfile()
 _SETTINGS = RecallSettings()
 _APP = MemoryScopesProfile(product="app")
+_BY_MODEL = FactSource(SourceKind.ASSISTANT)
+"""The source of texts that a model passes to a tool: they are its words, not the user's."""
 _USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
 
 
@@ -115,6 +120,10 @@ class AgentMemory:
         scopes: The scope that each type of scope stands for.
         subjects: The default subjects.
         concepts: The concepts whose value types the application declares.
+        instructions: The concepts whose values are preferences about the assistant's own behavior,
+            such as "answer briefly". They stand in a block of their own that the model is asked to
+            follow, as far as the application saved them or the user said them in a message.
+        message_form: The wording of the memory message.
         clock: Returns the time: for recency, and for what was said at an unknown time.
         recall_settings: The defaults of `recall`.
         max_tokens: The largest size of the memory message; None sets no limit.
@@ -136,6 +145,8 @@ class AgentMemory:
         scopes: MemoryScopesProfile = _NO_SCOPES,
         subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
         concepts: Iterable[Concept[Any, Any]] = (),
+        instructions: Iterable[Concept[Any, Any]] = (),
+        message_form: MessageForm = FORM,
         clock: TimeProvider = system_clock,
         recall_settings: RecallSettings = _SETTINGS,
         max_tokens: int | None = None,
@@ -155,12 +166,17 @@ class AgentMemory:
         self._embedder = check_embedder(embedder)
         self._recall_settings = recall_settings
         self._warm = IndexCache()
-        self._concepts = concepts_by_keyword(concepts)
+        self._followed = concepts_by_keyword(instructions, "instructions")
+        declared = concepts_by_keyword(concepts)
+        self._concepts = concepts_by_keyword([*declared.values(), *self._followed.values()])
+        expect(
+            message_form, MessageForm, "message_form", "message_form=MessageForm(header='Known')"
+        )
         self._clock = expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
         self._events = MemoryEvents(check_listeners(listeners), include_values=include_values)
         self._pending = PendingTexts()
         selection = PlaceSelection(subjects, scopes)
-        self._message = MemoryMessage(selection.subjects, max_tokens, token_counter)
+        self._message = MemoryMessage(selection.subjects, max_tokens, token_counter, message_form)
         self._unguarded = check_provider(provider)
         self._connect(selection, None)
 
@@ -174,7 +190,10 @@ class AgentMemory:
         self._provider = guarded(self._unguarded, boundary, self._events)
         events, pending = self._events, self._pending
         self._reader = FactReader(self._provider, self._concepts.values())
-        self._loader = FactLoader(self._provider, self._reader, selection, events, self._message)
+        followed = Instructions(self._followed, self._provider, self._reader)
+        self._loader = FactLoader(
+            self._provider, self._reader, selection, events, self._message, instructions=followed
+        )
         detector = FactDetector(self._provider, self._reader)
         self._detection = ChatDetection(detector, self._chat_model)
         self._texts = TextIntake(
@@ -190,7 +209,9 @@ class AgentMemory:
             settings=self._recall_settings,
             clock=self._clock,
         )
-        self._recall = FactRecall(self._search, pending, selection.boundary, self._message)
+        self._recall = FactRecall(
+            self._search, pending, selection.boundary, self._message, instructions=followed
+        )
         self._consolidator = Consolidator(
             self._provider, selection, pending, events, self._chat_model
         )
@@ -212,6 +233,7 @@ class AgentMemory:
         chat_model: ChatModel | None = None,
         embedder: Embedder | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
+        instructions: Iterable[Concept[Any, Any]] = (),
         storage: Storage | None = None,
         subject: MemorySubject = _USER,
         scopes: MemoryScopesProfile = _APP,
@@ -233,6 +255,7 @@ class AgentMemory:
                 chat_model=chat_model,
                 embedder=embedder,
                 concepts=concepts,
+                instructions=instructions,
                 subjects=[subject],
                 scopes=scopes,
             ) as memory,
@@ -715,7 +738,7 @@ class AgentMemory:
                     until=until,
                 )
             found = await self._recall.find_for_prompt(question, depth, operation)
-        return self._recall.put(messages, found, operation)
+        return await self._recall.put(messages, found, operation)
 
     async def consolidate(
         self,
@@ -779,7 +802,7 @@ class AgentMemory:
         return memory_tools(
             bound.recall,
             bound.contents,
-            None if self._chat_model is None else bound.remember,
+            None if self._chat_model is None else partial(bound.remember, source=_BY_MODEL),
             lambda: self._pending.wait(bound.boundary),
             prefix=prefix,
             writable=writable and not self.boundary.is_read_only,

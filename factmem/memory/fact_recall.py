@@ -8,6 +8,7 @@ from anyio.lowlevel import checkpoint
 from factmem.events import OperationInProgress
 from factmem.ledger.resolution import PlacedFact, Resolution
 from factmem.llm.messages import History
+from factmem.memory.instructions import Instructions
 from factmem.memory.pending_texts import PendingTexts
 from factmem.models.boundary import Boundary
 from factmem.prompt.memory_message import MemoryMessage
@@ -27,6 +28,7 @@ class FactRecall:
         pending: Queued texts, which a search waits for.
         boundary: The places whose queued texts matter.
         message: Writes the memory message.
+        instructions: Finds the facts that the model is to follow, whatever the question is.
     """
 
     def __init__(
@@ -35,11 +37,14 @@ class FactRecall:
         pending: PendingTexts,
         boundary: Boundary,
         message: MemoryMessage,
+        *,
+        instructions: Instructions,
     ) -> None:
         self._search = search
         self._pending = pending
         self._boundary = boundary
         self._message = message
+        self._instructions = instructions
 
     async def find(
         self,
@@ -74,13 +79,16 @@ class FactRecall:
         parts = [replace(query, text=part) for part in sentences(query.text)]
         return await self.find(query, depth, operation, parts)
 
-    def put(
+    async def put(
         self, messages: list[History], found: RecallResult, operation: OperationInProgress
     ) -> RecallReport:
-        """Replace the memory message of a chat by what was found."""
+        """Replace the memory message of a chat by the matches and the instructions."""
         placed = [PlacedFact(match.place, match.fact) for match in found]
-        resolution = Resolution(placed, found.unreadable)
-        report = self._message.put(messages, resolution, operation.places, None, best_first=True)
+        matched, _ = await self._instructions.separated(Resolution(placed, found.unreadable))
+        followed = await self._instructions.current(operation.places)
+        report = self._message.put(
+            messages, matched, operation.places, None, best_first=True, instructions=followed
+        )
         return RecallReport(
             report.facts, report.left_out, report.unreadable, found, text=report.text
         )

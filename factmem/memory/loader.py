@@ -7,6 +7,7 @@ from factmem._arguments import kind_of
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.resolution import Resolution
 from factmem.llm.messages import History, checked_history
+from factmem.memory.instructions import Instructions
 from factmem.memory.origin import FactOrigin, origin_of
 from factmem.memory.selection import PlaceSelection
 from factmem.models.checked import checked_concept
@@ -27,7 +28,7 @@ Scopes = Iterable[ScopeChoice] | None
 class FactLoader:
     """Loads the current facts of selected places. No call to a model.
 
-    The methods behave as those of `AgentMemory` with the same names.
+    The methods behave like those of `AgentMemory` with the same names.
 
     Args:
         provider: The provider, restricted to the boundary of `selection` and observed.
@@ -35,6 +36,7 @@ class FactLoader:
         selection: The places that a call may read.
         events: Reports refused calls; the provider reports the loads themselves.
         message: Writes the memory message.
+        instructions: Separates the facts that the model is to follow.
     """
 
     def __init__(
@@ -44,12 +46,15 @@ class FactLoader:
         selection: PlaceSelection,
         events: MemoryEvents,
         message: MemoryMessage,
+        *,
+        instructions: Instructions,
     ) -> None:
         self._provider = provider
         self._reader = reader
         self._selection = selection
         self._events = events
         self._message = message
+        self._instructions = instructions
 
     async def load_into(
         self, messages: list[History], concept: Concept[Any, L], subjects: Subjects, scopes: Scopes
@@ -59,7 +64,9 @@ class FactLoader:
             subjects, scopes, lambda: (checked_history(messages), checked_concept(concept))
         )
         resolution = await self._reader.concept(concept, places)
-        return self._message.put(messages, resolution, places, {concept.keyword})
+        facts, followed = await self._instructions.separated(resolution)
+        asked = {concept.keyword}
+        return self._message.put(messages, facts, places, asked, instructions=followed)
 
     async def load_all_into(
         self, messages: list[History], subjects: Subjects, scopes: Scopes
@@ -67,7 +74,8 @@ class FactLoader:
         """Put the facts of every concept into a chat, replacing the memory message."""
         places = await self._places(subjects, scopes, lambda: checked_history(messages))
         resolution = await self._reader.everything(places)
-        return self._message.put(messages, resolution, places, None)
+        facts, followed = await self._instructions.separated(resolution)
+        return self._message.put(messages, facts, places, None, instructions=followed)
 
     async def current(
         self, concept: Concept[Any, L], subjects: Subjects, scopes: Scopes

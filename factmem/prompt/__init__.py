@@ -4,7 +4,15 @@ Imports ledger and llm.
 """
 
 from factmem.prompt.memory_message import LoadReport
+from factmem.prompt.message_form import MessageForm
 from factmem.prompt.tokens import TokenCounter, estimate_tokens, tiktoken_counter
 from factmem.prompt.transcript import Transcript
 
-__all__ = ["LoadReport", "TokenCounter", "Transcript", "estimate_tokens", "tiktoken_counter"]
+__all__ = [
+    "LoadReport",
+    "MessageForm",
+    "TokenCounter",
+    "Transcript",
+    "estimate_tokens",
+    "tiktoken_counter",
+]

@@ -1,23 +1,21 @@
-"""The text of a memory message, line by line: written, and read back.
+"""MemoryParts: the text of a memory message by concepts, written and read back.
 
-A part is what the text says about one concept: a head line with its keyword and description, then
-one line for each value. Whatever is read back is written anew from its parsed values, so that a
-text that somebody tampered with cannot smuggle anything along: what is no such line is dropped.
+A part has the lines of one concept: a head line with keyword and description, then one line for
+each value. What is read back is written anew from its parsed values, and every other line is
+dropped, so that a text that was tampered with cannot carry anything along.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeAlias
 
-from pydantic import JsonValue
-
 from factmem.models.places import LOWEST_PRIORITY
 from factmem.prompt.escaping import NAME, name_text, value_text
+from factmem.prompt.message_form import Frame, LineForm, name_of, weight_text
 
-__all__ = ["UNRANKED", "Frame", "Line", "MemoryParts", "Part", "Rank"]
+__all__ = ["UNRANKED", "Line", "MemoryParts", "Part", "Rank"]
 
 
 Rank: TypeAlias = tuple[int, float, float]
@@ -28,31 +26,10 @@ UNRANKED: Rank = (0, 0.0, 0.0)
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _NAME = rf"(?:{NAME.pattern}|{_QUOTED})"
-_HEAD = re.compile(rf"({_NAME})(?: \((\d+) left out\))?: ({_QUOTED})")
-_TAIL = re.compile(rf" \(({_NAME}), (\d{{4}}-\d\d-\d\d)(?:, importance ([\d.e-]+))?\)")
 _LEFT_OUT = re.compile(r"Left out for lack of room: (\d+)(?: \((.*)\))?")
 _OTHERS = re.compile(r"other concepts (\d+)")
 _NAMED = re.compile(rf"({_NAME}) (\d+)(?:, |$)")
 _MOST_NAMED = 10
-_READER = json.JSONDecoder()
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """What stands around the parts: a tag that names the text, and what it tells the model."""
-
-    name: str
-    legend: str
-
-    @property
-    def opening(self) -> str:
-        """The first lines."""
-        return f"<{self.name}>\n{self.legend}\n"
-
-    @property
-    def closing(self) -> str:
-        """The last line."""
-        return f"</{self.name}>"
 
 
 class Line(NamedTuple):
@@ -67,10 +44,21 @@ class Line(NamedTuple):
     rank: Rank
 
     @classmethod
-    def of(cls, value: str, about: str, day: str, importance: float, rank: Rank) -> "Line":
-        """Return the line of a value and a name that are escaped already."""
-        weight = "" if importance == 0.5 else f", importance {importance:g}"
-        return cls(day, value, f"- {value} ({about}, {day}{weight})", rank)
+    def read(cls, text: str, form: LineForm, priorities: Mapping[str, int]) -> "Line | None":
+        """Return the line that a text has, written anew; None if the text is no line."""
+        found = form.read_line(text)
+        if found is None:
+            return None
+        try:
+            said = datetime.fromisoformat(found.day).replace(tzinfo=UTC)
+            value = value_text(found.value)
+        except (ValueError, RecursionError):
+            return None
+        about = name_text(found.subject) if found.subject else ""
+        priority = priorities.get(found.subject, LOWEST_PRIORITY)
+        rank = (priority, -found.importance, -said.timestamp())
+        weight = weight_text(found.importance)
+        return cls(found.day, value, form.write_line(value, about, found.day, weight), rank)
 
 
 @dataclass(slots=True)
@@ -83,11 +71,9 @@ class Part:
     left_out: int = 0
     """How many of its values had no room."""
 
-    @property
-    def head(self) -> str:
-        """The first line of the part, without its end."""
-        note = f" ({self.left_out} left out)" if self.left_out else ""
-        return f"{name_text(self.keyword)}{note}: {value_text(self.description)}"
+    def head(self, form: LineForm) -> str:
+        """Return the first line of the part, without its end."""
+        return form.head(self.keyword, self.description, self.left_out)
 
 
 @dataclass(slots=True)
@@ -155,7 +141,7 @@ class MemoryParts:
         pieces = [frame.opening]
         for keyword in sorted(self.parts):
             part = self.parts[keyword]
-            pieces.append(f"{part.head}\n")
+            pieces.append(f"{part.head(frame.lines)}\n")
             if len(part.lines) > 1:
                 part.lines.sort()
             pieces += [f"{line.text}\n" for line in part.lines]
@@ -187,63 +173,27 @@ class MemoryParts:
         lines = text.split("\n")
         if lines[0] != f"<{frame.name}>" or lines[-1] != frame.closing:
             return parsed
-        parsed._read(lines[1:-1], priorities)
+        parsed._read(lines[1:-1], frame.lines, priorities)
         return parsed
 
-    def _read(self, lines: Iterable[str], priorities: Mapping[str, int]) -> None:
+    def _read(self, lines: Iterable[str], form: LineForm, priorities: Mapping[str, int]) -> None:
         part: Part | None = None
         for text in lines:
-            if text.startswith("- "):
-                line = _parsed_line(text, priorities)
-                if part is not None and line is not None:
-                    part.lines.append(line)
-            elif head := _HEAD.fullmatch(text):
-                part = _parsed_head(head)
+            if line := Line.read(text, form, priorities):
                 if part is not None:
-                    self.parts[part.keyword] = part
+                    part.lines.append(line)
+            elif head := form.read_head(text):
+                part = Part(head.keyword, head.description, left_out=head.left_out)
+                self.parts[head.keyword] = part
             elif note := _LEFT_OUT.fullmatch(text):
                 self._read_note(note.group(2) or "")
-        self.parts = {key: part for key, part in self.parts.items() if part.lines}
+        self.parts = {key: part for key, part in self.parts.items() if key and part.lines}
 
     def _read_note(self, details: str) -> None:
         if others := _OTHERS.search(details):
             self.others = int(others.group(1))
             details = details[: others.start()]
         for named in _NAMED.finditer(details):
-            keyword = _text(named.group(1))
+            keyword = name_of(named.group(1))
             if keyword is not None:
                 self.named[keyword] = int(named.group(2))
-
-
-def _parsed_head(head: re.Match[str]) -> Part | None:
-    keyword, description = _text(head.group(1)), _text(head.group(3))
-    if keyword is None or description is None:
-        return None
-    return Part(keyword, description, left_out=int(head.group(2) or 0))
-
-
-def _parsed_line(text: str, priorities: Mapping[str, int]) -> Line | None:
-    try:
-        value: JsonValue
-        value, end = _READER.raw_decode(text, 2)
-        tail = _TAIL.fullmatch(text, end)
-        about = _text(tail.group(1)) if tail else None
-        if tail is None or about is None:
-            return None
-        said = datetime.fromisoformat(tail.group(2)).replace(tzinfo=UTC)
-        importance = float(tail.group(3) or 0.5)
-        rank = (priorities.get(about, LOWEST_PRIORITY), -importance, -said.timestamp())
-        return Line.of(value_text(value), name_text(about), tail.group(2), importance, rank)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _text(name: str) -> str | None:
-    """Return the name that `name_text` wrote, or None where it is none."""
-    if not name.startswith('"'):
-        return name
-    try:
-        read: JsonValue = json.loads(name)
-    except ValueError:
-        return None
-    return read if isinstance(read, str) else None

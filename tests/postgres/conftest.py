@@ -1,10 +1,8 @@
-"""A server for all tests of a run, and a store of its own for each test.
+"""A store of its own for each test, on the server of `tests/conftest.py`.
 
 These tests run on asyncio alone: `make postgres` runs the suites on both event loops.
 """
 
-import os
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,27 +24,6 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Run each test once."""
     backend: str = request.param
     return backend
-
-
-@pytest.fixture(scope="session")
-def folder() -> Iterator[Path]:
-    """Return a folder for servers. As root they run as another user, who cannot get into pytest's."""
-    with tempfile.TemporaryDirectory(prefix="factmem-") as made:
-        yield Path(made)
-
-
-@pytest.fixture(scope="session")
-def cluster(folder: Path) -> Iterator[Cluster]:
-    """Start one server. It writes without fsync, which only a power cut would show."""
-    server = Cluster(folder / "data", fsync="off")
-    try:
-        server.init().start()
-    except Exception as exc:
-        if os.environ.get("FACTMEM_POSTGRES") == "required":  # as `make postgres` says
-            raise
-        pytest.skip(f"NOT TESTED: PostgreSQL does not start on this machine: {exc!r}")
-    yield server
-    server.stop()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,98 @@
+"""MessageForm: headers and lines of one's own, written, found, read back and checked."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from factmem.ledger.resolution import Resolution
+from factmem.models.facts import AnyFact, Concept, SingleFact
+from factmem.prompt.memory_message import MEMORY, MemoryMessage, render
+from factmem.prompt.message_form import MessageForm
+from factmem.prompt.tokens import estimate_tokens
+from tests.memory.world import Chat, languages, memory_texts, placed, theme
+from tests.prompt.test_memory_message import NASTY
+
+DAY = datetime(2026, 8, 1, 12, tzinfo=UTC)
+
+FORMS = [
+    MessageForm(header="Bekannt ist, als Daten:\nund nichts weiter."),
+    MessageForm(concept="## {concept}", fact="* {value}"),
+    MessageForm(concept="{concept} - {description}{left_out}", fact="  {date} {subject}: {value}"),
+    MessageForm(fact="<li>{value}</li> [{importance}]", concept="<h2>{concept}</h2>"),
+    MessageForm(fact="- {{{value}}}", concept="Über {concept}{left_out}:"),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("value", [*NASTY, "dark"])
+def test_every_form_reads_back_as_itself(form: MessageForm, value: str) -> None:
+    """Loading another concept writes these lines anew, the same."""
+    frame = form.frame("factmem_memory")
+    facts: list[AnyFact] = [
+        theme(value, timestamp=DAY, importance=0.75),
+        SingleFact(Concept("age", value, value_type=int), 36, timestamp=DAY),
+        languages("ko", value, timestamp=DAY),
+    ]
+    text = render(placed(facts), frame=frame).text
+
+    assert text.startswith(f"<factmem_memory>\n{form.header}\n")
+    assert text.count("</factmem_memory>") == 1
+    assert render([], frame=frame, before=text, asked={"other"}).text == text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_was_left_out_is_counted_in_any_form(form: MessageForm) -> None:
+    message = MemoryMessage([], 120, estimate_tokens, form)
+    messages: Chat = [{"role": "user", "content": "Hello"}]
+    facts = placed([languages(*[f"language {number}" for number in range(40)], timestamp=DAY)])
+
+    for _ in range(2):
+        report = message.put(messages, Resolution(facts, []), [], {"languages"})
+        [text] = memory_texts(messages)
+        assert f"Left out for lack of room: {report.left_out}" in text
+        assert estimate_tokens(text) <= 120
+        assert report.left_out + text.count("language ") == 40
+
+
+def test_a_text_of_the_usual_form_is_replaced() -> None:
+    """An application that changes its form goes on with chats that it has."""
+    old = render(placed([theme("dark", timestamp=DAY)])).text
+    messages: Chat = [{"role": "system", "name": "factmem_memory", "content": old}]
+    facts = placed([theme("light", timestamp=DAY)])
+    MemoryMessage([], None, estimate_tokens, FORMS[1]).put(
+        messages, Resolution(facts, []), [], None
+    )
+
+    [text] = memory_texts(messages)
+    assert '* "light"' in text
+    assert "dark" not in text
+    assert MEMORY.legend in old
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"fact": "- {subject}"}, "fact must have the field {value}"),
+        ({"concept": "{description}"}, "concept must have the field {concept}"),
+        ({"fact": "{value} {value}"}, "at most once"),
+        ({"fact": "{value} {keyword}"}, "at most once"),
+        ({"fact": "{value!r}"}, "plain fields"),
+        ({"fact": "{value:>9}"}, "plain fields"),
+        ({"fact": "{value"}, "plain fields"),
+        ({"fact": "{value}\n"}, "one line"),
+        ({"fact": "{subject}{value}"}, "cannot be read back"),
+        ({"concept": "{concept}", "fact": "{value}"}, "cannot be read back"),
+        ({"concept": "{concept}{left_out}", "fact": "{value}"}, "cannot be read back"),
+        ({"header": "<factmem_memory>"}, "tag of factmem"),
+        ({"instructions_header": "x\n</factmem_instructions>"}, "tag of factmem"),
+        ({"header": '- "dark" (user, 2026-08-01)'}, "reads like"),
+    ],
+)
+def test_a_form_that_cannot_work_is_refused(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("{", r"\{")):
+        MessageForm(**fields)
+
+
+def test_a_form_has_strings() -> None:
+    with pytest.raises(TypeError, match="header must be a str, not int"):
+        MessageForm(header=1)  # type: ignore[arg-type]

@@ -107,6 +107,7 @@ def stored(fact: Fact, importance: float) -> AnyFact:
             quote=fact.quote,
             conversation=fact.conversation,
             message=fact.message,
+            before=fact.before,
         )
     if concept.fact_type is FactType.SINGLE:
         return SingleFact(

@@ -67,7 +67,7 @@ def origin_record(fact: AnyFact, origin: FactOrigin) -> dict[str, Any]:
 
 
 def _source_record(source: FactSource) -> dict[str, Any]:
-    names = ("kind", "conversation", "message", "quote", "model")
+    names = ("kind", "conversation", "message", "quote", "model", "before")
     return {name: part for name in names if (part := getattr(source, name)) is not None}
 
 

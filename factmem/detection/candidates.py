@@ -20,7 +20,7 @@ from factmem.detection.words import word_count
 from factmem.llm.lenient_json import unwrapped
 from factmem.models.facts import AnyConcept, Concept, FactType
 from factmem.models.places import MemoryScopeType, Place
-from factmem.models.sources import FactSource
+from factmem.models.sources import MAX_BEFORE, FactSource
 from factmem.models.text import normalized
 from factmem.models.values import Canonical
 from factmem.prompt.transcript import SaidMessage, Transcript
@@ -278,7 +278,18 @@ class Rules:
         quote = masked(citation.quote[:MAX_QUOTE])
         kind = message.kind
         assert kind is not None  # noqa: S101 - a cited message has one
-        return FactSource(kind, self._conversation, message.number, quote, self._model)
+        before = self._before(message.number)
+        return FactSource(kind, self._conversation, message.number, quote, self._model, before)
+
+    def _before(self, number: int) -> str | None:
+        """Return the end of the message before a cited one; nothing of one that holds a secret.
+
+        Of a private key only the first line has a pattern, so masking is not enough here.
+        """
+        text = self._transcript.before(number)
+        if not text or masked(text) != text:
+            return None
+        return text[-MAX_BEFORE:].strip() or None
 
     def _sentence(self, citation: _Citation) -> str:
         plain = self._transcript.text(citation.message.number).plain

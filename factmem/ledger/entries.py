@@ -30,7 +30,7 @@ from factmem.errors import FactmemError
 from factmem.models.facts import AnyFact, SingleFact
 from factmem.models.metadata import checked_metadata
 from factmem.models.names import checked_name, checked_text
-from factmem.models.sources import FactSource, SourceKind
+from factmem.models.sources import MAX_BEFORE, FactSource, SourceKind
 
 __all__ = [
     "Amendment",
@@ -60,6 +60,7 @@ class SourceEntry(TypedDict):
     message: NotRequired[int]
     quote: NotRequired[str]
     model: NotRequired[str]
+    before: NotRequired[str]
 
 
 class StoredFact(TypedDict):
@@ -166,6 +167,8 @@ def _source_entry(source: FactSource) -> SourceEntry:
         entry["quote"] = source.quote
     if source.model is not None:
         entry["model"] = source.model
+    if source.before is not None:
+        entry["before"] = source.before
     return entry
 
 
@@ -179,6 +182,7 @@ def source_of(entry: SourceEntry | None) -> FactSource | None:
         entry.get("message"),
         entry.get("quote"),
         entry.get("model"),
+        entry.get("before"),
     )
 
 
@@ -309,6 +313,7 @@ class _Source(TypedDict):
     message: NotRequired[_Count]
     quote: NotRequired[_Text]
     model: NotRequired[_Text]
+    before: NotRequired[Annotated[_Text, Field(max_length=MAX_BEFORE)]]
 
 
 class _Fact(TypedDict):

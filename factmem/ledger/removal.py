@@ -7,7 +7,13 @@ that a journal can be written again record by record.
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
+from factmem.ledger.entries import (
+    Entry,
+    ForgottenItem,
+    RetractedValue,
+    SourceEntry,
+    StoredFact,
+)
 from factmem.ledger.items import values_of
 from factmem.ledger.ledger import Condition
 from factmem.ledger.statements import digest_of
@@ -39,8 +45,9 @@ def purged(entries: Sequence[Entry], condition: Condition, now: str) -> list[Ent
     """Return a ledger's entries without what meets a condition and is not current at `now`.
 
     That is every value of its history that meets the condition, and wherever else the same value
-    stands in the history of the same keyword. The quotes of their sources go with them. What is
-    current is not touched: forget it first.
+    stands in the history of the same keyword. The quotes of their sources go with them, and the
+    `before` of all sources later in the same conversations, which may hold the words of a purged
+    fact. Else what is current is not touched: forget it first.
 
     Returns:
         As `compacted` does. A past that is asked for with `as_of` is the same but for those values.
@@ -54,15 +61,15 @@ def purged(entries: Sequence[Entry], condition: Condition, now: str) -> list[Ent
         if condition.is_met_by(life.keyword, life.key, life.item)
     }
     gone = {life for life in dead if (life.keyword, life.key) in keys}
-    quotes = {
-        saved.fact["source"].get("quote")
+    sources = [
+        saved.fact["source"]
         for saves in trace.saved
         for saved in saves
         if "source" in saved.fact and any(value.life in gone for value in saved.values)
-    }
+    ]
     kept = {life for life in trace.lives if not life.is_dead(now)}
     keys |= _retracted_alone(condition)
-    return Rest(trace, gone, quotes=quotes - {None}, current=kept, nameless=keys).of(entries)
+    return Rest(trace, gone, sources=sources, current=kept, nameless=keys).of(entries)
 
 
 def _retracted_alone(condition: Condition) -> set[tuple[str, Canonical]]:
@@ -81,14 +88,22 @@ class Rest:
         gone: set[Life],
         *,
         cutoff: str = "",
-        quotes: Iterable[str | None] = (),
+        sources: Iterable[SourceEntry] = (),
         current: Iterable[Life] = (),
         nameless: Iterable[tuple[str, Canonical]] = (),
     ) -> None:
         self._trace = trace
         self._gone = gone
         self._cutoff = cutoff
-        self._quotes = frozenset(quotes)
+        self._quotes: set[str] = set()
+        """The quotes of purged values."""
+        self._first: dict[str | None, int] = {}
+        """The first message of each conversation that stated one of them."""
+        for source in sources:
+            if "quote" in source:
+                self._quotes.add(source["quote"])
+            talk, message = source.get("conversation"), source.get("message", 0)
+            self._first[talk] = min(self._first.get(talk, message), message)
         self._current = frozenset(current)
         self._nameless = {(keyword, digest_of(key)) for keyword, key in nameless}
         """The values whose retractions lose their digests: they are purged."""
@@ -221,13 +236,20 @@ class Rest:
         return marked
 
     def _unquoted(self, saved: SavedFact) -> StoredFact:
-        """Return a fact, without its quote if that was said of a purged value and is history."""
+        """Return a fact without the words in its source that are a purged value's.
+
+        A quote stays where it also states something current.
+        """
         fact = saved.fact
         source = fact.get("source")
-        if source is None or source.get("quote") not in self._quotes:
-            return fact
-        if any(each.life in self._current for each in saved.values):
+        if source is None:
             return fact
         rest = source.copy()
-        rest.pop("quote")
-        return {**fact, "source": rest}
+        if source.get("quote") in self._quotes and not any(
+            each.life in self._current for each in saved.values
+        ):
+            rest.pop("quote")
+        first = self._first.get(source.get("conversation"))
+        if first is not None and source.get("message", first) >= first and "before" in source:
+            rest.pop("before")
+        return fact if rest == source else {**fact, "source": rest}

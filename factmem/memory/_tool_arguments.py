@@ -1,6 +1,8 @@
 """What a model writes to the tools of a memory, read with goodwill."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import date, datetime
 from math import isfinite
 from typing import Annotated, TypeAlias, TypeVar
 
@@ -12,12 +14,14 @@ from pydantic import (
     Field,
     JsonValue,
     ValidationError,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from factmem.llm.lenient_json import begins_as_json, unwrapped
 from factmem.models.values import Canonical, canonical
 from factmem.prompt.transcript import folded
+from factmem.recall.query_planning import first_moment, last_moment
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -25,6 +29,9 @@ _TOLD = "told"
 _NO_VALUES = (
     "`values` is empty: leave it out to forget all of the concept, or name the values to forget."
 )
+
+_NO_DAY = "`since` and `until` are days, such as 2026-05-17: leave out what is not known."
+_NO_TIME = "`since` must not be later than `until`."
 
 
 class UnreadableArgumentsError(ValueError):
@@ -80,6 +87,17 @@ def _or_false(given: object) -> object:
     return False if given is None or given == "" else given
 
 
+def _one_day(given: object) -> object:
+    """Take a time for its day, and nothing for no day."""
+    if given is None or given == "":
+        return ""
+    given = _one(given)
+    if isinstance(given, str):
+        with suppress(ValueError):
+            return date.fromisoformat(given.strip()[:10]).isoformat()
+    raise PydanticCustomError(_TOLD, _NO_DAY)
+
+
 _Text = Annotated[str, BeforeValidator(_one)]
 
 
@@ -93,6 +111,28 @@ class RecallArguments(BaseModel):
     concepts: Annotated[list[str], BeforeValidator(_names)] = Field(
         default_factory=list, description="Only these concepts, by keyword."
     )
+    since: Annotated[str, BeforeValidator(_one_day)] = Field(
+        "", description="Only what was said on this day or later, as 2026-05-17."
+    )
+    until: Annotated[str, BeforeValidator(_one_day)] = Field(
+        "", description="Only what was said on this day or earlier, as 2026-05-17."
+    )
+
+    @property
+    def begin(self) -> datetime | None:
+        """When the first day begins, in the time zone where it begins first."""
+        return first_moment(date.fromisoformat(self.since)) if self.since else None
+
+    @property
+    def end(self) -> datetime | None:
+        """When the last day ends, in the time zone where it ends last."""
+        return last_moment(date.fromisoformat(self.until)) if self.until else None
+
+    @model_validator(mode="after")
+    def _check_order(self) -> "RecallArguments":
+        if self.since and self.until and self.since > self.until:
+            raise PydanticCustomError(_TOLD, _NO_TIME)
+        return self
 
 
 class RememberArguments(BaseModel):

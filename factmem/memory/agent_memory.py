@@ -1,13 +1,15 @@
 """AgentMemory: facts into prompts, facts out of chats and texts, recall, views."""
 
 import os
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
+
+from pydantic import JsonValue
 
 from factmem._arguments import expect, expect_function
 from factmem.detection.detector import FactDetector
@@ -646,6 +648,7 @@ class AgentMemory:
         half_life: timedelta | None = None,
         source_kinds: Iterable[SourceKind] | None = None,
         min_importance: float | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecallResult:
         """Return the facts that a question may be about, best first.
 
@@ -676,6 +679,7 @@ class AgentMemory:
             half_life: The time since its last confirmation after which a fact's recency is 0.5.
             source_kinds: Only facts from sources of these kinds.
             min_importance: Only facts of at least this importance.
+            metadata: Only facts whose metadata has all of these keys, with equal values.
         """
         async with self._events.operation(MemoryOperation.RECALL) as operation:
             check_depth(depth)
@@ -691,6 +695,7 @@ class AgentMemory:
                 half_life=half_life,
                 source_kinds=source_kinds,
                 min_importance=min_importance,
+                metadata=metadata,
             )
             operation.places = self._selection.places(subjects, scopes)
             return await self._recall.find(question, depth, operation)
@@ -708,6 +713,9 @@ class AgentMemory:
         since: datetime | None = None,
         until: datetime | None = None,
         depth: Depth = "shallow",
+        source_kinds: Iterable[SourceKind] | None = None,
+        min_importance: float | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecallReport:
         """Put the facts that a question is about into a chat, in place of all known facts.
 
@@ -736,6 +744,9 @@ class AgentMemory:
                     concepts=concepts,
                     since=since,
                     until=until,
+                    source_kinds=source_kinds,
+                    min_importance=min_importance,
+                    metadata=metadata,
                 )
             found = await self._recall.find_for_prompt(question, depth, operation)
         return await self._recall.put(messages, found, operation)

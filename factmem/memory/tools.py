@@ -219,7 +219,9 @@ class _Tools:
             keywords = [each.keyword for name in asked.concepts for each in _alike(name, known)]
             if not keywords:
                 return _answer("facts", 0, [], _NO_CONCEPT)
-        found = await self._recall(asked.query, limit=_ALL, concepts=keywords)
+        found = await self._recall(
+            asked.query, limit=_ALL, concepts=keywords, since=asked.begin, until=asked.end
+        )
         shown = found[: int(min(max(asked.limit, 1), MAX_FACTS))]
         rows = [_row(match.fact, self._about(match.place.subject)) for match in shown]
         return _answer("facts", len(found), rows, _BY_WORDS if found.failures else None)

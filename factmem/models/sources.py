@@ -6,7 +6,10 @@ from enum import StrEnum
 from factmem._arguments import expect_member
 from factmem.models.names import checked_text
 
-__all__ = ["FactSource", "SourceKind"]
+__all__ = ["MAX_BEFORE", "FactSource", "SourceKind"]
+
+MAX_BEFORE = 500
+"""The largest length of `FactSource.before`, in characters."""
 
 
 class SourceKind(StrEnum):
@@ -24,7 +27,7 @@ class FactSource:
     """Where a fact comes from. `why()` shows it, and facts can be forgotten by it.
 
     Raises:
-        ValueError: `kind` is unknown, or `message` is not an index from 0.
+        ValueError: `kind` is unknown, `message` is not an index from 0, or `before` is too long.
         TypeError: A field has the wrong type.
     """
 
@@ -37,6 +40,9 @@ class FactSource:
     """The words that state the fact."""
     model: str | None = None
     """The model that extracted the fact."""
+    before: str | None = None
+    """The end of the message before the one that states the fact, at most 500 characters. "By
+    ferry" is found by the words of the question that it answers. No model reads it."""
 
     def __post_init__(self) -> None:
         if type(self.kind) is not SourceKind:
@@ -46,9 +52,14 @@ class FactSource:
             raise ValueError(
                 "message must be an index from 0: FactSource(SourceKind.USER, message=0)"
             )
-        for name in ("conversation", "quote", "model"):
+        for name in ("conversation", "quote", "model", "before"):
             if (text := getattr(self, name)) is not None:
                 checked_text(text, name)
+        if self.before is not None and len(self.before) > MAX_BEFORE:
+            raise ValueError(
+                f"before has {len(self.before)} characters: at most {MAX_BEFORE} are allowed, "
+                f"before=text[-{MAX_BEFORE}:]"
+            )
 
     def covers(self, other: "FactSource") -> bool:
         """Whether `other` agrees with everything that this source states."""

@@ -40,6 +40,8 @@ _LONGEST_CONTEXT = 600
 helps to understand and cannot be cited, so the middle of a pasted page is not worth its tokens."""
 _LONGEST_EARLIER = 120
 """The characters of a context message before those: enough to know what it was about."""
+_LONGEST_BEFORE = 4_000
+"""The characters of a message that are searched for secrets before its end is kept."""
 _OVERLAP = 4
 """The messages of a piece that the next piece shows as context, and those that are shown whole."""
 
@@ -199,6 +201,22 @@ class Transcript:
         if number not in self._folded:
             self._folded[number] = FoldedText(self._citable[number].text)
         return self._folded[number]
+
+    def before(self, number: int) -> str:
+        """Return the end of the message before a shown one, as a source may keep it.
+
+        Only the assistant's words and those of the same writer: what other users and tools write
+        is not kept with somebody's facts. Otherwise an empty string.
+        """
+        place = self._places[number]
+        if not place:
+            return ""
+        earlier, message = self.messages[place - 1], self.messages[place]
+        is_same = (earlier.role, earlier.name) == (message.role, message.name)
+        is_kept = earlier.role == SourceKind.ASSISTANT or (
+            is_same and earlier.role == SourceKind.USER
+        )
+        return earlier.text[-_LONGEST_BEFORE:].strip() if is_kept else ""
 
     def around(self, number: int, distance: int = 2) -> list[SaidMessage]:
         """Return a shown message with its neighbours, oldest first."""

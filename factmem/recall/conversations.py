@@ -5,11 +5,14 @@ from heapq import heappop, heappush
 
 from factmem.models.sources import FactSource
 
-__all__ = ["AROUND", "Conversations"]
+__all__ = ["AROUND", "BEFORE", "Conversations"]
 
 
 AROUND = ((-1, 0.5), (-2, 0.25), (1, 0.25))
 """The messages around a fact's own whose words find it, by distance, with their weights."""
+
+BEFORE = 0.25
+"""The weight of the message before a fact's own that its source keeps."""
 
 _UNNUMBERED = -1
 

@@ -14,11 +14,12 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
 from factmem.models.sources import SourceKind
 from factmem.recall.arrays import Array, numpy_or_none
-from factmem.recall.conversations import AROUND, Conversations
+from factmem.recall.conversations import AROUND, BEFORE, Conversations
 from factmem.recall.documents import FIELD_WEIGHTS, RECURRING_FIELDS, said, words_of
 from factmem.recall.hints import asked_days, named_entity
 from factmem.recall.lexical.bm25 import TermIndex
 from factmem.recall.match import Match
+from factmem.recall.metadata_index import MetadataIndex
 from factmem.recall.place_vectors import TextRows
 from factmem.recall.query import RecallQuery
 from factmem.recall.ranking import Candidates, Hints, Ranking
@@ -62,6 +63,7 @@ class FactIndex:
         )
         self._terms = TermIndex(weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS)
         self._conversations = Conversations()
+        self._metadata = MetadataIndex()
         self._stale: set[int] = set()
         """The slots whose words are to be indexed."""
         self._placed: list[PlacedFact[AnyFact] | None] = []
@@ -104,6 +106,7 @@ class FactIndex:
             self._importance[slot] = fact.importance
             day = fact.timestamp
             self._days[slot] = day.year * 10_000 + day.month * 100 + day.day
+            self._metadata.put(slot, fact.metadata)
             self._kinds[slot] = 0 if fact.source is None else _KINDS[fact.source.kind]
         self._placed[slot] = placed
         self._heard_at[slot] = placed.heard_at.timestamp()
@@ -132,6 +135,7 @@ class FactIndex:
             if slot is not None:
                 self._converse(slot, self._placed[slot], None)
                 self._terms.drop(slot)
+                self._metadata.drop(slot)
                 self._stale.discard(slot)
                 self._placed[slot] = None
                 heappush(self._free, slot)
@@ -163,15 +167,21 @@ class FactIndex:
         self._stale.clear()
 
     def _around(self, fact: AnyFact) -> list[tuple[str, float]]:
-        source, around = fact.source, list[tuple[str, float]]()
-        if source is None or source.conversation is None or source.message is None:
-            return around
-        for offset, weight in AROUND:
-            slots = self._conversations.at(source.conversation, source.message + offset)
-            neighbours = (self._placed[slot] for slot in sorted(slots))
-            texts = dict.fromkeys(said(each.fact) for each in neighbours if each is not None)
-            around += ((text, weight) for text in texts)
-        return around
+        """Return what was said around a fact, each text once, at its greatest weight."""
+        source, around = fact.source, dict[str, float]()
+        if source is None:
+            return []
+        if source.conversation is not None and source.message is not None:
+            for offset, weight in AROUND:
+                slots = self._conversations.at(source.conversation, source.message + offset)
+                neighbours = (self._placed[slot] for slot in sorted(slots))
+                for each in neighbours:
+                    if each is not None:
+                        text = said(each.fact)
+                        around[text] = max(around.get(text, 0.0), weight)
+        if source.before is not None:
+            around.setdefault(source.before, BEFORE)
+        return [each for each in around.items() if each[1]]
 
     def search(
         self, query: RecallQuery, now: datetime, cosines_of: Cosines | None = None
@@ -228,6 +238,8 @@ class FactIndex:
         if query.source_kinds is not None:
             wanted = bytes(kind in query.source_kinds for kind in SourceKind)
             among = _both(among, self._kinds.translate((b"\0" + wanted).ljust(256, b"\0")))
+        if query.metadata:
+            among = _both(among, self._metadata.where(query.metadata, len(among)))
         return among
 
     def _hints(self, query: RecallQuery) -> Hints:

@@ -1,15 +1,18 @@
 """A question to a memory, checked, with all that narrows it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from math import isfinite
 from numbers import Real
 from typing import Any, Literal, TypeAlias, get_args
 
+from pydantic import JsonValue
+
 from factmem._arguments import expect, expect_all, expect_member, kind_of
 from factmem.models.clock import utc
 from factmem.models.facts import Concept
+from factmem.models.metadata import NO_METADATA, checked_metadata
 from factmem.models.places import Place
 from factmem.models.sources import SourceKind
 
@@ -155,6 +158,8 @@ class RecallQuery:
     source_kinds: frozenset[SourceKind] | None = None
     """The kinds of sources to look at; None means all, and facts without a source."""
     min_importance: float | None = None
+    metadata: Mapping[str, JsonValue] = field(default_factory=lambda: NO_METADATA)
+    """What the facts' metadata must hold; empty means anything."""
     strictness: Strictness = "balanced"
 
     @classmethod
@@ -172,6 +177,7 @@ class RecallQuery:
         half_life: timedelta | None = None,
         source_kinds: "Iterable[SourceKind | str] | None" = None,
         min_importance: float | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
     ) -> "RecallQuery":
         """Return a query, with what a call does not say from the settings.
 
@@ -209,13 +215,14 @@ class RecallQuery:
             until=until,
             source_kinds=None if source_kinds is None else _kinds(source_kinds),
             min_importance=min_importance,
+            metadata=NO_METADATA if metadata is None else checked_metadata(metadata),
             strictness=settings.strictness,
         )
 
     @property
     def is_narrowed(self) -> bool:
         """Whether it looks at some of the facts only."""
-        return any(
+        return bool(self.metadata) or any(
             each is not None
             for each in (
                 *(self.keywords, self.subjects, self.since, self.until),

@@ -16,7 +16,7 @@ from factmem.prompt.escaping import value_text
 from factmem.recall.query import RecallQuery
 from factmem.usage import Usage
 
-__all__ = ["RecallPlan", "planned"]
+__all__ = ["RecallPlan", "first_moment", "last_moment", "planned"]
 
 
 _MOST_QUERIES = 3
@@ -125,19 +125,21 @@ def _plan(query: RecallQuery, answer: _Answer, names: Iterable[str], usage: Usag
         query.narrowed(
             text,
             subjects=subjects or None,
-            since=None if answer.since is None else _begin(answer.since),
-            until=None if answer.until is None else _end(answer.until),
+            since=None if answer.since is None else first_moment(answer.since),
+            until=None if answer.until is None else last_moment(answer.until),
         )
         for text in texts
     ]
     return RecallPlan(narrow, wider, usage)
 
 
-def _begin(day: date) -> datetime:
+def first_moment(day: date) -> datetime:
     """Return when a day begins where it begins first, at 14 hours east."""
-    return datetime.combine(day, time(), UTC) - timedelta(hours=14)
+    moment = datetime.combine(day, time(), UTC)
+    return moment if day == date.min else moment - timedelta(hours=14)
 
 
-def _end(day: date) -> datetime:
+def last_moment(day: date) -> datetime:
     """Return when a day ends where it ends last, at 12 hours west."""
-    return datetime.combine(day, time(), UTC) + timedelta(hours=36)
+    moment = datetime.combine(day, time(), UTC)
+    return moment if day.year == date.max.year else moment + timedelta(hours=36)

@@ -3,9 +3,11 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self
+
+from pydantic import JsonValue
 
 from factmem._arguments import expect
 from factmem.detection.report import DetectionReport
@@ -441,6 +443,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         half_life: timedelta | None = None,
         source_kinds: Iterable[SourceKind] | None = None,
         min_importance: float | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecallResult:
         """Return the facts that a question may be about, best first.
 
@@ -471,6 +474,7 @@ class MemorySync(WrapsContext[AgentMemory]):
             half_life: The time since its last confirmation after which a fact's recency is 0.5.
             source_kinds: Only facts from sources of these kinds.
             min_importance: Only facts of at least this importance.
+            metadata: Only facts whose metadata has all of these keys, with equal values.
         """
         return self._portal.call(
             self._wrapped.recall,
@@ -487,6 +491,7 @@ class MemorySync(WrapsContext[AgentMemory]):
             half_life=half_life,
             source_kinds=source_kinds,
             min_importance=min_importance,
+            metadata=metadata,
         )
 
     def recall_facts_to_agent(
@@ -502,6 +507,9 @@ class MemorySync(WrapsContext[AgentMemory]):
         since: datetime | None = None,
         until: datetime | None = None,
         depth: Depth = "shallow",
+        source_kinds: Iterable[SourceKind] | None = None,
+        min_importance: float | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecallReport:
         """Put the facts that a question is about into a chat, in place of all known facts.
 
@@ -527,6 +535,9 @@ class MemorySync(WrapsContext[AgentMemory]):
             since=since,
             until=until,
             depth=depth,
+            source_kinds=source_kinds,
+            min_importance=min_importance,
+            metadata=metadata,
         )
 
     def consolidate(

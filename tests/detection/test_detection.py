@@ -697,6 +697,48 @@ async def test_why_tells_source_quote_and_history() -> None:
     assert "dark" not in repr(origin).replace("dark theme", "")
 
 
+async def test_a_source_keeps_the_message_before_the_quote() -> None:
+    """Its end; a shorter one whole, and nothing of one that holds a secret."""
+    earlier = {
+        "Which theme do you prefer?": "Which theme do you prefer?",
+        f"{'a' * 600} Which theme?": f"{'a' * 487} Which theme?",
+        "My key is sk-aaaabbbbccccddddeeeeffff, right?": None,
+        "Ü" * 2_000_000: "Ü" * 500,
+    }
+    for text, kept in earlier.items():
+        store = InMemoryProvider()
+        memory = memory_of(store, ScriptedChatModel(answer(item(message=1))))
+        chat = [assistant(text), user("I prefer the dark theme.")]
+
+        await memory.auto_detect_facts(chat)
+
+        [fact] = await memory.current(THEME)
+        assert fact.source is not None
+        assert fact.source.before == kept
+
+
+async def test_a_source_keeps_no_words_of_others() -> None:
+    """Not what another user said before, and not what a tool returned."""
+    said = {**user("I prefer the dark theme."), "name": "alice"}
+    others: list[dict[str, Any]] = [
+        {**user("Bob's words"), "name": "bob"},
+        {"role": "tool", "tool_call_id": "1", "content": "the tool's words"},
+        {"role": "system", "content": "the application's words"},
+    ]
+    for other in others:
+        memory = memory_of(InMemoryProvider(), ScriptedChatModel(answer(item(message=1))))
+        await memory.auto_detect_facts([other, said], trust=[SourceKind.TOOL])
+        [fact] = await memory.current(THEME)
+        assert fact.source is not None
+        assert (fact.source.quote, fact.source.before) == ("dark theme", None)
+
+    memory = memory_of(InMemoryProvider(), ScriptedChatModel(answer(item(message=1))))
+    await memory.auto_detect_facts([{**user("It is late"), "name": "alice"}, said])
+    [fact] = await memory.current(THEME)
+    assert fact.source is not None
+    assert fact.source.before == "It is late"
+
+
 async def test_why_tells_of_what_was_superseded_and_forgotten() -> None:
     store = InMemoryProvider()
     old, new = theme("light"), theme("dark")

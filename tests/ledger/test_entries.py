@@ -78,6 +78,7 @@ def test_an_entry_holds_every_field() -> None:
         FactSource(SourceKind.USER),
         FactSource(SourceKind.CODE, message=0),
         FactSource(SourceKind.ASSISTANT, quote=""),
+        FactSource(SourceKind.USER, before="Which one?"),
     ],
 )
 def test_a_source_comes_back(source: FactSource | None) -> None:

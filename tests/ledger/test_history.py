@@ -187,6 +187,39 @@ def test_no_byte_of_a_purged_value_is_left(entries: list[Entry], token: str) -> 
                 assert token.encode() not in encoded_entry(entry(0, fact))
 
 
+def test_a_purge_takes_the_messages_before_later_quotes() -> None:
+    """They may hold the purged words, whatever they are kept with; earlier ones and others do not."""
+
+    def said(value: str, keyword: str, **source: Any) -> Any:
+        told: Any = {"kind": "user", "before": f"before {value}", **source}
+        return saved(value, fact_id=value, keyword=keyword, kind="SINGLE", source=told)
+
+    secret = said("pin", "k", conversation="chat", message=4, quote="it is 1234")
+    kept = [
+        said("a", "x", conversation="chat", message=3),
+        said("b", "y", conversation="other", message=5),
+        said("c", "z"),
+    ]
+    stripped = [
+        said("d", "u", conversation="chat", message=5, quote="miso"),
+        said("e", "v", conversation="chat"),
+    ]
+    entries: list[Entry] = [
+        entry(1, secret, *kept, *stripped),
+        {"at": stamp(2), "forget": [("k", "pin", 0)]},
+    ]
+
+    rest = left(purged(entries, Condition("k", "pin"), stamp(3)))
+
+    assert len(rest) == 1
+    left_over = rest[0]["facts"]
+    assert left_over[:3] == kept
+    assert [fact["source"].get("before") for fact in left_over] == [
+        *("before a", "before b", "before c", None, None)
+    ]
+    assert left_over[3]["source"]["quote"] == "miso"
+
+
 def test_no_cutoff_keeps_all() -> None:
     """That is the default of a store: history stays."""
     entries = [entry(1, saved("a", kind="SINGLE")), entry(2, saved("b", kind="SINGLE"))]

@@ -1,6 +1,7 @@
 """A model's tools: bound to a view, exact in their counts, forgiving, and of limited size."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import anyio.lowlevel
@@ -22,6 +23,7 @@ from factmem.models.facts import Concept, SingleFact
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.query import RecallSettings
 from factmem.testing.chat import ScriptedChatModel
+from factmem.testing.facts import SAID
 from tests.memory.providers import BareProvider
 from tests.memory.world import (
     AGENT,
@@ -229,6 +231,31 @@ async def test_arguments_are_read_with_goodwill(store: InMemoryProvider, argumen
     told = json.loads(await tool(memory_of(store), "recall").call(arguments))
 
     assert (told["found"], told["shown"]) == (1, 1)
+
+
+async def test_days_narrow_a_search(store: InMemoryProvider) -> None:
+    """From the first day to the last, wherever on earth; a time is taken for its day."""
+    memory = memory_of(store)
+    ways = {
+        (SAID.date().isoformat(), None): 1,
+        (f"{SAID.isoformat()}", SAID.date().isoformat()): 1,
+        ("", f"{SAID - timedelta(days=3):%Y-%m-%d}"): 0,
+        (f"{SAID + timedelta(days=3):%Y-%m-%d}", None): 0,
+        ("0001-01-01", "9999-12-31"): 1,
+    }
+    for (since, until), count in ways.items():
+        found = await call(memory, "recall", query="theme", since=since, until=until)
+        assert found["found"] == count
+
+    for since, until in [
+        ("last week", None),
+        (7, None),
+        (["a", "b"], None),
+        ("2026-05-02", "2026-05-01"),
+    ]:
+        told = await tool(memory, "recall").call({"query": "a", "since": since, "until": until})
+        assert told.startswith("Error: nothing was done.")
+        assert "`since`" in told
 
 
 @pytest.mark.parametrize(

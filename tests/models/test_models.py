@@ -212,6 +212,8 @@ class TestSources:
         """A lone surrogate cannot."""
         with pytest.raises(ValueError, match="A quote holds a lone surrogate"):
             FactSource(SourceKind.USER, quote="\ud800")
+        with pytest.raises(ValueError, match="before has 501 characters: at most 500"):
+            FactSource(SourceKind.USER, before="a" * 501)
 
     def test_a_source_covers_those_that_say_more(self) -> None:
         """What it does not state does not matter."""

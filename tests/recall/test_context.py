@@ -223,6 +223,107 @@ async def test_filters_are_filled_up_to_the_limit() -> None:
         await memory.recall("cat", source_kinds=["nobody"])  # type: ignore[list-item]
 
 
+async def test_metadata_narrows_the_index() -> None:
+    """Every key with an equal value: true is not 1, 1 is not 1.0. It follows the facts."""
+    kinds: list[dict[str, Any]] = [
+        {"ticket": "T-7", "open": True, "tags": {"b": [1], "a": None}},
+        {"ticket": "T-7", "open": 1, "tags": {"b": [1.0]}},
+        {"ticket": "T-8"},
+        {},
+    ]
+    facts = [(ALICE, note(f"k{n}", "cat", metadata=kinds[n % 4], id=f"f{n}")) for n in range(40)]
+    store = await filled(*facts)
+    memory = memory_of(store)
+
+    async def found(**wanted: Any) -> set[int]:
+        matches = await memory.recall("cat", limit=100, metadata=wanted)
+        return {int(match.fact.concept.keyword[1:]) % 4 for match in matches}
+
+    assert await found(ticket="T-7") == {0, 1}
+    assert await found(ticket="T-7", open=True) == {0}
+    assert await found(open=1) == {1}
+    assert await found(tags={"a": None, "b": [1]}) == {0}
+    assert await found(ticket="T-9") == await found(nothing=None) == set()
+    assert await found() == {0, 1, 2, 3}
+    assert len(await memory.recall("cat", limit=7, metadata={"ticket": "T-8"})) == 7
+
+    await store.forget(ALICE, AGENT, fact_ids=["f0"])
+    await store.save(note("k4", "dog", metadata={"ticket": "T-8"}), ALICE, AGENT)
+    matches = await memory.recall("cat", limit=100, metadata={"open": True})
+    assert {match.fact.id for match in matches} == {f"f{n}" for n in range(8, 40, 4)}
+    messages: list[Any] = [{"role": "user", "content": "the dog?"}]
+    report = await memory.recall_facts_to_agent(messages, metadata={"ticket": "T-8"}, min_score=0.5)
+    assert values(report.matches) == ["dog"]
+    with pytest.raises(TypeError, match="metadata must be a mapping"):
+        await memory.recall("cat", metadata=["ticket"])  # type: ignore[arg-type]
+
+
+async def test_facts_outside_a_filter_move_no_score() -> None:
+    """By whichever filter they are left out."""
+    inside = {
+        "source": FactSource(SourceKind.USER),
+        "importance": 0.9,
+        "metadata": {"open": True},
+        "timestamp": NOW,
+    }
+    shown = [(ALICE, notes("pet", f"a cat named {name}", **inside)) for name in ("Miso", "Tofu")]
+    texts = ["Miso the cat", "a cat in Lisbon", "Miso", "cat cat cat"]
+    hidden = {
+        "concepts": [(ALICE, note(f"car{n}", text, **inside)) for n, text in enumerate(texts)],
+        **{
+            name: [(ALICE, notes("pet", text, **{**inside, **other})) for text in texts]
+            for name, other in {
+                "source_kinds": {"source": FactSource(SourceKind.TOOL)},
+                "min_importance": {"importance": 0.1},
+                "metadata": {"metadata": {"open": 1}},
+                "since": {"timestamp": datetime(2001, 1, 1, tzinfo=UTC)},
+            }.items()
+        },
+    }
+    filters: dict[str, Any] = {
+        "concepts": ["pet"],
+        "source_kinds": ["user"],
+        "min_importance": 0.5,
+        "metadata": {"open": True},
+        "since": datetime(2002, 1, 1, tzinfo=UTC),
+    }
+    for name, others in hidden.items():
+        for embedder in (None, TopicEmbedder()):
+            scores = [
+                [
+                    (m.fact.values, m.score, m.relevance, m.lexical, m.semantic, m.support)
+                    for m in await memory_of(await filled(*facts), embedder=embedder).recall(
+                        "Which cat is Miso?", min_score=0.0, **{name: filters[name]}
+                    )
+                ]
+                for facts in (shown, [*shown, *others])
+            ]
+            assert scores[0] == scores[1], name
+            assert len(scores[0]) == 2
+
+
+async def test_the_message_before_a_quote_finds_its_fact() -> None:
+    """Its words move the score, but neither relevance nor what another fact gets."""
+    source = FactSource(SourceKind.USER, quote="by ferry", before="How will you get to Lisbon?")
+    bare = FactSource(SourceKind.USER, quote="by ferry")
+    results = []
+    for told in (source, bare):
+        memory = memory_of(
+            await filled(
+                (ALICE, note("travel", "by ferry", source=told)),
+                (ALICE, note("trip", "Lisbon in May")),
+                (ALICE, note("car", "a red car")),
+            )
+        )
+        results.append({m.fact.values[0]: m for m in await memory.recall("Lisbon", min_score=0.0)})
+
+    with_it, without = results
+    assert with_it["by ferry"].lexical > 0
+    assert with_it["by ferry"].relevance == 0
+    assert set(without) == {"Lisbon in May"}
+    assert with_it["Lisbon in May"].relevance == without["Lisbon in May"].relevance
+
+
 async def test_strictness_settles_the_least_relevance() -> None:
     """Few and right, or many; a call's own least relevance goes first."""
     store = await filled((ALICE, note("pet", "a cat")), (ALICE, note("car", "a red car")))

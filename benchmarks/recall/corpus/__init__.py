@@ -26,6 +26,7 @@ class Fact:
     quote: str | None = None
     conversation: str | None = None
     message: int | None = None
+    before: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

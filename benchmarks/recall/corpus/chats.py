@@ -493,12 +493,17 @@ def _kept(
     *,
     is_numbered: bool,
 ) -> Iterator[Fact]:
+    """Lay out the messages as facts. In notes of a talk of two the other one is the assistant, whose
+    message before the quote a detection keeps; words of other users it does not keep."""
     talk = random.Random(chat)
-    before = [(speaker, talk.choice(texts.split("|"))) for speaker, texts in _SMALL_TALK[language]]
-    for number, (speaker, text) in enumerate((*before, *scene.lines), start=-len(before)):
+    is_group = "c" in {speaker for speaker, _ in scene.lines}
+    earlier = None
+    opening = [(speaker, talk.choice(texts.split("|"))) for speaker, texts in _SMALL_TALK[language]]
+    for number, (speaker, text) in enumerate((*opening, *scene.lines), start=-len(opening)):
+        before, earlier = earlier, text.format(**parts)
         if not is_numbered and (speaker != "a" or number < 0):
             continue
-        said = text.format(**parts)
+        said = earlier
         yield Fact(
             id=f"{chat}-{number}" if number >= 0 else f"{chat}-hello{-number}",
             entity=parts[speaker],
@@ -510,5 +515,6 @@ def _kept(
             timestamp=at + timedelta(minutes=number),
             quote=None if is_numbered else said,
             conversation=chat,
-            message=number + len(before) if is_numbered else None,
+            message=number + len(opening) if is_numbered else None,
+            before=None if is_numbered or is_group else before,
         )

@@ -112,11 +112,9 @@ class RecallArguments(BaseModel):
         default_factory=list, description="Only these concepts, by keyword."
     )
     since: Annotated[str, BeforeValidator(_one_day)] = Field(
-        "", description="Only what was said on this day or later, as 2026-05-17."
+        "", description="The first day, as 2026-05-17."
     )
-    until: Annotated[str, BeforeValidator(_one_day)] = Field(
-        "", description="Only what was said on this day or earlier, as 2026-05-17."
-    )
+    until: Annotated[str, BeforeValidator(_one_day)] = Field("", description="The last day.")
 
     @property
     def begin(self) -> datetime | None:

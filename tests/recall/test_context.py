@@ -260,7 +260,7 @@ async def test_metadata_narrows_the_index() -> None:
 
 async def test_facts_outside_a_filter_move_no_score() -> None:
     """By whichever filter they are left out."""
-    inside = {
+    inside: dict[str, Any] = {
         "source": FactSource(SourceKind.USER),
         "importance": 0.9,
         "metadata": {"open": True},
@@ -268,18 +268,17 @@ async def test_facts_outside_a_filter_move_no_score() -> None:
     }
     shown = [(ALICE, notes("pet", f"a cat named {name}", **inside)) for name in ("Miso", "Tofu")]
     texts = ["Miso the cat", "a cat in Lisbon", "Miso", "cat cat cat"]
-    hidden = {
-        "concepts": [(ALICE, note(f"car{n}", text, **inside)) for n, text in enumerate(texts)],
-        **{
-            name: [(ALICE, notes("pet", text, **{**inside, **other})) for text in texts]
-            for name, other in {
-                "source_kinds": {"source": FactSource(SourceKind.TOOL)},
-                "min_importance": {"importance": 0.1},
-                "metadata": {"metadata": {"open": 1}},
-                "since": {"timestamp": datetime(2001, 1, 1, tzinfo=UTC)},
-            }.items()
-        },
+    outside: dict[str, dict[str, Any]] = {
+        "source_kinds": {"source": FactSource(SourceKind.TOOL)},
+        "min_importance": {"importance": 0.1},
+        "metadata": {"metadata": {"open": 1}},
+        "since": {"timestamp": datetime(2001, 1, 1, tzinfo=UTC)},
     }
+    hidden: dict[str, list[Any]] = {
+        name: [(ALICE, notes("pet", text, **{**inside, **other})) for text in texts]
+        for name, other in outside.items()
+    }
+    hidden["concepts"] = [(ALICE, note(f"car{n}", t, **inside)) for n, t in enumerate(texts)]
     filters: dict[str, Any] = {
         "concepts": ["pet"],
         "source_kinds": ["user"],

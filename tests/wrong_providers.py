@@ -257,7 +257,7 @@ class ExpiresTooLate(InMemoryProvider):
 
 
 class _NoPast(_Shelves):
-    async def present(self, identity: Any, present: Any, *, until: str | None = None) -> Any:
+    async def present(self, identity: Any, present: Any, **_: Any) -> Any:
         return await super().present(identity, present)
 
 
@@ -288,7 +288,7 @@ class TakesAnything(InMemoryProvider):
 
 
 class _Rounding(_Shelves):
-    async def present(self, identity: Any, present: Any, *, until: str | None = None) -> Any:
+    async def present(self, identity: Any, present: Any, **options: Any) -> Any:
         def rounded(ledger: Ledger, now: str) -> Any:
             for topic in ledger._topics.values():
                 for item in topic.items.values():
@@ -296,7 +296,7 @@ class _Rounding(_Shelves):
                         item.value = float(item.value)
             return present(ledger, now)
 
-        return await super().present(identity, rounded, until=until)
+        return await super().present(identity, rounded, **options)
 
 
 class RoundsWideNumbers(InMemoryProvider):

@@ -75,11 +75,17 @@ class Backend(Protocol):
         ...
 
     async def present(
-        self, identity: Identity, present: Present[R], *, until: str | None = None
+        self,
+        identity: Identity,
+        present: Present[R],
+        *,
+        until: str | None = None,
+        keyword: str | None = None,
     ) -> R:
         """Present a place as it is now, or as it was at `until`, which then is the time too.
 
-        A place that does not exist is an empty ledger, the same one at each call.
+        A place that does not exist is an empty ledger, the same one at each call. Where `keyword`
+        is given, `present` reads nothing but its items, and the ledger may hold no others.
         """
         ...
 

@@ -25,7 +25,7 @@ class PlaceView:
     `refreshing` is held by the one thread that reads on.
     """
 
-    __slots__ = ("is_warm", "ledger", "lock", "position", "refreshing")
+    __slots__ = ("is_warm", "ledger", "lock", "position", "refreshing", "was_searched")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -34,6 +34,8 @@ class PlaceView:
         self.position: Position | None = None
         self.is_warm = False
         """Whether the place was read to its end at least once."""
+        self.was_searched = False
+        """Whether it was searched for a keyword, and not read."""
 
     def follow(
         self, name: JournalName, read: Callable[[JournalName, Position | None], Reading]
@@ -45,9 +47,9 @@ class PlaceView:
             reading = read(name, start)
             size = sum(len(record.data) for record in reading.records)
             with paused_collection(size // _BYTES_PER_FACT):
-                is_end = self._take_in(start, reading) and reading.is_end
+                is_end = self.take_in(start, reading) and reading.is_end
 
-    def _take_in(self, start: Position | None, reading: Reading) -> bool:
+    def take_in(self, start: Position | None, reading: Reading) -> bool:
         """Apply what was read from `start` on, and return whether no other thread did so before."""
         entries = [decoded(record.data) for record in reading.records]
         with self.lock:

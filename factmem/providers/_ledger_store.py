@@ -147,7 +147,8 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
             facts = self._backend.warm(identity, present)
             if facts is not None:
                 return facts
-        return await self._backend.present(identity, present, until=until)
+        keyword = concept.keyword
+        return await self._backend.present(identity, present, until=until, keyword=keyword)
 
     @override
     async def load_all(

@@ -35,12 +35,12 @@ class LocalBackend:
         self.journals = journals
         self._clock = clock
         self.blocking = LocalPlaces(journals, clock, keep_history)
-        # Bound here: a load that is warm, and each save, is one call less.
-        self.warm = self.blocking.warm
         self._start_afresh()
         _restarts[self] = weakref.WeakMethod(self._start_in_child)
 
     def _start_afresh(self) -> None:
+        # Bound here: a warm load is one call less.
+        self.warm = self.blocking.reading.warm
         self.workers = Workers()
         self._commits = GroupCommit(self.blocking.commit, self.workers, self.blocking.rest)
 
@@ -51,10 +51,17 @@ class LocalBackend:
         self._start_afresh()
 
     async def present(
-        self, identity: Identity, present: Present[R], *, until: str | None = None
+        self,
+        identity: Identity,
+        present: Present[R],
+        *,
+        until: str | None = None,
+        keyword: str | None = None,
     ) -> R:
         if until is None:
-            return await self.work(lambda: self.blocking.present(identity, present))
+            return await self.work(
+                lambda: self.blocking.reading.present(identity, present, keyword)
+            )
         return await self.entries(
             identity, lambda entries: present(Ledger(entries, until=until), until)
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from logging import getLogger
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
 from factmem.ledger.entries import Edit, Entry, decoded, encoded, encoded_entry, stamped
@@ -12,11 +12,12 @@ from factmem.ledger.removal import compacted
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
 from factmem.providers._arguments import before
-from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
+from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension
 from factmem.providers._clock import StoreClock
-from factmem.providers._followed_place import PlaceView, PlaceViews
+from factmem.providers._followed_place import PlaceView
 from factmem.providers._group_commit import Pending
 from factmem.providers._ledger_store import place_info
+from factmem.providers._place_reader import PlaceReader
 from factmem.providers.base import PlaceInfo
 from factmem.storage.base import (
     Appended,
@@ -30,8 +31,6 @@ from factmem.storage.base import (
     RestingJournals,
     SalvagedJournal,
 )
-
-R = TypeVar("R")
 
 _logger = getLogger(__name__)
 
@@ -64,8 +63,7 @@ class _Moment(NamedTuple):
 class LocalPlaces:
     """The places of one folder. Every method blocks; all are safe for threads.
 
-    The store's lock comes before a view's lock, never after it, and a view's lock is held for pure
-    work only: whoever waits for it waits for moments.
+    The store's lock comes before a view's lock, never after it.
     """
 
     def __init__(
@@ -78,45 +76,13 @@ class LocalPlaces:
 
     def start_afresh(self) -> None:
         """Forget everything seen so far; also called in forked children."""
-        self._views = PlaceViews()
+        self.reading = PlaceReader(self._journals, self._clock)
+        self._views = self.reading.views
         self._checked: dict[Identity, tuple[int, int]] = {}
         self._erased_here = 0
         """How many erasures there were where no store existed, or the storage counts none."""
 
     # Reading
-
-    def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
-        """Present a place if that takes no reading: for event loops; None if it does.
-
-        This makes the one file call that an event loop's thread ever makes: the check whether the
-        journal is still what was read, about two microseconds.
-        """
-        view = self._views.known(identity)
-        if view is None or not view.lock.acquire(blocking=False):
-            return None
-        try:
-            if view.is_warm and self._journals.is_current(identity, view.position):
-                return present(view.ledger, self._now(view.ledger))
-        finally:
-            view.lock.release()
-        return None
-
-    def present(self, identity: Identity, present: Present[R]) -> R:
-        """Present a place as it is now."""
-        view = self._followed(identity)
-        with view.lock:
-            return present(view.ledger, self._now(view.ledger))
-
-    def _now(self, ledger: Ledger) -> str:
-        """Return the time for reading a ledger: no reading asks for it where nothing expires."""
-        return self._clock.now(ledger.recorded_at) if ledger.may_expire else ledger.recorded_at
-
-    def _followed(self, identity: Identity) -> PlaceView:
-        view = self._views.of(identity)
-        with view.refreshing:
-            if not (view.is_warm and self._journals.is_current(identity, view.position)):
-                view.follow(identity, self._journals.read)
-        return view
 
     def entries(self, identity: Identity) -> list[Entry]:
         """Return a place's whole ledger, with the times that its entries count as recorded at."""
@@ -179,7 +145,7 @@ class LocalPlaces:
     def moment(self, identity: Identity) -> object:
         """Return what an append tells erasures from that come after now."""
         erasures = self._erasures()  # before the place: an erasure in between is taken for later
-        return _Moment(erasures, self._followed(identity).position)
+        return _Moment(erasures, self.reading.followed(identity).position)
 
     def _erasures(self) -> int:
         """Return how many erasures there were, in all processes where the storage counts them."""
@@ -260,7 +226,7 @@ class LocalPlaces:
         def is_wanted(writer: JournalWriter) -> bool:
             view.follow(identity, writer.read)
             with view.lock:
-                is_same = view.ledger.version(self._now(view.ledger)) == version
+                is_same = view.ledger.version(self.reading.now(view.ledger)) == version
                 return is_same and view.position is not None
 
         return self._journals.write_index(identity, index, is_wanted)

@@ -95,7 +95,12 @@ class _Shelves:
         return None  # each call is a checkpoint: a loop of loads must let other tasks run
 
     async def present(
-        self, identity: Identity, present: Present[R], *, until: str | None = None
+        self,
+        identity: Identity,
+        present: Present[R],
+        *,
+        until: str | None = None,
+        keyword: str | None = None,
     ) -> R:
         await checkpoint()
         with self._lock:

@@ -51,7 +51,12 @@ class _Nothing:
         return None
 
     async def present(
-        self, identity: Identity, present: Present[R], *, until: str | None = None
+        self,
+        identity: Identity,
+        present: Present[R],
+        *,
+        until: str | None = None,
+        keyword: str | None = None,
     ) -> R:
         await _called("load", identity)
         return present(self._ledger, until or "")

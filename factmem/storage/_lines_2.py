@@ -72,7 +72,7 @@ class Reader2:
         if not end and is_end and place.size == place.offset + len(data):
             return place, []
         reader = cls(place, codec)
-        reader.take_all(data[:end].split(b"\n")[:-1])
+        reader.take_all(data.split(b"\n")[:-1])
         size = place.offset + len(data)
         if is_end and size > reader.offset:
             reader.judge_tail(sector)

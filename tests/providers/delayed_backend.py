@@ -101,7 +101,12 @@ class DelayedBackend:
         return place, self._server.now(identity)
 
     async def present(
-        self, identity: Identity, present: Present[Any], *, until: str | None = None
+        self,
+        identity: Identity,
+        present: Present[Any],
+        *,
+        until: str | None = None,
+        keyword: str | None = None,
     ) -> Any:
         if until is None:
             place, now = await self._follow(identity)

@@ -272,7 +272,7 @@ _CHECKS = [
             never(
                 _PlainSealer,
                 "unseal",
-                'line[-18:] != b\',"crc":"%08x"}\' % zlib.crc32(body, self._seed)',
+                'line[-18:] != b\',"crc":"%08x"}\' % zlib.crc32(memoryview(line)[:-18], self._seed)',
             ),
         ),
         (PLAIN,),

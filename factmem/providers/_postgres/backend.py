@@ -75,7 +75,12 @@ class PostgresBackend:
         return view.is_warm and time.monotonic() - view.checked < self._stale
 
     async def present(
-        self, identity: Identity, present: Present[R], *, until: str | None = None
+        self,
+        identity: Identity,
+        present: Present[R],
+        *,
+        until: str | None = None,
+        keyword: str | None = None,
     ) -> R:
         if until is not None:
             return await self.entries(

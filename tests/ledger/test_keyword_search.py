@@ -1,0 +1,83 @@
+"""Searching entries for one keyword gives what folding all of them gives."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.ledger.entries import Entry, encoded_entry, stamped
+from factmem.ledger.keyword_search import KeywordSearch
+from factmem.ledger.ledger import Ledger
+from tests.ledgers import (
+    KEYWORDS,
+    Step,
+    entries_of,
+    entry,
+    ledgers,
+    moments,
+    saved,
+    searched,
+    shown,
+)
+
+
+def lines_of(entries: list[Entry]) -> list[bytes]:
+    return [stamped(encoded_entry(each), each["at"]) for each in entries]
+
+
+def found(keyword: str, *entries: Entry) -> Ledger | None:
+    search = KeywordSearch(keyword)
+    search.take(lines_of(list(entries)))
+    return search.ledger()
+
+
+@searched
+@given(ledgers(), st.sampled_from(KEYWORDS), st.integers(0, 5))
+def test_a_search_finds_what_a_fold_does(steps: list[Step], keyword: str, cut: int) -> None:
+    """In any number of pieces, at any time; or it says that it cannot."""
+    entries = entries_of(steps)
+    whole, search = Ledger(entries), KeywordSearch(keyword)
+    lines = lines_of(entries)
+    search.take(lines[:cut])
+    search.take(lines[cut:])
+    ledger = search.ledger()
+    if ledger is None:
+        assert any("forget" in each for each in entries)
+        return
+
+    for now in moments(entries, since=whole.recorded_at):
+        expected = [each for each in shown(whole, now) if each[0] == keyword]
+        assert shown(ledger, now) == expected
+    assert ledger.recorded_at == whole.recorded_at
+
+
+def test_an_escaped_keyword_is_found() -> None:
+    """Other programs may write any JSON: a letter as \\u0074, a slash with a backslash."""
+    (line,) = lines_of([entry(1, saved("dark", keyword="the/me", kind="SINGLE"))])
+    for spelt in (b'"the\\/me"', b'"\\u0074he/me"', b'"th\\u0065\\/me"'):
+        search = KeywordSearch("the/me")
+        search.take([line.replace(b'"the/me"', spelt)])
+
+        ledger = search.ledger()
+
+        assert ledger is not None
+        assert len(ledger) == 1
+
+
+def test_time_goes_on_with_other_keywords() -> None:
+    """A value is confirmed no earlier than the entry before it, whatever that saved."""
+    ledger = found("k", entry(50, saved(1, keyword="other")), entry(3, saved("a")))
+
+    assert ledger is not None
+    assert ledger.recorded_at == entry(50)["at"]
+    assert ledger.confirmations("") == [entry(50)["at"]]
+
+
+def test_positions_need_a_fold() -> None:
+    """A forgetting names a position, which depends on all saves of the fact's id."""
+    other = entry(1, saved("x", "y", fact_id="one", keyword="other"))
+    mine = entry(2, saved("a", "b", fact_id="one"))
+    forgetting: Entry = {"at": entry(3)["at"], "forget": [("k", "one", 2)]}
+
+    assert found("k", other, mine, forgetting) is None
+    assert [each[2] for each in shown(Ledger([other, mine, forgetting]), entry(9)["at"])] == [
+        "x", "y", "b"
+    ]  # fmt: skip

@@ -19,7 +19,8 @@ PACKAGE = Path(factmem.__file__).parent
 ROOMS = [
     {"_lazy", "usage"},
     {"errors"},
-    {"_arguments", "concurrency"},
+    {"_arguments"},
+    {"concurrency"},
     {"models"},
     {"ledger", "events"},
     {"storage"},

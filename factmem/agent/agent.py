@@ -17,7 +17,7 @@ from factmem.llm.messages import OWN_MESSAGES, checked_messages, is_instruction
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.checked import checked_subjects
 from factmem.models.names import checked_text
-from factmem.models.places import MemorySubject
+from factmem.models.places import MemorySubject, subject_keys
 from factmem.models.scopes import ScopeChoice, checked_choice
 
 __all__ = ["Agent"]
@@ -172,13 +172,30 @@ class Agent:
         tools = f"{len(self._tools)} tool{'' if len(self._tools) == 1 else 's'}"
         return f"<Agent {type(self._chat_model).__name__}, {tools}, features {features}>"
 
-    async def drain(self) -> None:
-        """Wait for all background work that was started before.
+    async def drain(
+        self, *, subjects: Iterable[MemorySubject] | None = None, deadline: float | None = None
+    ) -> None:
+        """Wait for background work that was started before.
+
+        Args:
+            subjects: Only the work of runs that concern any of these subjects.
+            deadline: The most seconds to wait; without it, until the work is done.
 
         Raises:
             ExceptionGroup: Failures since the last time that `on_background_failure` did not get.
+            TimeoutError: Work was pending at the deadline. It goes on.
         """
-        await self._background.drain()
+        about = None if subjects is None else subject_keys(checked_subjects(subjects))
+        await self._background.drain(about, deadline=deadline)
+
+    def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
+        """Return the number of runs whose background work is not done.
+
+        Args:
+            subjects: Count only runs that concern any of these subjects.
+        """
+        about = None if subjects is None else subject_keys(checked_subjects(subjects))
+        return self._background.count(about)
 
     async def __aenter__(self) -> Self:
         """Open the agent, so that work can continue after a run.

@@ -12,7 +12,7 @@ from factmem.llm.base import ChatModel, Message, ToolDefinition
 from factmem.llm.messages import dicts_of
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.checked import checked_subjects
-from factmem.models.places import MemorySubject
+from factmem.models.places import MemorySubject, subject_keys
 from factmem.models.scopes import ScopeChoice
 from factmem.usage import Usage
 
@@ -231,8 +231,8 @@ class AgentContext:
             if outcome is not None:
                 self.reports.append(outcome)
 
-        line = tuple((subject.name, subject.entity) for subject in self.subjects)
-        self._background.start(report, line=line)
+        line = subject_keys(self.subjects)
+        self._background.start(report, line=line, about=line)
 
     def failure(self, name: str) -> FeatureError:
         """Return the error that tells of a feature that failed after the answer."""

@@ -209,6 +209,8 @@ class MemoryFeature(Generic[M]):
         messages, since = list(context.messages), context.since  # the caller may go on with his
 
         said_at = self._clock()  # in the background the model may answer on another day
+        # An erasure between now and a turn in the background keeps this chat out.
+        read_at = await context.memory.moment()
 
         async def detect() -> DetectionReport:
             return await context.memory.auto_detect_facts(
@@ -220,6 +222,7 @@ class MemoryFeature(Generic[M]):
                 doubtful=self._doubtful,
                 verify=self._verify,
                 said_at=said_at,
+                read_at=read_at,
             )
 
         if self._is_in_background:

@@ -1,7 +1,8 @@
-"""Work that goes on after the call that started it has returned, inside one task group."""
+"""Background work: work that goes on after the call that started it, inside one task group."""
 
-from collections.abc import Awaitable, Callable, Hashable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from math import inf
 from types import TracebackType
 
@@ -9,21 +10,55 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint, current_token
 
-__all__ = ["MAX_FAILURES", "BackgroundWork", "told_if_broken_off"]
+from factmem._arguments import expect
+
+__all__ = ["MAX_FAILURES", "BackgroundWork", "check_deadline", "told_if_broken_off", "within"]
 
 
 MAX_FAILURES = 100
-"""How many failures are kept until somebody takes them; further ones are only counted."""
+"""How many failures are kept until `drain` raises them; further ones are only counted."""
+
+
+def check_deadline(deadline: float | None) -> None:
+    """Check the seconds that a call may wait.
+
+    Raises:
+        TypeError: It is not a number.
+        ValueError: It is negative.
+    """
+    if deadline is None:
+        return
+    expect(
+        float(deadline) if type(deadline) is int else deadline, float, "deadline", "deadline=5.0"
+    )
+    if not deadline >= 0:
+        raise ValueError("deadline must not be negative: it is in seconds, deadline=5.0")
+
+
+@contextmanager
+def within(deadline: float | None, pending: Callable[[], int]) -> Generator[None]:
+    """Wait in a block for at most some seconds.
+
+    Raises:
+        TimeoutError: Work was pending at the deadline, as `pending` counts it. It goes on.
+    """
+    check_deadline(deadline)
+    with anyio.move_on_after(deadline) as limit:
+        yield
+    if limit.cancelled_caught:
+        raise TimeoutError(
+            f"{pending()} still pending in the background after {deadline:g} s; the work goes on"
+        )
 
 
 async def told_if_broken_off(work: Callable[[], Awaitable[object]]) -> None:
-    """Do work in a task of its own; a cancellation that nobody asked for is a failure of it.
+    """Run work; an unexpected cancellation from inside it becomes an error.
 
-    On asyncio anything may raise one, such as a client that shares a request among its callers, the
-    first of whom gave up: a task group would be cancelled by it, with all else that is in it.
+    On asyncio any library may raise one, such as a client that shares a request among its callers
+    when the first of them gives up. Without this the whole task group would be cancelled.
 
     Raises:
-        RuntimeError: It was broken off.
+        RuntimeError: The work was cancelled from inside.
     """
     try:
         await work()
@@ -52,9 +87,11 @@ class BackgroundWork:
         self._tasks: TaskGroup | None = None
         self._token: object = None
         self._last: dict[Hashable, anyio.Event] = {}
-        self._pending: set[anyio.Event] = set()
-        self._failures: list[Exception] = []
-        self._uncounted = 0
+        self._pending: dict[anyio.Event, frozenset[Hashable]] = {}
+        """The work that is not done, each with what it is about."""
+        self._failures: list[tuple[frozenset[Hashable], Exception]] = []
+        self._uncounted: Counter[frozenset[Hashable]] = Counter()
+        """The number of failures that are not kept."""
 
     async def __aenter__(self) -> None:
         """Begin to take work.
@@ -78,12 +115,12 @@ class BackgroundWork:
     ) -> None:
         """Wait for all work, and raise its failures.
 
-        When an exception ends the block, the work is done nevertheless, and failures are told in a
-        note on it; a cancellation cancels the work, and so does what ends the process, such as
-        `SystemExit`.
+        When an exception ends the block, the work is done nevertheless, and a note on the exception
+        names the failures. A cancellation cancels the work, and so does an exception that ends the
+        process, such as `SystemExit`.
 
         Raises:
-            ExceptionGroup: What failed, and was not reported to `on_failure`.
+            ExceptionGroup: Failures that `on_failure` did not get.
         """
         tasks, self._tasks = self._tasks, None
         assert tasks is not None  # noqa: S101 - for type checkers: only an open one is left
@@ -102,7 +139,7 @@ class BackgroundWork:
         if exc is None:
             self._raise_failures()
         elif self._failures:
-            names = ", ".join(sorted({type(failure).__name__ for failure in self._failures}))
+            names = ", ".join(sorted({type(failure).__name__ for _, failure in self._failures}))
             exc.add_note(f"In the background failed as well: {names}; `drain` raises it")
 
     def check_open(self) -> None:
@@ -127,15 +164,17 @@ class BackgroundWork:
         work: Callable[[], Awaitable[None]],
         *,
         line: Hashable,
+        about: Iterable[Hashable] = (),
         waiting: Callable[[], AbstractAsyncContextManager[object]] = nullcontext,
     ) -> None:
         """Do work as soon as the work before it in its line is done.
 
         Args:
-            work: What to do.
-            line: What it waits in.
-            waiting: Makes what is held while it waits for its turn: work that is cancelled there
-                is never begun, and this is where that shows.
+            work: The work.
+            line: The line that it waits in.
+            about: What `drain` and `count` select it by, such as its subjects.
+            waiting: Makes a context that is entered while it waits for its turn. Work that is
+                cancelled there never begins.
 
         Raises:
             RuntimeError: It is not open, or in another event loop.
@@ -144,19 +183,40 @@ class BackgroundWork:
         assert self._tasks is not None  # noqa: S101 - for type checkers
         before, done = self._last.get(line), anyio.Event()
         self._last[line] = done
-        self._pending.add(done)
+        self._pending[done] = frozenset(about)
         self._tasks.start_soon(self._do, work, line, waiting, before, done)
 
-    async def drain(self) -> None:
-        """Wait for all work that was started before this call, and raise its failures.
+    def count(self, about: Iterable[Hashable] | None = None) -> int:
+        """Return how much work is pending, or how much of it is about any of these."""
+        return len(self._waiting_for(about))
+
+    async def drain(
+        self, about: Iterable[Hashable] | None = None, *, deadline: float | None = None
+    ) -> None:
+        """Wait for work that was started before this call, and raise its failures.
+
+        Args:
+            about: Only work that is about any of these.
+            deadline: The most seconds to wait.
 
         Raises:
-            ExceptionGroup: What failed since the last time, and was not reported to `on_failure`.
+            ExceptionGroup: Failures since the last time that `on_failure` did not get.
+            TimeoutError: Work was pending at the deadline. It goes on.
         """
+        wanted = None if about is None else frozenset(about)
         await checkpoint()
-        for done in tuple(self._pending):
-            await done.wait()
-        self._raise_failures()
+        with within(deadline, lambda: self.count(wanted)):
+            for done in self._waiting_for(wanted):
+                await done.wait()
+        self._raise_failures(wanted)
+
+    def _waiting_for(self, about: Iterable[Hashable] | None) -> list[anyio.Event]:
+        wanted = None if about is None else frozenset(about)
+        return [
+            done
+            for done, mine in self._pending.items()
+            if wanted is None or not wanted.isdisjoint(mine)
+        ]
 
     async def _do(
         self,
@@ -172,32 +232,37 @@ class BackgroundWork:
                     await before.wait()
             await told_if_broken_off(work)
         except Exception as exc:  # noqa: BLE001 - one failure must not end the other work
-            self._report(exc)
+            self._report(self._pending.get(done, frozenset()), exc)
         finally:
             done.set()
-            self._pending.discard(done)
+            self._pending.pop(done, None)
             if self._last.get(line) is done:
                 del self._last[line]
 
-    def _report(self, failure: Exception) -> None:
+    def _report(self, about: frozenset[Hashable], failure: Exception) -> None:
         if self._on_failure is not None:
             try:
                 self._on_failure(failure)
-            except Exception as exc:  # noqa: BLE001 - it is kept instead, with what it was told
-                self._keep(exc)
+            except Exception as exc:  # noqa: BLE001 - kept in its place; its context is the failure
+                self._keep(about, exc)
             else:
                 return
-        self._keep(failure)
+        self._keep(about, failure)
 
-    def _keep(self, failure: Exception) -> None:
+    def _keep(self, about: frozenset[Hashable], failure: Exception) -> None:
         if len(self._failures) < MAX_FAILURES:
-            self._failures.append(failure)
+            self._failures.append((about, failure))
         else:
-            self._uncounted += 1
+            self._uncounted[about] += 1
 
-    def _raise_failures(self) -> None:
-        failures, self._failures = self._failures, []
-        more, self._uncounted = self._uncounted, 0
+    def _raise_failures(self, about: frozenset[Hashable] | None = None) -> None:
+        def is_wanted(mine: frozenset[Hashable]) -> bool:
+            return about is None or not about.isdisjoint(mine)
+
+        failures = [failure for mine, failure in self._failures if is_wanted(mine)]
+        self._failures = [each for each in self._failures if not is_wanted(each[0])]
+        besides = [mine for mine in self._uncounted if is_wanted(mine)]
+        more = sum(map(self._uncounted.pop, besides))
         if failures:
             beyond = f", of which the first {len(failures)} are here" if more else ""
             message = f"{len(failures) + more} failed in the background{beyond}"

@@ -82,7 +82,8 @@ class FactDetector:
         request = replace(request, transcript=request.transcript.of_entities(entities))
         if not request.transcript:
             return DetectionReport([], [], [], [], Usage(), request.dry_run), ""
-        moments = request.moments or await self.moments(request.places)
+        unread = [each for each in request.places if each.identity not in request.moments]
+        moments = {**request.moments, **await self.moments(unread)}
         found = await self._known(request)
         rules = _rules(chat_model, request, found)
         answers = _Answers(found, rules)
@@ -110,12 +111,10 @@ class FactDetector:
 
     async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
         """Return the present moment of each place: what is erased after it is not written again."""
-        moments: dict[Identity, Moment] = {}
-        for place in places:
-            now = await moment(self._provider, place.subject, place.scope)
-            if now is not None:
-                moments[place.identity] = now
-        return moments
+        return {
+            place.identity: await moment(self._provider, place.subject, place.scope)
+            for place in places
+        }
 
     async def _known(self, request: DetectionRequest) -> list[PlacedFact]:
         """Load the current facts of the places; of a closed request, those it asks about."""

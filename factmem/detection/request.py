@@ -1,7 +1,7 @@
 """DetectionRequest: the chat, places, concepts and options of one detection."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
@@ -52,8 +52,8 @@ class DetectionRequest:
     """Whether flagged items are saved or rejected."""
     verify: Verification = "off"
     """Which items a second call checks."""
-    moments: Mapping[Identity, Moment] | None = None
-    """The moments of the places before the chat was read; None for the start of the detection."""
+    moments: Mapping[Identity, Moment] = field(default_factory=dict[Identity, Moment])
+    """The moments of places before the chat was read; by default the start of the detection."""
 
 
 def check_options(doubtful: str, verify: str) -> None:

@@ -44,9 +44,10 @@ from factmem.memory.selection import PlaceSelection
 from factmem.memory.text_intake import TextIntake
 from factmem.memory.tools import MemoryTool, memory_tools
 from factmem.models.boundary import UNBOUNDED, Boundary
+from factmem.models.checked import checked_subjects
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.places import MemorySubject, Place
+from factmem.models.places import Identity, MemorySubject, Place, subject_keys
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import FORM, LoadReport, MemoryMessage
@@ -55,6 +56,7 @@ from factmem.prompt.tokens import TokenCounter, estimate_tokens
 from factmem.prompt.transcript import CONTEXT, Transcript
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.guarded import guarded
+from factmem.providers.learning import Moment
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.reader import FactReader
 from factmem.recall.index_cache import IndexCache
@@ -508,6 +510,7 @@ class AgentMemory:
         doubtful: DoubtfulItems = "keep",
         verify: Verification = "off",
         only: Iterable[Concept[Any, Any]] | None = None,
+        read_at: Mapping[Identity, Moment] | None = None,
         dry_run: bool = False,
     ) -> DetectionReport:
         """Find the facts that a chat states, about all subjects at once, and save them.
@@ -536,6 +539,8 @@ class AgentMemory:
             doubtful: Whether items that are flagged in `report.doubtful` are saved.
             verify: The new items that a second call checks: some 250 tokens, and 40 for each item.
             only: Look for these concepts and no others.
+            read_at: What `moment` returned when the chat was received; now by default. Facts about
+                a place that was erased since then are not saved; `report.erased` has them.
             dry_run: Save nothing, only report.
         """
         when = self._clock() if said_at is None else said_at
@@ -552,6 +557,7 @@ class AgentMemory:
                 dry_run=dry_run,
                 doubtful=doubtful,
                 verify=verify,
+                moments={} if read_at is None else read_at,
             )
             return await self._detection.run(request, operation)
 
@@ -624,13 +630,39 @@ class AgentMemory:
         """Queue several texts for `remember_many`; otherwise like `remember_later`."""
         await self._texts.queue(texts, subject, scope, source, said_at)
 
-    async def flush(self) -> None:
-        """Wait for all texts that were queued before, in this memory or a view of it.
+    async def flush(
+        self, *, subjects: Iterable[MemorySubject] | None = None, deadline: float | None = None
+    ) -> None:
+        """Wait for texts that were queued before, in this memory or a view of it.
 
         A view waits for the texts that concern its own places only. Failures since the last time
         are raised in an `ExceptionGroup`.
+
+        Args:
+            subjects: Only texts that may concern any of these subjects.
+            deadline: The most seconds to wait; then `TimeoutError`, and the texts stay queued.
         """
-        await self._pending.drain(self.boundary)
+        about = None if subjects is None else subject_keys(checked_subjects(subjects))
+        await self._pending.drain(self.boundary, about, deadline)
+
+    def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
+        """Return the number of queued texts that are not processed, as `flush` waits for them."""
+        about = None if subjects is None else subject_keys(checked_subjects(subjects))
+        return self._pending.count(self.boundary, about)
+
+    async def moment(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+    ) -> Mapping[Identity, Moment]:
+        """Return the present moment of the places where facts may be saved. No call to a model.
+
+        Take it when your code receives a chat and pass it as `read_at` to a detection that runs
+        later: then nothing that is erased in between comes back. The result is opaque and belongs
+        to this process.
+        """
+        return await self._detection.moments(self._selection.detection_places(subjects, scopes))
 
     async def recall(
         self,

@@ -1,14 +1,20 @@
 """PendingTexts: the queue of texts that an open memory processes in the background."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
+from typing import TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from factmem.concurrency.background import MAX_FAILURES, BackgroundWork, told_if_broken_off
+from factmem.concurrency.background import (
+    MAX_FAILURES,
+    BackgroundWork,
+    told_if_broken_off,
+    within,
+)
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.places import Identity, Place
 
@@ -17,6 +23,9 @@ __all__ = ["PendingTexts"]
 
 _MOST_NAMED = 5
 """The most places, and the most failures, that a note names."""
+
+_Subjects: TypeAlias = Collection[tuple[str, str | None]]
+"""Names and entities, as `subject_keys` returns them."""
 
 
 class _Text:
@@ -31,8 +40,10 @@ class _Text:
         self._names = [str(place) for place in places]
         self._source = source
 
-    def is_within(self, boundary: Boundary) -> bool:
-        return all(map(boundary.allows, self.places))
+    def is_wanted(self, boundary: Boundary, subjects: _Subjects | None = None) -> bool:
+        """Whether all places are inside a boundary, and any is about one of the subjects."""
+        is_within = all(map(boundary.allows, self.places))
+        return is_within and (subjects is None or not self.subjects.isdisjoint(subjects))
 
     def __str__(self) -> str:
         first, last = self.numbers[0], self.numbers[-1]
@@ -107,18 +118,47 @@ class PendingTexts:
 
     async def wait(self, boundary: Boundary = UNBOUNDED) -> None:
         """Wait for every text that was queued before this call inside a boundary."""
-        await checkpoint()
-        for text in [each for each in self._texts.values() if each.is_within(boundary)]:
-            await text.done.wait()
+        await self._wait(boundary, None, None)
 
-    async def drain(self, boundary: Boundary = UNBOUNDED) -> None:
-        """Wait, and raise the failures inside a boundary, each once.
+    def count(self, boundary: Boundary, subjects: _Subjects | None = None) -> int:
+        """Return the number of texts in the queue inside a boundary.
+
+        Args:
+            boundary: All places of a text are inside.
+            subjects: Count only texts that may concern any of these.
+        """
+        return sum(len(text.numbers) for text in self._queued(boundary, subjects))
+
+    async def drain(
+        self,
+        boundary: Boundary = UNBOUNDED,
+        subjects: _Subjects | None = None,
+        deadline: float | None = None,
+    ) -> None:
+        """Wait, and raise the failures, each once.
+
+        Args:
+            boundary: All places of a text are inside.
+            subjects: Wait only for texts that may concern any of these.
+            deadline: The most seconds to wait.
 
         Raises:
             ExceptionGroup: Texts failed.
+            TimeoutError: Texts were in the queue at the deadline. They are processed later.
         """
-        await self.wait(boundary)
-        self._taken(boundary).raise_any()
+        await self._wait(boundary, subjects, deadline)
+        self._taken(boundary, subjects).raise_any()
+
+    async def _wait(
+        self, boundary: Boundary, subjects: _Subjects | None, deadline: float | None
+    ) -> None:
+        await checkpoint()
+        with within(deadline, lambda: self.count(boundary, subjects)):
+            for text in self._queued(boundary, subjects):
+                await text.done.wait()
+
+    def _queued(self, boundary: Boundary, subjects: _Subjects | None) -> list[_Text]:
+        return [text for text in self._texts.values() if text.is_wanted(boundary, subjects)]
 
     async def open(self) -> None:
         """Open the queue.
@@ -166,12 +206,17 @@ class PendingTexts:
         else:
             self._uncounted[text.places] += len(text.numbers)
 
-    def _taken(self, boundary: Boundary) -> "_Failures":
-        """Remove and return the failures inside a boundary."""
-        inside = [text for text in self._failed if text.is_within(boundary)]
-        self._failed = [text for text in self._failed if not text.is_within(boundary)]
-        besides = [places for places in self._uncounted if all(map(boundary.allows, places))]
-        return _Failures(inside, sum(map(self._uncounted.pop, besides)))
+    def _taken(self, boundary: Boundary, subjects: _Subjects | None = None) -> "_Failures":
+        """Remove and return the failures inside a boundary and about any of the subjects."""
+        wanted = [text for text in self._failed if text.is_wanted(boundary, subjects)]
+        self._failed = [text for text in self._failed if text not in wanted]
+        besides = [
+            places
+            for places in self._uncounted
+            if all(map(boundary.allows, places))
+            and (subjects is None or any(place[2:] in subjects for place in places))
+        ]
+        return _Failures(wanted, sum(map(self._uncounted.pop, besides)))
 
 
 class _Failures:

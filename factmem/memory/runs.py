@@ -21,7 +21,8 @@ from factmem.errors import (
 )
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.tools import MemoryTool
-from factmem.models.places import MemorySubject
+from factmem.models.checked import checked_subjects
+from factmem.models.places import MemorySubject, subject_keys
 
 __all__ = ["UNREACHABLE", "Chat", "MemoryRuns", "RunOptions", "RunTool", "Who"]
 
@@ -257,8 +258,14 @@ class MemoryRuns(Generic[C]):
             return None
         view, messages = self.view(context), [dict(each) for each in chat]
 
+        read_at = await self.attempt(view.moment)
+        if read_at is None:
+            return None
+
         async def detect() -> DetectionReport:
-            report = await view.auto_detect_facts(messages, since=since, conversation=conversation)
+            report = await view.auto_detect_facts(
+                messages, since=since, conversation=conversation, read_at=read_at
+            )
             if self._on_report is not None:
                 self._on_report(report)
             return report
@@ -269,12 +276,29 @@ class MemoryRuns(Generic[C]):
         async def detect_later() -> None:
             await self.attempt(detect)
 
-        self._background.start(detect_later, line=view.subjects)
+        line = subject_keys(view.subjects)
+        self._background.start(detect_later, line=line, about=line)
         return None
 
-    async def flush(self) -> None:
-        """Wait until what was to be learned before this call is learned."""
-        await self._background.drain()
+    async def flush(
+        self, *, subjects: Iterable[MemorySubject] | None = None, deadline: float | None = None
+    ) -> None:
+        """Wait for detections that were started before this call.
+
+        Args:
+            subjects: Only detections for runs with any of these subjects.
+            deadline: The most seconds to wait.
+
+        Raises:
+            TimeoutError: A detection was pending at the deadline. It goes on.
+        """
+        about = None if subjects is None else subject_keys(checked_subjects(subjects))
+        await self._background.drain(about, deadline=deadline)
+
+    def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
+        """Return the number of detections that are not done, or of those for these subjects."""
+        about = None if subjects is None else subject_keys(checked_subjects(subjects))
+        return self._background.count(about)
 
     def tools(self) -> list[RunTool[C]]:
         """Return the tools, made once; empty with `tools=False`."""

@@ -1,5 +1,6 @@
 """Places of facts: subjects, scopes, and the pairs of both."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
@@ -16,6 +17,7 @@ __all__ = [
     "MemorySubject",
     "Place",
     "identity_of",
+    "subject_keys",
 ]
 
 
@@ -203,6 +205,19 @@ def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
             f"Place(scope, subject) has the scope first"
         ) from None
     return identity
+
+
+def subject_keys(subjects: Iterable[MemorySubject]) -> tuple[tuple[str, str | None], ...]:
+    """Return what makes two subjects the same: the name and the entity of each.
+
+    Raises:
+        UnboundSubjectError: A subject is per entity and has no entity.
+    """
+    keys: list[tuple[str, str | None]] = []
+    for subject in subjects:
+        subject.check_bound()
+        keys.append((subject.name, subject.entity))
+    return tuple(keys)
 
 
 @dataclass(frozen=True, slots=True)

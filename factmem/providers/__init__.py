@@ -9,6 +9,7 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
+    from factmem.providers.erasures import erasing
     from factmem.providers.in_memory import InMemoryProvider
     from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
     from factmem.providers.local_file import LocalFileMemoryProvider
@@ -27,6 +28,7 @@ __all__ = [
     "PlaceChanges",
     "PlaceInfo",
     "PostgresMemoryProvider",
+    "erasing",
 ]
 
 if not TYPE_CHECKING:  # type checkers report a name that does not exist
@@ -39,6 +41,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "FactStore",
                 "PlaceInfo",
             ),
+            "factmem.providers.erasures": ("erasing",),
             "factmem.providers.in_memory": ("InMemoryProvider",),
             "factmem.providers.indexed": (
                 "FollowedStore",

@@ -71,7 +71,7 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
         identity = self._enter(subject, scope)
         body = encoded(facts := [stored_fact(fact)])
         if self._limit is not None:
-            await self._check_room(self._limit, identity, facts, len(body))
+            await self._check_room(self._limit, identity, facts, body)
         await self._backend.append(identity, body)
 
     @override
@@ -82,7 +82,7 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
         if stored := stored_facts(facts):
             body = encoded(stored)
             if self._limit is not None:
-                await self._check_room(self._limit, identity, stored, len(body))
+                await self._check_room(self._limit, identity, stored, body)
             await self._backend.append(identity, body)
         else:
             await checkpoint_if_cancelled()
@@ -107,9 +107,11 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
         if not stated and not records:
             await checkpoint_if_cancelled()
             return Learned()
-        state = None if since is None else since.state
+        body = encoded(stated, retract=records)
+        if self._limit is not None and stated:
+            await self._check_room(self._limit, identity, stated, body)
         try:
-            await self._backend.append(identity, encoded(stated, retract=records), since=state)
+            await self._backend.append(identity, body, since=None if since is None else since.state)
         except ErasedSinceError:
             return Learned(is_erased=True)
 
@@ -343,16 +345,17 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
         await self.aclose()
 
     async def _check_room(
-        self, limit: PlaceLimit, identity: Identity, facts: Sequence[StoredFact], size: int
+        self, limit: PlaceLimit, identity: Identity, facts: Sequence[StoredFact], body: bytes
     ) -> None:
+        """Raise `PlaceFullError` if a place has no room for an entry; retractions always fit."""
         if limit.values is not None:
             await self._backend.present(
                 identity, lambda ledger, now: limit.check_values(identity, ledger, facts, now)
             )
         if limit.bytes is not None:
             boundary = UNBOUNDED.narrowed(places=[Place.of_identity(identity)])
-            size += sum(info.bytes for info in await self._backend.places(boundary))
-            limit.check_bytes(identity, size)
+            size = sum(info.bytes for info in await self._backend.places(boundary))
+            limit.check_bytes(identity, size + len(body))
 
     def _fitting(
         self, identity: Identity, known: list[Entry], new: list[Entry], now: str

@@ -80,7 +80,7 @@ class LocalPlaces:
         self._views = self.reading.views
         self._checked: dict[Identity, tuple[int, int]] = {}
         self._erased_here = 0
-        """How many erasures there were where no store existed, or the storage counts none."""
+        """How many erasures there were by this process, where the storage counts none."""
 
     # Reading
 
@@ -150,12 +150,13 @@ class LocalPlaces:
     def _erasures(self) -> int:
         """Return how many erasures there were, in all processes where the storage counts them."""
         if isinstance(self._journals, CountingJournals):
-            return self._erased_here + self._journals.erasures()
+            return self._journals.erasures()
         return self._erased_here
 
     def _is_erased(self, identity: Identity, since: _Moment, writer: JournalWriter) -> bool:
         """Whether a place may have been erased since; one whose file is the same was not."""
-        if self._erasures() == since.erasures:
+        is_counted = isinstance(self._journals, CountingJournals)
+        if self._erasures() == since.erasures and (is_counted or since.position is None):
             return False
         if since.position is None:
             return True
@@ -233,9 +234,6 @@ class LocalPlaces:
 
     def erase(self, identity: Identity) -> Erased:
         """Remove a place physically, also one that is damaged or that was erased in part."""
-        if not self._journals.exists():
-            self._erased_here += 1
-            return Erased(self._clock.now(), 0, 0, key_destroyed=False)
         with self._journals.exclusive() as writer:
             try:
                 ledger = Ledger(decoded(record.data) for record in _records(identity, writer))

@@ -19,6 +19,7 @@ from factmem.models.places import MemoryScope, MemorySubject, Place, identity_of
 from factmem.models.sources import FactSource
 from factmem.providers._ledger_store import in_order
 from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
+from factmem.providers.erasures import erasing
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact, learn, moment
 
@@ -33,11 +34,14 @@ def guarded(
 ) -> AgentMemoryProvider:
     """Return a provider restricted to a boundary whose operations are reported to listeners.
 
-    Without a boundary and without listeners it is the provider itself. Of a backend that is no
+    Without a boundary and without listeners it is the provider itself, unless that is a store whose
+    erasures nothing else would report to detections that are under way. Of a backend that is no
     `FactStore`, only the four methods of `AgentMemoryProvider` are available, whatever else it has:
     unknown methods cannot be guarded.
     """
-    if boundary is None and not events:
+    is_store = isinstance(provider, FactStore)
+    # A store that compares no moments is wrapped in any case, so that its erasures are noticed.
+    if boundary is None and not events and (isinstance(provider, LearningStore) or not is_store):
         return provider
     if isinstance(provider, FactStore):
         return GuardedStore(provider, boundary, events)
@@ -181,7 +185,7 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
     async def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
         if await self._is_outside(subject, scope):
             return Moment(None)
-        return await moment(self._store, subject, scope) or Moment(None)
+        return await moment(self._store, subject, scope)
 
     @override
     async def learn(
@@ -258,7 +262,10 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
         metadata: Mapping[str, JsonValue] | None = None,
         purge: bool = False,
     ) -> int:
-        async with self._writing(MemoryOperation.FORGET, subject, scope) as operation:
+        async with (
+            self._writing(MemoryOperation.FORGET, subject, scope) as operation,
+            self._erasing(subject, scope, is_erasure=purge),
+        ):
             operation.count = await self._store.forget(
                 subject,
                 scope,
@@ -276,7 +283,10 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
 
     @override
     async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
-        async with self._writing(MemoryOperation.ERASE, subject, scope) as operation:
+        async with (
+            self._writing(MemoryOperation.ERASE, subject, scope) as operation,
+            self._erasing(subject, scope),
+        ):
             receipt = await self._store.erase(subject, scope)
             operation.count = receipt.count or 0
             return receipt
@@ -399,6 +409,14 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
+
+    def _erasing(
+        self, subject: MemorySubject, scope: MemoryScope, *, is_erasure: bool = True
+    ) -> AbstractAsyncContextManager[None]:
+        """Announce an erasure to detections in this process, where the store does not notice it."""
+        if not is_erasure or isinstance(self._store, LearningStore):
+            return nullcontext()
+        return erasing(self._store, subject, scope)
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from factmem.models.facts import AnyFact, Concept
-from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.erasures import Watch, watch
 
 __all__ = ["Learned", "LearningStore", "Moment", "RetractedFact", "can_retract", "learn", "moment"]
 
@@ -76,7 +77,7 @@ class LearningStore(Protocol):
 
         Args:
             facts: The facts; the `timestamp` of each says when it was said.
-            subject: Whom or what they are about.
+            subject: Their subject.
             scope: Where they are visible.
             retracted: Values that are no longer true.
             since: The moment before the chat was read. Nothing is recorded where the place was
@@ -85,6 +86,7 @@ class LearningStore(Protocol):
 
         Raises:
             ValueError: A value would not come back equal from its JSON. Nothing was recorded.
+            PlaceFullError: The facts exceed the limit of the place. Nothing was recorded.
             StorageError: The store refused. Nothing was acknowledged.
         """
         ...
@@ -114,13 +116,31 @@ def can_retract(provider: AgentMemoryProvider) -> bool:
     return isinstance(provider, LearningStore | _Forgets)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _ReadPlace:
+    """A place of a provider that compares no moments, as it was when a chat was read."""
+
+    watch: Watch
+    had_facts: bool
+
+    async def is_erased(self, provider: AgentMemoryProvider) -> bool:
+        """Whether the place lost all of its facts, as by a provider's own way of erasing."""
+        place = Place.of_identity(self.watch.identity)
+        return self.had_facts and not await provider.load_all(place.subject, place.scope)
+
+
 async def moment(
     provider: AgentMemoryProvider, subject: MemorySubject, scope: MemoryScope
-) -> Moment | None:
-    """Return the present moment of a place; None where the provider knows none."""
+) -> Moment:
+    """Return the present moment of a place; see `LearningStore.moment`.
+
+    Of a provider that compares no moments, `learn` notices the erasures of this process that go
+    through factmem or are announced by `erasing`, and a place that has lost all of its facts.
+    """
     if isinstance(provider, LearningStore):
         return await provider.moment(subject, scope)
-    return None
+    watched = watch(provider, subject, scope)  # before it is read: an erasure after it counts
+    return Moment(_ReadPlace(watched, bool(await provider.load_all(subject, scope))))
 
 
 async def learn(
@@ -139,6 +159,24 @@ async def learn(
     """
     if isinstance(provider, LearningStore):
         return await provider.learn(facts, subject, scope, retracted=retracted, since=since)
+    read = since.state if since is not None else None
+    if not isinstance(read, _ReadPlace):
+        await _save(provider, facts, subject, scope, retracted)
+        return Learned()
+    with read.watch.writing() as is_free:
+        if not is_free or await read.is_erased(provider):
+            return Learned(is_erased=True)
+        await _save(provider, facts, subject, scope, retracted)
+        return Learned()
+
+
+async def _save(
+    provider: AgentMemoryProvider,
+    facts: Sequence[AnyFact],
+    subject: MemorySubject,
+    scope: MemoryScope,
+    retracted: Sequence[RetractedFact],
+) -> None:
     if isinstance(provider, _SavesMany):
         if facts:
             await provider.save_many(facts, subject, scope)
@@ -148,4 +186,3 @@ async def learn(
     if isinstance(provider, _Forgets):
         for each in retracted:
             await provider.forget(subject, scope, concept=each.concept, value=each.value)
-    return Learned()

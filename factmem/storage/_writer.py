@@ -298,7 +298,10 @@ class FolderWriter:
     def erase(self, name: JournalName) -> ErasedJournal:
         """See `JournalWriter.erase`."""
         if self._codec is None:
-            return ErasedJournal(0, key_destroyed=False)
+            # The count must outlive this process: another one may have read a chat already whose
+            # facts it saves later.
+            with self._errors.of(None):
+                self._codec = self._reader.manifest.create()
         file = self._codec.file_name(name)
         with self._errors.of(file):
             self._reader.manifest.count_erasure()

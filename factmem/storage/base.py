@@ -133,7 +133,10 @@ class JournalWriter(Protocol):
         ...
 
     def erase(self, name: JournalName) -> ErasedJournal:
-        """Remove a journal physically; nothing is removed where there is none."""
+        """Remove a journal physically; nothing is removed where there is none.
+
+        A storage that counts erasures creates its folder for the count.
+        """
         ...
 
     def drop_copies(self, name: JournalName) -> None:
@@ -195,7 +198,7 @@ class KeySlots(Protocol):
 
 
 class Journals(Protocol):
-    """The named journals of one folder. Nothing is created before the first append."""
+    """The named journals of one folder. Nothing is created before the first append or erasure."""
 
     @property
     def keys(self) -> KeySlots | None:

@@ -19,11 +19,12 @@ from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.origin import FactOrigin
 from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.places import MemorySubject, Place
+from factmem.models.places import Identity, MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import LoadReport
 from factmem.prompt.transcript import CONTEXT
+from factmem.providers.learning import Moment
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallWeights
 from factmem.sync._wrapping import WrapsContext
@@ -274,6 +275,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         doubtful: DoubtfulItems = "keep",
         verify: Verification = "off",
         only: Iterable[Concept[Any, Any]] | None = None,
+        read_at: Mapping[Identity, Moment] | None = None,
         dry_run: bool = False,
     ) -> DetectionReport:
         """Find the facts that a chat states, about all subjects at once, and save them.
@@ -302,6 +304,8 @@ class MemorySync(WrapsContext[AgentMemory]):
             doubtful: Whether items that are flagged in `report.doubtful` are saved.
             verify: The new items that a second call checks: some 250 tokens, and 40 for each item.
             only: Look for these concepts and no others.
+            read_at: What `moment` returned when the chat was received; now by default. Facts about
+                a place that was erased since then are not saved; `report.erased` has them.
             dry_run: Save nothing, only report.
         """
         return self._portal.call(
@@ -319,6 +323,7 @@ class MemorySync(WrapsContext[AgentMemory]):
             doubtful=doubtful,
             verify=verify,
             only=only,
+            read_at=read_at,
             dry_run=dry_run,
         )
 
@@ -419,13 +424,37 @@ class MemorySync(WrapsContext[AgentMemory]):
             said_at=said_at,
         )
 
-    def flush(self) -> None:
-        """Wait for all texts that were queued before, in this memory or a view of it.
+    def flush(
+        self, *, subjects: Iterable[MemorySubject] | None = None, deadline: float | None = None
+    ) -> None:
+        """Wait for texts that were queued before, in this memory or a view of it.
 
         A view waits for the texts that concern its own places only. Failures since the last time
         are raised in an `ExceptionGroup`.
+
+        Args:
+            subjects: Only texts that may concern any of these subjects.
+            deadline: The most seconds to wait; then `TimeoutError`, and the texts stay queued.
         """
-        return self._portal.call(self._wrapped.flush)
+        return self._portal.call(self._wrapped.flush, subjects=subjects, deadline=deadline)
+
+    def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
+        """Return the number of queued texts that are not processed, as `flush` waits for them."""
+        return self._wrapped.pending(subjects=subjects)
+
+    def moment(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+    ) -> Mapping[Identity, Moment]:
+        """Return the present moment of the places where facts may be saved. No call to a model.
+
+        Take it when your code receives a chat and pass it as `read_at` to a detection that runs
+        later: then nothing that is erased in between comes back. The result is opaque and belongs
+        to this process.
+        """
+        return self._portal.call(self._wrapped.moment, subjects=subjects, scopes=scopes)
 
     def recall(
         self,

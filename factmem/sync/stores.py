@@ -478,7 +478,7 @@ class IndexedStoreSync(StoreSync[I]):
 
         Args:
             facts: The facts; the `timestamp` of each says when it was said.
-            subject: Whom or what they are about.
+            subject: Their subject.
             scope: Where they are visible.
             retracted: Values that are no longer true.
             since: The moment before the chat was read. Nothing is recorded where the place was

@@ -122,7 +122,6 @@ QUIET: dict[str, Call] = {
     "history": lambda store: store.history(THEME, ALICE, AGENT),
     "forget": lambda store: store.forget(ALICE, AGENT, concept=THEME),
     "purge": lambda store: store.forget(ALICE, AGENT, concept=THEME, purge=True),
-    "erase": lambda store: store.erase(ALICE, AGENT),
     "places": lambda store: store.places(),
     "entries": lambda store: store.entries(ALICE, AGENT),
     "replay": lambda store: store.replay([], ALICE, AGENT),

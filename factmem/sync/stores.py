@@ -487,6 +487,7 @@ class IndexedStoreSync(StoreSync[I]):
 
         Raises:
             ValueError: A value would not come back equal from its JSON. Nothing was recorded.
+            PlaceFullError: The facts exceed the limit of the place. Nothing was recorded.
             StorageError: The store refused. Nothing was acknowledged.
         """
         return self._portal.call(

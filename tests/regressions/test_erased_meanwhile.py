@@ -163,7 +163,10 @@ async def test_four_methods_that_lost_all_facts_take_nothing() -> None:
     provider = FourMethods()
     await provider.save(theme("light"), ALICE, AGENT)
 
-    report = await _remembered(provider, lambda memory: provider.wipe())
+    async def wipe(_: AgentMemory) -> None:
+        await provider.wipe()
+
+    report = await _remembered(provider, wipe)
 
     assert await provider.load_all(ALICE, AGENT) == []
     assert (report.saved, len(report.erased)) == ([], 1)

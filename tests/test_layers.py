@@ -172,6 +172,8 @@ def test_third_parties_enter_by_their_doors(module: str) -> None:
         package = name.partition(".")[0]
         assert package != "asyncio", f"factmem.{module} imports asyncio: use anyio"
         assert package not in {"rich", "typer"} or _room(module) == "cli", f"factmem.{module}"
+        is_browser = module.startswith("cli.browse.")
+        assert is_browser or package not in {"aiohttp", "textual", "textual_serve"}
         if package in DOORS:
             assert module in DOORS[package], f"factmem.{module} imports {package}"
         elif module.partition(".")[0] not in {"cli", "integrations", "testing"}:

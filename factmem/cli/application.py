@@ -2,18 +2,19 @@
 
 import os
 import sys
-from importlib import import_module, metadata
+from importlib import metadata
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from factmem.cli import backups, changes, doctor, keys, maintenance, reads, statistics, transfers
+from factmem.cli.browse import command as browse
 from factmem.cli.exits import CommandError, ExitCode, code_of, message_of
+from factmem.cli.named_objects import concepts_named
 from factmem.cli.options import Options
 from factmem.cli.output import print_error, print_line
 from factmem.errors import FactmemError
-from factmem.models.facts import Concept
 
 __all__ = ["app"]
 
@@ -50,7 +51,7 @@ app: typer.Typer = typer.Typer(
 )
 """The whole command line."""
 
-_GROUPS = (reads, changes, transfers, statistics, maintenance, keys, backups, doctor)
+_GROUPS = (reads, changes, transfers, browse, statistics, maintenance, keys, backups, doctor)
 
 for _group in _GROUPS:
     app.add_typer(_group.app)
@@ -95,29 +96,5 @@ def _options(
     """Look at the facts of AI agents, change them, move them, and keep their store healthy."""
     del version  # handled by its callback
     ctx.obj = Options(
-        store, key_env, key_file, passphrase, keyring, store_name, _concepts(concepts)
+        store, key_env, key_file, passphrase, keyring, store_name, concepts_named(concepts)
     )
-
-
-def _concepts(named: str | None) -> tuple[Concept[Any, Any], ...]:
-    """Import the concepts that `module:NAME` names: one, or a list, tuple or dict of them."""
-    if named is None:
-        return ()
-    module, _, name = named.partition(":")
-    if not module or not name:
-        raise CommandError("--concepts must be module:NAME: --concepts my_app.memory:CONCEPTS")
-    sys.path.insert(0, "")  # as `python -m` does: the application's module is often right here
-    try:
-        found = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as exc:
-        raise CommandError(f"--concepts {named}: {exc}") from None
-    if isinstance(found, Concept):
-        return (found,)
-    if not isinstance(found, list | tuple | set | frozenset | dict):
-        kind = type(found).__name__
-        raise CommandError(f"--concepts {named} must be Concept objects or a list, not {kind}")
-    given = tuple(found.values() if isinstance(found, dict) else found)
-    if wrong := [each for each in given if not isinstance(each, Concept)]:
-        kind = type(wrong[0]).__name__
-        raise CommandError(f"--concepts {named} must hold Concept objects, not {kind}")
-    return given

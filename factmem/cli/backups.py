@@ -15,7 +15,7 @@ from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.maintenance import read_anchor, read_every_place, write_anchor
 from factmem.cli.opening import has_store, storage_of
 from factmem.cli.options import Json, Options, options_of
-from factmem.cli.output import print_json, print_line
+from factmem.cli.output import counted, print_json, print_line
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage.base import Storage
 
@@ -164,4 +164,4 @@ def _report(what: str, count: int, folder: str, anchor_path: str, as_json: bool)
     if as_json:
         print_json({"folder": folder, "places": count, "anchor": anchor_path})
     else:
-        print_line(f"{what} {count} places to {folder}; its anchor is in {anchor_path}")
+        print_line(f"{what} {counted(count, 'place')} to {folder}; its anchor is in {anchor_path}")

@@ -8,7 +8,7 @@ import typer
 from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.opening import Store, run
 from factmem.cli.options import Json, PlaceWord, Yes, confirm, options_of
-from factmem.cli.output import print_json, print_line
+from factmem.cli.output import counted, print_json, print_line
 from factmem.cli.place_names import place_name, place_named
 from factmem.cli.reads import facts_of
 from factmem.cli.targets import target_of
@@ -126,7 +126,7 @@ def forget(
     if as_json:
         print_json({"place": place_name(where), "forgotten": count})
     else:
-        print_line(f"Forgot {count} value{'' if count == 1 else 's'} in {place_name(where)}")
+        print_line(f"Forgot {counted(count, 'value')} in {place_name(where)}")
     if count == 0:
         raise typer.Exit(ExitCode.NOTHING)
 

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import typer
 
-from factmem.cli.exits import CommandError, ExitCode
-from factmem.cli.opening import Store, has_store, run, storage_of
-from factmem.cli.options import Json, Options, options_of
-from factmem.cli.output import print_json, print_line
+from factmem.cli.exits import ExitCode
+from factmem.cli.opening import Store, places_of, run, storage_of
+from factmem.cli.options import Json, options_of
+from factmem.cli.output import counted, print_json, print_line
 from factmem.cli.place_names import place_name
 from factmem.errors import CorruptJournalError, DecryptionError, FactmemError, TamperedError
 from factmem.models.places import Place
-from factmem.storage.base import JournalName
 
 __all__ = ["app"]
 
@@ -40,13 +39,14 @@ def doctor(ctx: typer.Context, as_json: Json = False) -> None:
     try:
         if not options.is_database:
             findings += _files_of(Path(options.location))
-            names = _names(options)
-            places = len(names)
+            storage = storage_of(options)
+            found = places_of(options, storage)
+            places = len(found)
 
             async def work(store: Store) -> list[Finding]:
-                return [each for name in names if (each := await _check(store, name)) is not None]
+                return [each for place in found if (each := await _check(store, place)) is not None]
 
-            findings += run(ctx, work)
+            findings += run(ctx, work, storage=storage)
         else:
             places = run(ctx, _database_places)
     except (DecryptionError, CorruptJournalError) as exc:
@@ -54,13 +54,13 @@ def doctor(ctx: typer.Context, as_json: Json = False) -> None:
             raise
         findings.append(Finding(str(exc), "restore from a backup"))
     if as_json:
-        found = [{"problem": each.problem, "remedy": each.remedy} for each in findings]
-        print_json({"places": places, "findings": found})
+        told = [{"problem": each.problem, "remedy": each.remedy} for each in findings]
+        print_json({"places": places, "findings": told})
     else:
         for each in findings:
             print_line(f"{each.problem}")
             print_line(f"  -> {each.remedy}")
-        print_line(f"{places} places checked, {len(findings)} findings")
+        print_line(f"{counted(places, 'place')} checked, {counted(len(findings), 'finding')}")
     if any(each.is_damage for each in findings):
         raise typer.Exit(ExitCode.DAMAGED)
 
@@ -69,22 +69,8 @@ async def _database_places(store: Store) -> int:
     return len(await store.places())
 
 
-def _names(options: Options) -> list[JournalName]:
-    """Return the places that there are files of; unlike a store, without reading them."""
-    if not has_store(options.location):
-        raise CommandError(f"There is no store in {options.location!r}", ExitCode.NOTHING)
-    journals = storage_of(options).open(Path(options.location))
-    try:
-        return journals.names() if journals.exists() else []
-    finally:
-        journals.close()
-
-
-async def _check(store: Store, name: JournalName) -> Finding | None:
+async def _check(store: Store, place: Place) -> Finding | None:
     """Read a place; return what is wrong with it."""
-    kind, scope, subject, entity = name
-    assert kind is not None and scope is not None and subject is not None  # noqa: S101, PT018
-    place = Place.of_identity((kind, scope, subject, entity))
     word = place_name(place)
     try:
         await store.entries(place.subject, place.scope)

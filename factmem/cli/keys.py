@@ -8,7 +8,7 @@ import typer
 from factmem.cli.exits import CommandError
 from factmem.cli.opening import Store, key_from, run
 from factmem.cli.options import Json, Yes, confirm
-from factmem.cli.output import print_json, print_line
+from factmem.cli.output import counted, print_json, print_line
 from factmem.providers.local_file import ProviderKeys
 from factmem.storage.encryption.key import Key
 
@@ -61,7 +61,7 @@ def _report(what: str, ids: list[str], as_json: bool) -> None:
     if as_json:
         print_json({"keys": ids})
         return
-    print_line(f"{what}; the store opens with {len(ids)} key{'' if len(ids) == 1 else 's'}")
+    print_line(f"{what}; the store opens with {counted(len(ids), 'key')}")
 
 
 @app.command("list")

@@ -9,7 +9,7 @@ from factmem.cli.changes import age
 from factmem.cli.exits import CommandError
 from factmem.cli.opening import Store, local, run
 from factmem.cli.options import Json, PlaceWord, Yes, confirm
-from factmem.cli.output import print_json, print_line
+from factmem.cli.output import counted, print_json, print_line
 from factmem.cli.place_names import place_name, place_named
 
 __all__ = ["app", "read_anchor", "read_every_place", "write_anchor"]
@@ -82,7 +82,8 @@ def verify(
         print_json({"places": count, "is_anchored": anchor_file is not None})
         return
     than = ", and as new as the anchor or newer" if anchor_file is not None else ""
-    print_line(f"{count} places are readable{than}")
+    are = f"{counted(count, 'place')} {'is' if count == 1 else 'are'}"
+    print_line(f"{are} readable{than}")
 
 
 @app.command()
@@ -110,7 +111,7 @@ def compact(
     if as_json:
         print_json({"freed_bytes": freed})
     else:
-        print_line(f"Freed {freed:,} bytes")
+        print_line(f"Freed {counted(freed, 'byte')}")
 
 
 @app.command()
@@ -131,5 +132,7 @@ def salvage(ctx: typer.Context, place: PlaceWord, as_json: Json = False, yes: Ye
     if as_json:
         print_json({"place": place_name(where), **found})
     else:
-        print_line(f"Kept {found['kept']} records, {found['missing']} are missing")
+        kept, missing = int(found["kept"]), int(found["missing"])
+        lost = f"{missing:,} {'is' if missing == 1 else 'are'} missing"
+        print_line(f"Kept {counted(kept, 'record')}, {lost}")
         print_line(f"The damaged file is at {found['copy']}")

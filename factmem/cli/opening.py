@@ -13,15 +13,26 @@ import typer
 
 from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.options import Options, options_of
+from factmem.models.places import Identity, Place
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.storage.base import Storage
+from factmem.storage.base import JournalName, Storage
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.encryption.key import Key
 from factmem.storage.simple import SimpleStorage
 
-__all__ = ["Store", "ask_passphrase", "has_store", "key_from", "local", "run", "storage_of"]
+__all__ = [
+    "Store",
+    "ask_passphrase",
+    "has_store",
+    "key_from",
+    "local",
+    "opened",
+    "places_of",
+    "run",
+    "storage_of",
+]
 
 Store: TypeAlias = LocalFileMemoryProvider | PostgresMemoryProvider
 """The stores that the command opens."""
@@ -29,13 +40,19 @@ Store: TypeAlias = LocalFileMemoryProvider | PostgresMemoryProvider
 T = TypeVar("T")
 
 
-def run(ctx: typer.Context, work: Callable[[Store], Awaitable[T]], *, creates: bool = False) -> T:
+def run(
+    ctx: typer.Context,
+    work: Callable[[Store], Awaitable[T]],
+    *,
+    creates: bool = False,
+    storage: Storage | None = None,
+) -> T:
     """Open the store, call `work` with it, and close it.
 
     Raises:
         CommandError: There is no store, and `creates` is False.
     """
-    store = _opened(options_of(ctx), creates=creates)
+    store = opened(options_of(ctx), creates=creates, storage=storage)
 
     async def call() -> T:
         async with store:
@@ -44,7 +61,17 @@ def run(ctx: typer.Context, work: Callable[[Store], Awaitable[T]], *, creates: b
     return anyio.run(call)
 
 
-def _opened(options: Options, *, creates: bool) -> Store:
+def opened(options: Options, *, creates: bool = False, storage: Storage | None = None) -> Store:
+    """Return the store that the options name.
+
+    Args:
+        options: The options before the command.
+        creates: Whether a store that is not there is created.
+        storage: What `storage_of` returned; a second call would ask for a passphrase again.
+
+    Raises:
+        CommandError: There is no store, and `creates` is False.
+    """
     location = options.location
     if options.is_database:
         _check_no_password(location)
@@ -56,7 +83,30 @@ def _opened(options: Options, *, creates: bool) -> Store:
         raise CommandError(
             f"There is no store in {location!r}: `set` and `import` create one", ExitCode.NOTHING
         )
-    return LocalFileMemoryProvider(location, storage=storage_of(options, is_new=is_new))
+    kept = storage or storage_of(options, is_new=is_new)
+    return LocalFileMemoryProvider(location, storage=kept)
+
+
+def places_of(options: Options, storage: Storage) -> list[Place]:
+    """Return the places of a local store by their files, without reading these.
+
+    Raises:
+        CommandError: There is no store.
+    """
+    if not has_store(options.location):
+        raise CommandError(f"There is no store in {options.location!r}", ExitCode.NOTHING)
+    journals = storage.open(Path(options.location))
+    try:
+        names = journals.names() if journals.exists() else []
+    finally:
+        journals.close()
+    return [Place.of_identity(_identity(name)) for name in names]
+
+
+def _identity(name: JournalName) -> Identity:
+    kind, scope, subject, entity = name
+    assert kind is not None and scope is not None and subject is not None  # noqa: S101, PT018
+    return kind, scope, subject, entity
 
 
 def _check_key(options: Options) -> None:

@@ -11,7 +11,16 @@ from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.output import is_terminal, print_error, shown
 from factmem.models.facts import Concept
 
-__all__ = ["Json", "Options", "PlaceWord", "Reveal", "Yes", "confirm", "options_of"]
+__all__ = [
+    "EmbedderName",
+    "Json",
+    "Options",
+    "PlaceWord",
+    "Reveal",
+    "Yes",
+    "confirm",
+    "options_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,12 @@ PlaceWord: TypeAlias = Annotated[
     str, typer.Argument(metavar="PLACE", help="As `places` prints it: product/my-app/user/alice.")
 ]
 """The argument PLACE."""
+
+EmbedderName: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--embedder", metavar="MODULE:NAME", help="Compare meanings too, by this one."),
+]
+"""The option --embedder."""
 
 
 def options_of(ctx: typer.Context) -> Options:

@@ -12,7 +12,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["is_terminal", "print_error", "print_json", "print_line", "print_table", "shown", "time"]
+__all__ = [
+    "counted",
+    "is_terminal",
+    "print_error",
+    "print_json",
+    "print_line",
+    "print_table",
+    "shown",
+    "time",
+]
 
 _JOINERS = "\u200c\u200d"
 """Needed by Persian, Hindi and emoji, and harmless; all other invisible characters are escaped."""
@@ -20,6 +29,11 @@ _JOINERS = "\u200c\u200d"
 _ASCII = re.compile(r"[ -~]*")
 _ACTIVE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _UNLIMITED = 100_000
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: 1 place, 2 places, 3 entries."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def is_terminal() -> bool:

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from factmem.cli.exits import CommandError, ExitCode
+from factmem.cli.named_objects import embedder_named
 from factmem.cli.opening import Store, run
-from factmem.cli.options import Json, PlaceWord, Reveal, options_of
+from factmem.cli.options import EmbedderName, Json, PlaceWord, Reveal, options_of
 from factmem.cli.output import print_json, print_line, print_table, time
 from factmem.cli.place_names import place_name, place_named
 from factmem.cli.records import (
@@ -165,16 +166,22 @@ def recall(
         list[str] | None, typer.Option("--place", help="Only this place; may be repeated.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", help="The most facts to show.")] = 5,
+    embedder: EmbedderName = None,
     as_json: Json = False,
     reveal: Reveal = False,
 ) -> None:
-    """Find the facts that a question is about, by its words, best first."""
+    """Find the facts that a question is about, best first: by words, with --embedder by meaning."""
     options_of(ctx).check_revealed(reveal)
     only = [place_named(each) for each in place or ()]
+    vectors = embedder_named(embedder)
 
     async def work(store: Store) -> RecallResult:
         where = only or [info.place for info in await store.places()]
-        return await AgentMemory(store).view(places=where).recall(question, limit=limit)
+        return (
+            await AgentMemory(store, embedder=vectors)
+            .view(places=where)
+            .recall(question, limit=limit)
+        )
 
     matches = run(ctx, work)
     if not matches:

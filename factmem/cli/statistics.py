@@ -10,7 +10,7 @@ from rich.text import Text
 
 from factmem.cli.opening import Store, run
 from factmem.cli.options import Json
-from factmem.cli.output import print_json, print_line, print_table, shown
+from factmem.cli.output import counted, print_json, print_line, print_table, shown
 from factmem.cli.place_names import place_name
 from factmem.providers.base import PlaceInfo
 
@@ -80,7 +80,8 @@ def stats(
             }
         )
         return
-    print_line(f"{len(found.places):,} places, {values:,} values, {size:,} bytes")
+    held = counted(len(found.places), "place")
+    print_line(f"{held}, {counted(values, 'value')}, {counted(size, 'byte')}")
     print_line("")
     largest = sorted(found.places, key=lambda info: (-info.count, place_name(info.place)))[:top]
     print_table(

@@ -12,7 +12,7 @@ from rich.progress import Progress
 from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.opening import Store, run
 from factmem.cli.options import Json, Options, Reveal, options_of
-from factmem.cli.output import print_error, print_json, print_line
+from factmem.cli.output import counted, print_error, print_json, print_line
 from factmem.cli.place_names import place_name, place_named
 from factmem.cli.rows import RowReader, csv_rows, json_rows
 from factmem.cli.value_kinds import Kind
@@ -72,7 +72,9 @@ def export(
             }
         )
     else:
-        print_line(f"Wrote {len(report.places)} places, {report.entries} entries to {file}")
+        held = counted(len(report.places), "place")
+        entries = counted(report.entries, "entry", "entries")
+        print_line(f"Wrote {held}, {entries} to {file}")
 
 
 @app.command("import")
@@ -114,7 +116,7 @@ def import_(
     if as_json:
         print_json({"format": chosen.value, "read": read, "new": new, "problems": problems})
     else:
-        print_line(f"Read {read} entries, {new} of them new")
+        print_line(f"Read {counted(read, 'entry', 'entries')}, {new:,} of them new")
         for problem in problems:
             print_error(problem)
 

@@ -1,0 +1,74 @@
+"""The command browse: a store in a terminal or a browser."""
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import anyio
+import typer
+
+from factmem.cli.exits import CommandError, ExitCode
+from factmem.cli.named_objects import embedder_named
+from factmem.cli.opening import opened, places_of, storage_of
+from factmem.cli.options import EmbedderName, Options, options_of
+from factmem.cli.output import is_terminal
+from factmem.embedding.base import Embedder
+
+__all__ = ["app"]
+
+app: typer.Typer = typer.Typer()
+"""The commands of this module."""
+
+
+@app.command()
+def browse(
+    ctx: typer.Context,
+    embedder: EmbedderName = None,
+    web: Annotated[bool, typer.Option("--web", help="Serve it to a browser.")] = False,
+    host: Annotated[str, typer.Option(help="The address to serve it on.")] = "localhost",
+    port: Annotated[int, typer.Option(min=1, max=65_535)] = 8734,
+) -> None:
+    """Look through the store, edit and forget values: in the terminal, or in a browser."""
+    if missing := [name for name in ("textual", "textual_serve") if find_spec(name) is None]:
+        raise CommandError(
+            f"browse needs {' and '.join(missing)}: pip install 'factmem[tui]'", ExitCode.FAILED
+        )
+    options = options_of(ctx)
+    if web:
+        _serve(options, ctx.find_root().params, embedder, host, port)
+    elif not is_terminal() and "TEXTUAL_DRIVER" not in os.environ:  # a page has no terminal
+        raise CommandError("browse needs a terminal: pass --web for a browser", ExitCode.REFUSED)
+    else:
+        anyio.run(_browse, options, embedder_named(embedder))
+
+
+async def _browse(options: Options, embedder: Embedder | None) -> None:
+    from factmem.cli.browse.browser import Browser
+    from factmem.cli.browse.session import BrowserSession
+
+    storage = None if options.is_database else storage_of(options)
+    async with opened(options, storage=storage) as store:
+        names = None if storage is None else (lambda: places_of(options, storage))
+        session = BrowserSession(store, options, embedder=embedder, names=names)
+        await Browser(session).run_async()
+
+
+def _serve(
+    options: Options, given: Mapping[str, Any], embedder: str | None, host: str, port: int
+) -> None:
+    if options.passphrase:
+        raise CommandError(
+            "Each page opens the store itself and cannot ask for a passphrase: use --key-env, "
+            "--key-file or --keyring"
+        )
+    opened(options)  # raises here, and not on the page, where there is no store or no key
+    from factmem.cli.browse.web import WebBrowser
+
+    arguments: list[str] = []
+    for name in ("store", "key_env", "key_file", "store_name", "concepts"):
+        if given[name]:
+            arguments += [f"--{name.replace('_', '-')}", given[name]]
+    arguments += ["--keyring"] * bool(given["keyring"])
+    arguments += ["browse"] if embedder is None else ["browse", "--embedder", embedder]
+    WebBrowser(arguments, host, port).serve()

@@ -1,0 +1,196 @@
+"""FactTable: a table that draws only the rows on the screen, so that 100,000 scroll as fast as ten."""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+from unicodedata import bidirectional
+
+from rich.cells import set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from factmem.cli.browse.session import Row
+from factmem.cli.output import shown, time
+from factmem.cli.place_names import place_name
+from factmem.cli.records import value_words
+
+__all__ = ["FactTable"]
+
+_LONGEST = 400
+"""Characters of a value that are escaped and measured for a cell; no screen shows more."""
+
+
+def _value(row: Row) -> str:
+    return shown(value_words([row.value])[:_LONGEST])
+
+
+_PLACED: dict[str, tuple[int, Callable[[Row], str]]] = {
+    "keyword": (24, lambda row: shown(row.fact.concept.keyword)),
+    "value": (0, _value),
+    "said": (17, lambda row: time(row.fact.timestamp)),
+    "confirmed": (17, lambda row: time(row.fact.confirmed_at)),
+    "expires": (17, lambda row: time(row.fact.expires_at)),
+}
+_FOUND: dict[str, tuple[int, Callable[[Row], str]]] = {
+    "match": (5, lambda row: f"{row.relevance or 0:.2f}"),
+    "place": (32, lambda row: shown(place_name(row.place))),
+    "keyword": _PLACED["keyword"],
+    "value": _PLACED["value"],
+    "said": _PLACED["said"],
+}
+_NARROW = 40
+"""Cells that the value keeps: columns at the right give way first."""
+
+_RIGHT_TO_LEFT = frozenset({"R", "AL"})
+
+
+def _fitted(text: str, cells: int) -> str:
+    """Return a text that fills a cell, and leaves the ones beside it alone."""
+    fitted = set_cell_size(text, cells)
+    if not fitted.isascii() and any(bidirectional(each) in _RIGHT_TO_LEFT for each in fitted):
+        # Where a terminal reorders Hebrew and Arabic, the dates after them would move too.
+        return f"{fitted}\N{LEFT-TO-RIGHT MARK}"
+    return fitted
+
+
+class FactTable(ScrollView, can_focus=True):
+    """Values in rows, with a cursor for keyboard and mouse."""
+
+    DEFAULT_CSS = """
+    FactTable { background: $surface; }
+    FactTable > .fact-table--header { background: $panel; color: $foreground; text-style: bold; }
+    FactTable > .fact-table--cursor { background: $primary-darken-2; color: $foreground; }
+    FactTable:focus > .fact-table--cursor { background: $primary; color: $text; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"fact-table--header", "fact-table--cursor"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open"),
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home,g", "edge(0)", "First", show=False),
+        Binding("end,G", "edge(1)", "Last", show=False),
+    ]
+    cursor: reactive[int] = reactive(0)
+
+    class Opened(Message):
+        """A row was opened, by Enter or a second click."""
+
+        def __init__(self, row: Row) -> None:
+            super().__init__()
+            self.row = row
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        self._rows: Sequence[Row] = ()
+        self._columns = _PLACED
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The rows that it shows."""
+        return self._rows
+
+    @property
+    def row(self) -> Row | None:
+        """The row under the cursor."""
+        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
+
+    def show(self, rows: Sequence[Row], *, keep_cursor: bool = False) -> None:
+        """Show other rows; with `keep_cursor` the cursor stays on its value if that is there."""
+        stays = self._position_of(self.row, rows) if keep_cursor else 0
+        self._rows = rows
+        is_search = bool(rows) and rows[0].relevance is not None
+        self._columns = _FOUND if is_search else _PLACED
+        self.virtual_size = Size(0, len(rows) + 1)
+        self.cursor = stays
+        if not keep_cursor:
+            self.scroll_to(0, 0, animate=False)
+        self.refresh()
+
+    def _position_of(self, row: Row | None, rows: Sequence[Row]) -> int:
+        """Return where a value is among other rows, looking near the cursor first."""
+        if row is None or not rows:
+            return 0
+        near: int = min(self.cursor, len(rows) - 1)
+        wanted = (row.fact.id, row.position)
+        candidates: list[int] = [near, *range(len(rows))]
+        return next(
+            (at for at in candidates if (rows[at].fact.id, rows[at].position) == wanted), near
+        )
+
+    def render_line(self, y: int) -> Strip:
+        """Draw a line: the header, a row, or nothing."""
+        width = self.scrollable_content_region.width
+        if y == 0:
+            return self._line(lambda name: name, "fact-table--header", width)
+        index = y - 1 + int(self.scroll_offset.y)
+        if index >= len(self._rows):
+            return Strip.blank(width, self.rich_style)
+        name = "fact-table--cursor" if index == self.cursor else None
+        row = self._rows[index]
+        return self._line(lambda column: self._columns[column][1](row), name, width)
+
+    def _line(self, cell: Callable[[str], str], name: str | None, width: int) -> Strip:
+        style: Style = self.rich_style if name is None else self.get_component_rich_style(name)
+        segments = [
+            Segment(f"{_fitted(cell(column), cells)} ", style)
+            for column, cells in self._widths(width)
+        ]
+        return Strip(segments).adjust_cell_length(width, style)
+
+    def _widths(self, width: int) -> list[tuple[str, int]]:
+        """Return the columns that fit, with their widths; the value takes what is left."""
+        names = [*self._columns]
+        while True:
+            fixed = sum(self._columns[name][0] + 1 for name in names)
+            if width - fixed >= _NARROW or len(names) <= 2:
+                left = max(width - fixed, 8)
+                return [(name, self._columns[name][0] or left) for name in names]
+            names.remove([name for name in names if name != "value"][-1])
+
+    def watch_cursor(self) -> None:
+        """Bring the cursor's row into view."""
+        self.scroll_to_region(
+            Region(0, self.cursor, 1, 2), animate=False, force=True, immediate=True
+        )
+        self.refresh()
+
+    def _move_to(self, index: int) -> None:
+        self.cursor = max(0, min(index, len(self._rows) - 1))
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor by some rows."""
+        self._move_to(self.cursor + by)
+
+    def action_page(self, by: int) -> None:
+        """Move the cursor by some pages."""
+        self._move_to(self.cursor + by * max(1, self.size.height - 2))
+
+    def action_edge(self, end: int) -> None:
+        """Move the cursor to the first or the last row."""
+        self._move_to(len(self._rows) - 1 if end else 0)
+
+    def action_open(self) -> None:
+        """Open the row under the cursor."""
+        if (row := self.row) is not None:
+            self.post_message(self.Opened(row))
+
+    def on_click(self, event: events.Click) -> None:
+        """Select a row; open it by the second click."""
+        index = event.y - 1 + int(self.scroll_offset.y)
+        if event.y > 0 and index < len(self._rows):
+            is_second = index == self.cursor and event.chain > 1
+            self._move_to(index)
+            if is_second:
+                self.action_open()
+
+    def on_resize(self) -> None:
+        """Fit the columns to the new width."""
+        self.virtual_size = Size(0, len(self._rows) + 1)

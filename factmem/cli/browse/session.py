@@ -1,0 +1,268 @@
+"""Reading, searching, editing and undoing on behalf of the browser; nothing here draws."""
+
+import json
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from factmem.cli.exits import CommandError
+from factmem.cli.opening import Store
+from factmem.cli.options import Options
+from factmem.cli.output import shown
+from factmem.cli.place_names import place_name
+from factmem.cli.targets import target_of
+from factmem.embedding.base import Embedder
+from factmem.ledger.resolution import PlacedFact
+from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.origin import FactOrigin, origin_of
+from factmem.memory.records import RecordUpdate, update_record
+from factmem.models.facts import AnyFact, SingleFact
+from factmem.models.places import Place
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.local_file import LocalFileMemoryProvider
+
+__all__ = ["BrowserSession", "Row", "editable"]
+
+_FOUND = 200
+"""Matches of a search: more than anyone reads, and few enough to rank at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One current value: the fact that saved it, and its position among the fact's values."""
+
+    place: Place
+    fact: AnyFact
+    position: int = 0
+    relevance: float | None = None
+    """How well it matches the search that found it; None outside of a search."""
+
+    @property
+    def value(self) -> Any:
+        """The value, as plain JSON."""
+        return self.fact.values[self.position]
+
+
+def editable(value: object) -> str:
+    """Return a value as an editor shows it: JSON, or a string as it is.
+
+    A string with control characters is shown as JSON, because they would act on the terminal.
+    """
+    if isinstance(value, str) and shown(value.replace("\n", "")) == value.replace("\n", ""):
+        return value
+    if isinstance(value, str):
+        return shown(json.dumps(value))
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+class BrowserSession:
+    """A store that is open for browsing.
+
+    Args:
+        store: The open store.
+        options: The options before the command.
+        embedder: Makes `search` compare meanings too.
+        names: Returns the places without reading them, if the store can.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        options: Options,
+        *,
+        embedder: Embedder | None = None,
+        names: Callable[[], Sequence[Place]] | None = None,
+    ) -> None:
+        self._store = store
+        self._options = options
+        self._names = names
+        self._memory = AgentMemory(store, embedder=embedder)
+        self._undo: list[tuple[str, Callable[[], Awaitable[bool]]]] = []
+        self._versions: dict[Place, str] = {}
+        self._facts: dict[Place, dict[str, list[AnyFact]]] = {}
+        self.title = options.location if not options.is_database else "PostgreSQL"
+        self.is_local = isinstance(store, LocalFileMemoryProvider)
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is an edit or a forgetting of this session to undo."""
+        return bool(self._undo)
+
+    async def places(self) -> list[Place]:
+        """Return all places in order."""
+        if self._names is not None:
+            return sorted(self._names(), key=lambda place: tuple(map(str, place.identity)))
+        return [info.place for info in await self._store.places()]
+
+    def stamp_of_places(self) -> int | None:
+        """Return a number that differs when a place was added or erased; None if unknown."""
+        if not self.is_local:
+            return None
+        try:
+            return os.stat(Path(self._options.location) / "journals").st_mtime_ns
+        except OSError:
+            return 0
+
+    async def rows(self, place: Place) -> list[Row]:
+        """Return the current values of a place, in the order of their keywords."""
+        version = await self._store.version(place.subject, place.scope)
+        facts: dict[str, list[AnyFact]] = {}
+        for fact in await self._store.load_all(place.subject, place.scope):
+            facts.setdefault(fact.concept.keyword, []).append(fact)
+        self._versions = {place: version}  # one place is followed at a time
+        self._facts = {place: facts}
+        return self._rows_of(place)
+
+    async def changed_rows(self, place: Place) -> list[Row] | None:
+        """Return the rows again if the place has changed since; None if it has not."""
+        since = self._versions.get(place)
+        if since is None or await self._store.version(place.subject, place.scope) == since:
+            return None
+        changes = await self._store.changes(place.subject, place.scope, since=since)
+        if changes is None:
+            return await self.rows(place)
+        facts = self._facts[place]
+        for keyword, found in changes.facts.items():
+            known = {fact.id: fact for fact in facts.get(keyword, [])}
+            now = [known[each] if isinstance(each, str) else each for each in found]
+            if now:
+                facts[keyword] = now
+            else:
+                facts.pop(keyword, None)
+        self._versions[place] = changes.version
+        return self._rows_of(place)
+
+    def _rows_of(self, place: Place) -> list[Row]:
+        return [
+            Row(place, fact, position)
+            for _, facts in sorted(self._facts[place].items())  # an edit moves no row
+            for fact in facts
+            for position in range(len(fact.values))
+        ]
+
+    async def search(self, question: str, within: Place | None = None) -> list[Row]:
+        """Return the values that a question is about, in one place or in all, best first."""
+        places = [within] if within is not None else await self.places()
+        found = await self._memory.view(places=places).recall(
+            question, limit=_FOUND, min_score=0.01
+        )
+        return [
+            Row(match.place, match.fact, position, match.relevance)
+            for match in found
+            for position in range(len(match.fact.values))
+        ]
+
+    async def origin(self, row: Row) -> FactOrigin | None:
+        """Return the sources of a value and the history of its keyword."""
+        return await origin_of(row.fact, [row.place], self._store)
+
+    async def edit(self, row: Row, text: str) -> str:
+        """Save what was typed in place of a value, and return what was done.
+
+        Raises:
+            CommandError: It is not of the kind that the keyword holds, or the value is not
+                current any more.
+        """
+        new = await self._typed(row, text)
+        source = FactSource(SourceKind.CODE, conversation="factmem browse")
+        changed = _with_value(row.fact, row.position, new)
+        if not await self._update(row.place, row.fact, changed, source):
+            raise CommandError("The value was changed or forgotten meanwhile")
+        keyword = row.fact.concept.keyword
+        self._undo.append(
+            (
+                f"Restored {keyword}",
+                lambda: self._update(row.place, changed, row.fact, row.fact.source),
+            )
+        )
+        return f"Saved {keyword}"
+
+    async def _typed(self, row: Row, text: str) -> Any:
+        keyword = row.fact.concept.keyword
+        is_escaped = isinstance(row.value, str) and editable(row.value) != row.value
+        if is_escaped and text.startswith('"'):
+            try:
+                text = json.loads(text)
+            except ValueError:
+                raise CommandError("The value is no JSON string") from None
+        target = await target_of(self._store, self._options, keyword, [row.fact])
+        value = target.value(text)
+        return target.concept.codec.dump(value, keyword) if target.is_own else value
+
+    async def _update(
+        self, place: Place, before: AnyFact, after: AnyFact, source: FactSource | None
+    ) -> bool:
+        """Replace the values of a fact, if they are those of `before` still."""
+        current = await self._current(place, before)
+        if current is None or current.values != before.values:
+            return False
+        given: dict[str, Any] = {"source": source}
+        if isinstance(after, SingleFact):
+            given["value"] = after.value
+        else:
+            given["values"] = after.values
+        return await update_record(self._store, PlacedFact(place, current), RecordUpdate(**given))
+
+    async def _current(self, place: Place, fact: AnyFact) -> AnyFact | None:
+        held: list[AnyFact] = await self._store.load(fact.concept, place.subject, place.scope)
+        return next((each for each in held if each.id == fact.id), None)
+
+    async def forget(self, row: Row) -> str:
+        """Forget a value, and return what was done. History keeps it.
+
+        Raises:
+            CommandError: The value is not current any more.
+        """
+        place, fact = row.place, row.fact
+        count = await self._store.forget(
+            place.subject, place.scope, concept=fact.concept, value=row.value, fact_id=fact.id
+        )
+        if count == 0:
+            raise CommandError("The value was changed or forgotten meanwhile")
+        keyword = fact.concept.keyword
+        self._undo.append((f"Restored {keyword}", lambda: self._bring_back(row)))
+        return f"Forgot {keyword}"
+
+    async def _bring_back(self, row: Row) -> bool:
+        """Save a forgotten value again; False where a newer one took its place."""
+        place, fact = row.place, row.fact
+        if isinstance(fact, SingleFact):
+            if await self._store.load(fact.concept, place.subject, place.scope):
+                return False
+            changed: Any = replace(fact, id=token_hex(16))
+        else:
+            lone: Any = fact
+            changed = replace(lone, values=(row.value,), id=token_hex(16))
+        await self._store.save(changed, place.subject, place.scope)
+        return True
+
+    async def undo(self) -> str:
+        """Undo the last edit or forgetting of this session, and return what was done.
+
+        Raises:
+            CommandError: There is none, or the value has changed since.
+        """
+        if not self._undo:
+            raise CommandError("There is nothing to undo in this session")
+        done, action = self._undo.pop()
+        if not await action():
+            raise CommandError("The value has changed since and was left as it is")
+        return done
+
+    def place_title(self, place: Place) -> str:
+        """Return a place as one word, without characters that act on a terminal."""
+        return shown(place_name(place))
+
+
+def _with_value(fact: AnyFact, position: int, value: Any) -> AnyFact:
+    changed: Any = fact
+    if isinstance(fact, SingleFact):
+        updated: AnyFact = replace(changed, value=value)
+    else:
+        values = [*fact.values]
+        values[position] = value
+        updated = replace(changed, values=tuple(values))
+    return updated

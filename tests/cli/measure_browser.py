@@ -1,0 +1,107 @@
+"""The browser of a store with 100,000 facts, in a tmux session: seconds until a person sees it.
+
+    python -m tests.cli.measure_browser [--places 1000]
+
+Prints the time from Return to the tree of places, from opening a place to its table, and of key
+presses until the screen shows what they did.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from factmem.cli.application import app
+
+_VALUE = "[bold]x[/] \x1b[31mred\x1b[2J 👨\u200d👩 한국 مرحبا tea"
+_SESSION = "factmem-measure"
+
+
+def _tmux(*arguments: str) -> str:
+    done = subprocess.run(["tmux", *arguments], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def _screen() -> str:
+    return _tmux("capture-pane", "-p", "-t", _SESSION)
+
+
+def _seconds(action: Callable[[], object], is_shown: Callable[[str], bool]) -> float:
+    """Return how long it takes until the screen shows what an action does."""
+    start = time.perf_counter()
+    action()
+    while not is_shown(_screen()):
+        if time.perf_counter() - start > 60:
+            raise TimeoutError(_screen())
+    return time.perf_counter() - start
+
+
+def _keys(*keys: str) -> Callable[[], object]:
+    return lambda: _tmux("send-keys", "-t", _SESSION, *keys)
+
+
+def _fill(store: str, facts: int, places: int) -> None:
+    rows = Path(store).with_suffix(".jsonl")
+    with rows.open("w") as file:
+        for number in range(facts):
+            place = f"product/my-app/user/u{number % places}"
+            row = {"place": place, "keyword": f"k{number // places:06}", "value": _VALUE}
+            file.write(f"{json.dumps(row)}\n")
+    done = CliRunner().invoke(app, ["--store", store, "import", str(rows)])
+    assert done.exit_code == 0, done.output
+
+
+def _measure(store: str, places: int) -> None:
+    command = f"{sys.executable} -m factmem --store {store} browse"
+    _tmux("new-session", "-d", "-s", _SESSION, "-x", "160", "-y", "45", "bash --norc")
+    try:
+        _tmux("send-keys", "-t", _SESSION, command)
+        tree = _seconds(_keys("Enter"), lambda screen: "product my-app" in screen)
+        print(f"tree of {places:,} places   {tree:6.2f} s from Return")
+        _keys("Down")()
+        if places > 200:
+            _seconds(_keys("Enter"), lambda screen: "u0" in screen)
+        _keys("Down")()
+        time.sleep(0.3)
+        table = _seconds(_keys("Enter"), lambda screen: "k000000" in screen)
+        print(f"table of the place    {table:6.2f} s from Enter")
+        assert "[bold]x[/] \\x1b[31mred\\x1b[2J" in _screen()
+        times = []
+        for number in range(1, 31):  # the whole page moves: every line is drawn anew
+            wanted = f"k{number * 36:06}" if places == 1 else None
+            before = _screen()
+            times.append(
+                _seconds(_keys("PageDown"), lambda screen, b=before: screen != b)
+                if wanted is None
+                else _seconds(_keys("PageDown"), lambda screen, b=before: screen != b)
+            )
+        idle = statistics.median(_seconds(lambda: None, lambda _: True) for _ in range(20))
+        print(
+            f"key press             {statistics.median(times) * 1000:6.1f} ms median, "
+            f"{max(times) * 1000:.1f} ms worst; of these {idle * 1000:.1f} ms to read the screen"
+        )
+    finally:
+        _tmux("kill-session", "-t", _SESSION)
+
+
+def main() -> None:
+    """Fill a store and measure."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--facts", type=int, default=100_000)
+    parser.add_argument("--places", type=int, default=1_000)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"{folder}/memory"
+        _fill(store, given.facts, given.places)
+        _measure(store, given.places)
+
+
+if __name__ == "__main__":
+    main()

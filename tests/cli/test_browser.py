@@ -1,0 +1,300 @@
+"""`factmem browse` by the keyboard and the mouse, over real stores."""
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, Static, TextArea
+from typer.testing import CliRunner
+
+from factmem import (
+    CallableEmbedder,
+    Concept,
+    FactSource,
+    FactType,
+    LocalFileMemoryProvider,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    Place,
+    SingleFact,
+    SourceKind,
+)
+from factmem.cli.application import app
+from factmem.cli.browse.browser import Browser
+from factmem.cli.browse.dialogs import ConfirmDialog, EditDialog
+from factmem.cli.browse.fact_page import FactPage, page_text
+from factmem.cli.browse.fact_table import FactTable
+from factmem.cli.browse.places_tree import PlacesTree
+from factmem.cli.browse.session import BrowserSession, Row, editable
+from factmem.cli.exits import CommandError
+from factmem.cli.opening import places_of, storage_of
+from factmem.cli.options import Options
+
+USER = MemorySubject("user", "", 1, per_entity=True)
+APP = MemoryScope.Product("my-app")
+ALICE, BOB = USER.of("alice"), USER.of("bob")
+EVIL = "\x1b[31m[bold red]x[/] \x9b2J \u202eabc 👨\u200d👩 한국 مرحبا"
+THEME = Concept("theme", "The IDE theme")
+PETS = Concept("pets", "The user's pets", FactType.MULTIPLE)
+QUOTED = FactSource(SourceKind.USER, "chat-7", 3, "I like it \x1b[2Jdark [b]really[/b]")
+
+
+async def _fill(store: LocalFileMemoryProvider) -> None:
+    await store.save(SingleFact(THEME, "light"), ALICE, APP)
+    await store.save(SingleFact(THEME, "dark", source=QUOTED), ALICE, APP)
+    await store.save(SingleFact(THEME, "dark"), ALICE, APP)
+    await store.save(MultipleFacts(PETS, ["Miso", "Rex"]), ALICE, APP)
+    await store.save(SingleFact(Concept("note", ""), EVIL), ALICE, APP)
+    await store.save(SingleFact(Concept("age", "", value_type=int), 36), BOB, APP)
+
+
+@asynccontextmanager
+async def _browsing(
+    folder: Path, embedder: CallableEmbedder | None = None
+) -> AsyncGenerator[tuple[Browser, Pilot[None]]]:
+    """A browser over Alice's and Bob's facts, with Alice's place open."""
+    options = Options(str(folder))
+    storage = storage_of(options, is_new=True)
+    async with LocalFileMemoryProvider(folder, storage=storage) as store:
+        await _fill(store)
+        names = lambda: places_of(options, storage)
+        browser = Browser(BrowserSession(store, options, embedder=embedder, names=names))
+        async with browser.run_test(size=(200, 30)) as pilot:
+            tree = browser.query_one(PlacesTree)
+            await _until(pilot, lambda: tree.last_line >= 3 and tree.cursor_line == 0)
+            await pilot.press("down", "down", "enter")
+            await _until(pilot, lambda: len(browser.query_one(FactTable).rows) == 4)
+            yield browser, pilot
+
+
+async def _until(pilot: Pilot[None], is_so: Callable[[], bool]) -> None:
+    with anyio.fail_after(10):
+        while not is_so():
+            await pilot.pause(0.01)
+
+
+def _run(work: Callable[[], Awaitable[None]]) -> None:
+    """Run on asyncio, the loop of textual."""
+    anyio.run(work)
+
+
+def _shown(browser: Browser) -> str:
+    table = browser.screen.query_one(FactTable)
+    return "\n".join(table.render_line(y).text for y in range(table.size.height))
+
+
+def _values(browser: Browser) -> list[Any]:
+    return [row.value for row in browser.query_one(FactTable).rows]
+
+
+def test_places_values_and_a_value(tmp_path: Path) -> None:
+    """Tree, table and page; values with markup and control characters are escaped everywhere."""
+
+    async def work() -> None:
+        async with _browsing(tmp_path) as (browser, pilot):
+            assert _values(browser) == [EVIL, "Miso", "Rex", "dark"]
+            drawn = _shown(browser)
+            assert not set(drawn) & set("\x1b\x9b\u202e")
+            assert "\\x1b[31m[bold red]x[/]" in drawn
+            assert "👨\u200d👩 한국 مرحبا" in drawn
+
+            await pilot.press("end", "enter")
+            await _until(pilot, lambda: isinstance(browser.screen, FactPage))
+            page = str(browser.screen.query_one(Static).render())
+            assert "chat-7, message 3" in page
+            assert "I like it \\x1b[2Jdark [b]really[/b]" in page
+            assert "Confirmed once" in page
+            assert page.index("light") < page.rindex("dark")
+            await pilot.press("escape")
+            await _until(pilot, lambda: not isinstance(browser.screen, FactPage))
+
+    _run(work)
+
+
+def test_edit_forget_undo(tmp_path: Path) -> None:
+    """Each is in the store at once, and undone in the order in which it was done."""
+
+    async def work() -> None:
+        async with _browsing(tmp_path) as (browser, pilot):
+            await pilot.press("end", "e")
+            await _until(pilot, lambda: isinstance(browser.screen, EditDialog))
+            browser.screen.query_one(TextArea).text = "solarized"
+            await pilot.press("ctrl+s")
+            await _until(pilot, lambda: _values(browser)[-1] == "solarized")
+
+            await pilot.press("home", "down", "f")
+            await _until(pilot, lambda: isinstance(browser.screen, ConfirmDialog))
+            await pilot.press("n", "f")
+            await _until(pilot, lambda: isinstance(browser.screen, ConfirmDialog))
+            assert "Miso" in _values(browser)
+            await pilot.press("y")
+            await _until(pilot, lambda: "Miso" not in _values(browser))
+            async with LocalFileMemoryProvider(tmp_path) as other:
+                [pets] = await other.load(PETS, ALICE, APP)
+                assert pets.values == ("Rex",)
+
+            await pilot.press("u")
+            await _until(pilot, lambda: "Miso" in _values(browser))
+            await pilot.press("u")
+            await _until(pilot, lambda: _values(browser)[-1] == "dark")
+            await pilot.press("u")  # nothing is left
+            await pilot.pause()
+            assert _values(browser)[-1] == "dark"
+
+    _run(work)
+
+
+def test_filter_and_search(tmp_path: Path) -> None:
+    """Typing filters the place, Enter searches the whole store, Escape goes back."""
+    meanings = CallableEmbedder(
+        lambda texts: [[float("age" in each or "old" in each), 0.1] for each in texts], model="m"
+    )
+
+    async def work() -> None:
+        async with _browsing(tmp_path, meanings) as (browser, pilot):
+            await pilot.press("slash", *"rex")
+            await _until(pilot, lambda: _values(browser) == ["Rex"])
+            browser.query_one("#search", Input).value = "how old"
+            await pilot.press("enter")
+            await _until(pilot, lambda: _values(browser)[:1] == [36])
+            assert "bob" in _shown(browser)
+            await pilot.press("escape")
+            await _until(pilot, lambda: len(_values(browser)) == 4)
+            await pilot.press("s")
+            assert _values(browser)[0] == EVIL  # saved last
+            await pilot.press("p", *"bob")
+            await _until(pilot, lambda: browser.query_one(PlacesTree).last_line == 2)
+
+    _run(work)
+
+
+def test_another_process_writes(tmp_path: Path) -> None:
+    """The table, a page that is open and the tree follow; an edit of an old state is refused."""
+
+    async def work() -> None:
+        async with _browsing(tmp_path) as (browser, pilot):
+            session = browser.session
+            [*_, row] = browser.query_one(FactTable).rows
+            async with LocalFileMemoryProvider(tmp_path) as other:
+                await other.save(SingleFact(THEME, "high contrast"), ALICE, APP)
+                await other.save(SingleFact(THEME, "dark"), USER.of("carol"), APP)
+                await _until(pilot, lambda: _values(browser)[-1] == "high contrast")
+                await _until(pilot, lambda: browser.query_one(PlacesTree).last_line == 4)
+                with pytest.raises(CommandError, match="meanwhile"):
+                    await session.edit(row, "blue")
+                with pytest.raises(CommandError, match="meanwhile"):
+                    await session.forget(row)
+
+                [*_, now] = browser.query_one(FactTable).rows
+                await session.edit(now, "green")
+                await other.save(SingleFact(THEME, "black"), ALICE, APP)
+                with pytest.raises(CommandError, match="changed since"):
+                    await session.undo()
+
+    _run(work)
+
+
+def test_the_mouse_selects_and_opens(tmp_path: Path) -> None:
+    """A click selects, a double click opens."""
+
+    async def work() -> None:
+        async with _browsing(tmp_path) as (browser, pilot):
+            await pilot.click(FactTable, offset=(2, 3))
+            assert browser.query_one(FactTable).cursor == 2
+            await pilot.click(FactTable, offset=(2, 3), times=2)
+            await _until(pilot, lambda: isinstance(browser.screen, FactPage))
+
+    _run(work)
+
+
+def test_an_edit_keeps_the_kind(tmp_path: Path) -> None:
+    """A keyword of integers refuses words; a value with escapes is edited as JSON."""
+    options = Options(str(tmp_path))
+
+    async def work() -> None:
+        async with LocalFileMemoryProvider(tmp_path) as store:
+            await _fill(store)
+            session = BrowserSession(store, options)
+            [age] = await session.rows(Place(APP, BOB))
+            with pytest.raises(CommandError, match="holds integer"):
+                await session.edit(age, "old")
+            await session.edit(age, "37")
+            note = (await session.rows(Place(APP, ALICE)))[0]
+            assert not set(editable(note.value)) & set("\x1b\x9b\u202e")
+            await session.edit(note, editable(note.value).replace("abc", "xyz"))
+            changed = (await session.rows(Place(APP, ALICE)))[0]
+            assert changed.value == EVIL.replace("abc", "xyz")
+
+    _run(work)
+
+
+def test_a_hundred_thousand_rows_cost_what_a_screen_costs() -> None:
+    """Rows off the screen are not touched: the table does not look at them."""
+    fact = SingleFact(THEME, "dark")
+    row = Row(Place(APP, ALICE), fact)
+
+    class Rows(list[Row]):
+        looks = 0
+
+        def __getitem__(self, index: Any) -> Any:
+            self.looks += 1
+            return super().__getitem__(index)
+
+    rows = Rows([row] * 100_000)
+
+    async def work() -> None:
+        async with Browser(_NoSession()).run_test(size=(120, 30)) as pilot:  # type: ignore[arg-type]
+            table = pilot.app.query_one(FactTable)
+            table.show(rows)
+            table.focus()
+            await pilot.press("end")
+            assert table.cursor == 99_999
+            assert rows.looks < 500
+
+    _run(work)
+
+
+class _NoSession:
+    """A store without places."""
+
+    title, is_local = "empty", True
+
+    def stamp_of_places(self) -> int:
+        """Nothing changes."""
+        return 0
+
+    async def places(self) -> list[Place]:
+        """There is none."""
+        return []
+
+
+def test_the_page_of_a_value_that_nobody_knows_about() -> None:
+    """A provider without history: the value and its fields are all there is."""
+    row = Row(Place(APP, ALICE), SingleFact(Concept("home", "", value_type=dict), {"city": "Ulm"}))
+
+    page = page_text(row, None).plain
+
+    assert json.dumps({"city": "Ulm"}, indent=2) in page
+    assert "No source was recorded" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["browse"], "pass --web"),
+        (["--passphrase", "browse", "--web"], "use --key-env"),
+        (["browse", "--embedder", "json:loads", "--web"], "There is no store"),
+    ],
+)
+def test_refusals_say_what_to_do(tmp_path: Path, arguments: list[str], message: str) -> None:
+    """Without a terminal, with a passphrase for the web, without a store."""
+    done = CliRunner().invoke(app, ["--store", str(tmp_path / "none"), *arguments])
+
+    assert done.exit_code != 0
+    assert message in done.output

@@ -20,7 +20,6 @@ from factmem.cli.records import (
     value_words,
 )
 from factmem.ledger.history import HistoryEntry
-from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.origin import FactOrigin, origin_of
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Place
@@ -174,6 +173,7 @@ def recall(
     options_of(ctx).check_revealed(reveal)
     only = [place_named(each) for each in place or ()]
     vectors = embedder_named(embedder)
+    from factmem.memory.agent_memory import AgentMemory  # slow to import; no other command needs it
 
     async def work(store: Store) -> RecallResult:
         where = only or [info.place for info in await store.places()]

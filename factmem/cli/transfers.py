@@ -20,7 +20,6 @@ from factmem.ledger.entries import Entry
 from factmem.models.places import Place
 from factmem.storage.encryption.key import Key
 from factmem.transfer.bundle import export_facts, import_facts
-from factmem.transfer.koog import import_koog
 
 __all__ = ["app"]
 
@@ -106,6 +105,8 @@ def import_(
         )
         new, read, problems = report.new, report.entries, []
     elif chosen is Format.KOOG:
+        from factmem.transfer.koog import import_koog
+
         key = None if koog_key_env is None else Key.from_env(koog_key_env)
         koog = run(ctx, lambda store: import_koog(file, store, key=key), creates=True)
         new, read = koog.new, koog.new + koog.known

@@ -1,16 +1,22 @@
 """AgentMemory: facts into prompts, facts out of chats, recall, views and maintenance.
 
-Imports every room below.
+Imports every room below. Its names load at their first use: the command line needs one small
+module of this room, and would wait for detection and recall otherwise.
 """
 
-from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.consolidation import ConsolidationReport, Merge
-from factmem.memory.contents import MemoryContents
-from factmem.memory.documents import DocumentInfo, MemoryDocuments
-from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
-from factmem.memory.origin import FactOrigin
-from factmem.memory.tools import MemoryTool
-from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
+from typing import TYPE_CHECKING
+
+from factmem._lazy import lazily
+
+if TYPE_CHECKING:
+    from factmem.memory.agent_memory import AgentMemory
+    from factmem.memory.consolidation import ConsolidationReport, Merge
+    from factmem.memory.contents import MemoryContents
+    from factmem.memory.documents import DocumentInfo, MemoryDocuments
+    from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
+    from factmem.memory.origin import FactOrigin
+    from factmem.memory.tools import MemoryTool
+    from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
 
 __all__ = [
     "AgentMemory",
@@ -28,3 +34,18 @@ __all__ = [
     "ResetReport",
     "TidyReport",
 ]
+
+if not TYPE_CHECKING:  # type checkers report a name that does not exist
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "factmem.memory.agent_memory": ("AgentMemory",),
+            "factmem.memory.consolidation": ("ConsolidationReport", "Merge"),
+            "factmem.memory.contents": ("MemoryContents",),
+            "factmem.memory.documents": ("DocumentInfo", "MemoryDocuments"),
+            "factmem.memory.listing": ("ConceptInfo", "MemoryTree", "ResetReport"),
+            "factmem.memory.origin": ("FactOrigin",),
+            "factmem.memory.tools": ("MemoryTool",),
+            "factmem.memory.upkeep": ("ConversionReport", "MoveReport", "TidyReport"),
+        },
+    )

@@ -30,7 +30,8 @@ def _tmux(*arguments: str) -> str:
 
 
 def _screen() -> str:
-    return _tmux("capture-pane", "-p", "-t", _SESSION)
+    """Return the screen with its colors: the cursor is one."""
+    return _tmux("capture-pane", "-p", "-e", "-t", _SESSION)
 
 
 def _seconds(action: Callable[[], object], is_shown: Callable[[str], bool]) -> float:
@@ -45,6 +46,11 @@ def _seconds(action: Callable[[], object], is_shown: Callable[[str], bool]) -> f
 
 def _keys(*keys: str) -> Callable[[], object]:
     return lambda: _tmux("send-keys", "-t", _SESSION, *keys)
+
+
+def _key_press(key: str) -> float:
+    before = _screen()
+    return _seconds(_keys(key), lambda screen: screen != before)
 
 
 def _fill(store: str, facts: int, places: int) -> None:
@@ -63,28 +69,25 @@ def _measure(store: str, places: int) -> None:
     _tmux("new-session", "-d", "-s", _SESSION, "-x", "160", "-y", "45", "bash --norc")
     try:
         _tmux("send-keys", "-t", _SESSION, command)
-        tree = _seconds(_keys("Enter"), lambda screen: "product my-app" in screen)
-        print(f"tree of {places:,} places   {tree:6.2f} s from Return")
+        tree = _seconds(
+            _keys("Enter"), lambda screen: "my-app" in screen and "Find place" in screen
+        )
+        print(f"tree of the places     {tree:6.2f} s from Return")
+        time.sleep(0.5)
         _keys("Down")()
         if places > 200:
-            _seconds(_keys("Enter"), lambda screen: "u0" in screen)
+            time.sleep(0.5)
+            opened = _seconds(_keys("Enter"), lambda screen: "u0" in screen)
+            print(f"branch of the tree     {opened:6.2f} s from Enter")
         _keys("Down")()
-        time.sleep(0.3)
+        time.sleep(0.5)
         table = _seconds(_keys("Enter"), lambda screen: "k000000" in screen)
-        print(f"table of the place    {table:6.2f} s from Enter")
+        print(f"table of the place     {table:6.2f} s from Enter")
         assert "[bold]x[/] \\x1b[31mred\\x1b[2J" in _screen()
-        times = []
-        for number in range(1, 31):  # the whole page moves: every line is drawn anew
-            wanted = f"k{number * 36:06}" if places == 1 else None
-            before = _screen()
-            times.append(
-                _seconds(_keys("PageDown"), lambda screen, b=before: screen != b)
-                if wanted is None
-                else _seconds(_keys("PageDown"), lambda screen, b=before: screen != b)
-            )
+        times = [_key_press("PageDown"), *(_key_press("Down") for _ in range(30))]
         idle = statistics.median(_seconds(lambda: None, lambda _: True) for _ in range(20))
         print(
-            f"key press             {statistics.median(times) * 1000:6.1f} ms median, "
+            f"key press              {statistics.median(times) * 1000:6.1f} ms median, "
             f"{max(times) * 1000:.1f} ms worst; of these {idle * 1000:.1f} ms to read the screen"
         )
     finally:

@@ -277,6 +277,14 @@ class AgentMemory:
         return self._selection.subjects
 
     @property
+    def places(self) -> tuple[Place, ...]:
+        """The places of calls that name none: each subject in each scope, the narrowest first.
+
+        Reading it raises `UnboundSubjectError` if a per-entity subject has no entity.
+        """
+        return tuple(self._selection.places())
+
+    @property
     def chat_model(self) -> ChatModel | None:
         """The model that finds facts, or None."""
         return self._chat_model

@@ -160,7 +160,8 @@ class MemoryRuns(Generic[C]):
             expect_function(on_report, "on_report", "on_report=reports.append")
         if on_failure is not None:
             expect_function(on_failure, "on_failure", "on_failure=failures.append")
-        self._on_report = on_report
+        self.on_report: Callable[[DetectionReport], None] = on_report or _ignore
+        """Gets the report of each detection."""
         self.on_failure: Callable[[Exception], None] = on_failure or _log_failure
         """Gets each failure of the store or of a model."""
         self._background = BackgroundWork(self.on_failure)
@@ -266,8 +267,7 @@ class MemoryRuns(Generic[C]):
             report = await view.auto_detect_facts(
                 messages, since=since, conversation=conversation, read_at=read_at
             )
-            if self._on_report is not None:
-                self._on_report(report)
+            self.on_report(report)
             return report
 
         if self._loop is None or self._loop != current_token():
@@ -357,6 +357,10 @@ def _checked_recall(recall: int | None, *, auto_load: bool) -> int | None:
     if not auto_load:
         raise ValueError("recall chooses what is loaded: leave out recall or auto_load=False")
     return recall
+
+
+def _ignore(report: DetectionReport) -> None:
+    """The default of `on_report`."""
 
 
 def _log_failure(failure: Exception) -> None:

@@ -64,6 +64,14 @@ class MemorySync(WrapsContext[AgentMemory]):
         return self._wrapped.subjects
 
     @property
+    def places(self) -> tuple[Place, ...]:
+        """The places of calls that name none: each subject in each scope, the narrowest first.
+
+        Reading it raises `UnboundSubjectError` if a per-entity subject has no entity.
+        """
+        return self._wrapped.places
+
+    @property
     def chat_model(self) -> ChatModel | None:
         """The model that finds facts, or None."""
         return self._wrapped.chat_model

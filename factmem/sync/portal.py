@@ -55,12 +55,22 @@ class Portal:
         Raises:
             RuntimeError: The call comes from the portal's own loop, which would wait for itself.
         """
-        future = self._loop().start(partial(function, *args, **kwargs))
+        future = self.start(function, *args, **kwargs)
         try:
             return future.result()
         except BaseException:
             future.cancel()  # only an interrupt of this thread leaves the function running
             raise
+
+    def start(
+        self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> "Future[T]":
+        """Start an async function in the portal's loop and return a future of its result.
+
+        Raises:
+            RuntimeError: The call comes from the portal's own loop, which would wait for itself.
+        """
+        return self._loop().start(partial(function, *args, **kwargs))
 
     @contextmanager
     def entered(self, resource: AbstractAsyncContextManager[T]) -> Generator[T]:

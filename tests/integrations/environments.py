@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 ENVIRONMENTS = ROOT / ".frameworks"
-NEEDED = ("pytest>=9", "trio>=0.31", "hypothesis>=6.100", "mypy>=2.4")
+NEEDED = ("pytest>=9", "trio>=0.31", "hypothesis>=6.100", "mypy>=2.4", "pyright>=1.1.414")
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,14 @@ FRAMEWORKS = (
         "smolagents",
         ("smolagents_monitor",),
     ),
+    Framework(
+        "deepagents",
+        ("deepagents>=0.5",),
+        ("deepagents==0.5.0",),
+        "deepagents",
+        ("deepagents_files",),
+    ),
+    Framework("crewai", ("crewai>=1.15",), ("crewai==1.15.0",), "crewai", ("crewai_crew",)),
 )
 
 

@@ -1,0 +1,390 @@
+"""Memory for CrewAI: crews, agents and flows, and lessons from human feedback.
+
+    crew = Crew(agents=[agent], tasks=[task], memory=FactmemMemory.of(memory, user="alice"))
+    crew.kickoff()
+
+It needs the extra `crewai`. CrewAI's own memory is not used: no vector table, no embedding per
+recall, no model call per saved text.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import Any
+
+from crewai.memory.types import MemoryMatch, MemoryRecord, ScopeInfo
+from crewai.memory.unified_memory import Memory
+from pydantic import PrivateAttr, SerializationInfo, model_serializer
+
+from factmem.detection.report import DetectionReport
+from factmem.ledger.resolution import PlacedFact
+from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.runs import UNREACHABLE, MemoryRuns, Who
+from factmem.models.facts import Concept, FactType, MultipleFacts
+from factmem.models.sources import FactSource, SourceKind
+from factmem.prompt.escaping import value_text
+from factmem.recall.documents import plain_values
+from factmem.recall.match import RecallResult
+from factmem.sync.portal import SHARED_PORTAL, Portal
+
+__all__ = ["LESSON_SOURCES", "FactmemMemory", "lesson_concept"]
+
+LESSON_SOURCES = ("hitl",)
+"""The `learn_source` of CrewAI's `@human_feedback(learn=True)`, unless it names another."""
+
+_ROOT = (None, "", "/")
+_MANY = 1_000_000
+
+
+class FactmemMemory(Memory):
+    """The memory of one user as CrewAI's `Memory`. Make it with `of`.
+
+    Crews, agents, flows and the tools `search_memory` and `save_to_memory` use it. What a task and
+    its answer state becomes facts if the `AgentMemory` has a chat model: one call to it for each
+    task, in the background; the end of the crew waits. The source kind is `ASSISTANT`, because
+    CrewAI passes task and answer as one text.
+
+    Lessons that CrewAI distills from human feedback are saved word for word, one fact each, under
+    `lesson_concept`, with the `learn_source` as the source's conversation.
+
+    There are no scope paths: a memory shows what its view shows. A path other than `/` finds
+    nothing, and saving there raises `ValueError`. A failing store ends no run: the model reads that
+    the memory cannot be reached. `remember` raises, because it reports what it saved.
+    """
+
+    _view: AgentMemory = PrivateAttr()
+    _runs: MemoryRuns[None] = PrivateAttr()
+    _portal: Portal = PrivateAttr()
+    _lesson_sources: frozenset[str] = PrivateAttr()
+    _saving: set[Future[Any]] = PrivateAttr(default_factory=set)
+
+    @classmethod
+    def of(
+        cls,
+        memory: AgentMemory,
+        *,
+        user: Who = None,
+        read_only: bool = False,
+        lesson_sources: Collection[str] = LESSON_SOURCES,
+        portal: Portal = SHARED_PORTAL,
+        on_report: Callable[[DetectionReport], None] | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> "FactmemMemory":
+        """Return the memory of a user, for crews, agents and flows that work for this user.
+
+        Args:
+            memory: The memory.
+            user: The user; None if the memory is bound already.
+            read_only: Whether nothing is saved. Agents then get no tool that saves.
+            lesson_sources: The `learn_source`s whose texts are lessons.
+            portal: Where the memory works.
+            on_report: Gets the report of each detection, with what was rejected.
+            on_failure: Gets each failure; by default it is logged by its type.
+
+        Raises:
+            UnboundSubjectError: There is no `user`, and a per-entity subject has no entity.
+            TypeError: An argument is of another type.
+            ValueError: The memory has no scope, or no per-entity subject for `user`.
+        """
+        runs = MemoryRuns[None](
+            memory, user=user, tools=False, on_report=on_report, on_failure=on_failure
+        )
+        view = runs.view(None).view(read_only=read_only)
+        made = cls(read_only=view.boundary.is_read_only)
+        made._view, made._runs, made._portal = view, runs, portal
+        made._lesson_sources = frozenset(lesson_sources)
+        # `Agent.copy` (as in `kickoff_for_each`) dumps an agent's memory by the schema of `Memory`
+        # and would make a plain `Memory` of it. A value that this schema cannot dump makes
+        # pydantic fall back on the serializer below, which keeps this very object.
+        object.__setattr__(made, "default_importance", "each fact has its own")
+        return made
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Open no storage; CrewAI's would create a LanceDB folder."""
+
+    @model_serializer(mode="plain")
+    def _kept(self, info: SerializationInfo) -> Any:
+        return False if info.mode_is_json() else self  # a checkpoint holds no fact
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> "FactmemMemory":
+        return self  # copies of a crew share one memory
+
+    def recall(
+        self,
+        query: str,
+        scope: str | None = None,
+        categories: list[str] | None = None,
+        limit: int = 10,
+        depth: object = "shallow",
+        source: str | None = None,
+        include_private: bool = False,
+    ) -> list[MemoryMatch]:
+        """Return the facts that a query is about, best first. No call to a chat model.
+
+        Args:
+            query: A question or a task.
+            scope: A path; only `/` has facts.
+            categories: Only these concepts, by keyword.
+            limit: The most matches.
+            depth: Ignored.
+            source: With one of `lesson_sources`: the lessons, those that fit the query first.
+            include_private: Ignored: a view has nothing private.
+        """
+        if scope not in _ROOT or not query.strip():
+            return []
+        self.drain_writes()
+        if source in self._lesson_sources:
+            lessons = self._portal.call(self._runs.attempt, lambda: self._lessons(query, source))
+            return (lessons or [])[:limit]
+
+        async def found() -> RecallResult:
+            # Made for prompts: a task of many sentences is searched sentence by sentence.
+            report = await self._view.recall_facts_to_agent(
+                [], query, limit=limit, concepts=categories or None
+            )
+            return report.matches
+
+        matches = self._portal.call(self._runs.attempt, found)
+        if matches is None:
+            return [MemoryMatch(record=MemoryRecord(content=UNREACHABLE), score=0.0)]
+        return [_match(PlacedFact(each.place, each.fact), score=each.relevance) for each in matches]
+
+    async def _lessons(self, query: str, source: str | None) -> list[MemoryMatch]:
+        """Return every lesson of a source: those that share words with the query, then the newest."""
+        concept = lesson_concept(source)
+        stored = await self._view.contents.records(_MANY, concepts=[concept])
+        fitting = await self._view.recall_facts_to_agent(
+            [], query, limit=max(len(stored), 1), concepts=[concept]
+        )
+        scores = {each.fact.id: each.relevance for each in fitting.matches}
+        found = [_match(each, score=scores.get(each.fact.id, 0.0)) for each in stored]
+        return sorted(found, key=lambda match: -match.score)
+
+    def extract_memories(self, content: str) -> list[str]:
+        """Return the text as it is, or nothing without a chat model.
+
+        `remember_many` finds the facts, so that one model call does both.
+        """
+        return [content] if self._view.chat_model is not None and content.strip() else []
+
+    def remember(
+        self,
+        content: str,
+        scope: str | None = None,
+        categories: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        importance: float | None = None,
+        source: str | None = None,
+        private: bool = False,
+        agent_role: str | None = None,
+        root_scope: str | None = None,
+    ) -> MemoryRecord | None:
+        """Find facts in a text and save them. Returns the first of them as a record.
+
+        `scope` and `source` are those of `recall`; the other arguments are ignored.
+
+        Raises:
+            ValueError: The scope is a path, or the memory has no chat model.
+            StorageError: A place could not be read or written.
+        """
+        if self.read_only:
+            return None
+        self._check(scope, source)
+        records = self._portal.call(self._remembered, [content], source)
+        return records[0] if records else MemoryRecord(content="no lasting fact", importance=0.0)
+
+    def remember_many(
+        self,
+        contents: list[str],
+        scope: str | None = None,
+        categories: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        importance: float | None = None,
+        source: str | None = None,
+        private: bool = False,
+        agent_role: str | None = None,
+        root_scope: str | None = None,
+    ) -> list[MemoryRecord]:
+        """Find facts in texts and save them, in the background. `drain_writes` waits.
+
+        Raises:
+            ValueError: As in `remember`.
+        """
+        if not contents or self.read_only:
+            return []
+        self._check(scope, source)
+        texts = list(contents)
+        saving = self._portal.start(self._runs.attempt, lambda: self._remembered(texts, source))
+        self._saving.add(saving)
+        saving.add_done_callback(self._saving.discard)
+        return []
+
+    def _check(self, scope: str | None, source: str | None) -> None:
+        if scope not in _ROOT:
+            raise ValueError("factmem has no scope paths: pass a view of what the crew may see")
+        if self._view.chat_model is None and source not in self._lesson_sources:
+            raise ValueError(
+                "The memory has no model that finds facts: AgentMemory(chat_model=...)"
+            )
+
+    async def _remembered(self, texts: list[str], source: str | None) -> list[MemoryRecord]:
+        if source in self._lesson_sources:
+            return await self._save_lessons(texts, source)
+        report = await self._view.remember_many(
+            texts, source=FactSource(SourceKind.ASSISTANT, conversation=source)
+        )
+        self._runs.on_report(report)
+        return [_record(placed) for placed in (*report.saved, *report.confirmed)]
+
+    async def _save_lessons(self, texts: Iterable[str], source: str | None) -> list[MemoryRecord]:
+        place = self._view.places[0]
+        by_model = FactSource(SourceKind.ASSISTANT, conversation=source)
+        lessons = [
+            MultipleFacts(lesson_concept(source), [text.strip()], source=by_model)
+            for text in texts
+            if text.strip()
+        ]
+        for lesson in lessons:
+            await self._view.store.save(lesson, place.subject, place.scope)
+        return [_record(PlacedFact(place, each)) for each in lessons]
+
+    def drain_writes(self) -> None:
+        """Wait for what `remember_many` saves. Failures went to `on_failure`."""
+        for saving in list(self._saving):
+            saving.exception()
+
+    def close(self) -> None:
+        """Do what `drain_writes` does. The application closes the store."""
+        self.drain_writes()
+
+    def forget(
+        self,
+        scope: str | None = None,
+        categories: list[str] | None = None,
+        older_than: datetime | None = None,
+        metadata_filter: dict[str, Any] | None = None,
+        record_ids: list[str] | None = None,
+    ) -> int:
+        """Forget the current values that meet all conditions, and return their number.
+
+        Raises:
+            ValueError: There is no condition; `reset` erases everything.
+        """
+        if scope not in _ROOT:
+            return 0
+        if older_than is not None and older_than.tzinfo is None:
+            older_than = older_than.replace(tzinfo=UTC)  # CrewAI's times are naive, in UTC
+        concepts = None if categories is None else [Concept(each, each) for each in categories]
+        return self._portal.call(
+            self._view.contents.forget,
+            concepts=concepts,
+            older_than=older_than,
+            metadata=metadata_filter,
+            fact_ids=record_ids,
+        )
+
+    def update(
+        self,
+        record_id: str,
+        content: str | None = None,
+        scope: str | None = None,
+        categories: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        importance: float | None = None,
+    ) -> MemoryRecord:
+        """Change the value, metadata or importance of a record. Its history keeps the old value.
+
+        Raises:
+            ValueError: There is no such record, or nothing to change.
+        """
+        contents = self._view.contents
+        placed = self._portal.call(contents.get, record_id)
+        if placed is not None and not self.read_only:
+            given: dict[str, Any] = {"metadata": metadata, "importance": importance}
+            is_single = placed.fact.concept.fact_type is FactType.SINGLE
+            if content is not None:
+                given |= {"value": content} if is_single else {"values": [content]}
+            changes = {name: value for name, value in given.items() if value is not None}
+            placed = self._portal.call(contents.update, record_id, **changes)
+        if placed is None:
+            raise ValueError("No current fact has this record_id")
+        return _record(placed)
+
+    def reset(self, scope: str | None = None) -> None:
+        """Erase what the memory shows, with its history."""
+        if scope in _ROOT:
+            self.drain_writes()
+            self._portal.call(self._view.contents.reset, confirm=True)
+
+    def reset_all(self) -> None:
+        """Erase what the memory shows, with its history; nothing of other users."""
+        self.reset()
+
+    def list_records(
+        self, scope: str | None = None, limit: int = 200, offset: int = 0
+    ) -> list[MemoryRecord]:
+        """Return the current facts, those that were confirmed last first."""
+        if scope not in _ROOT:
+            return []
+        found = self._portal.call(self._view.contents.records, limit, offset)
+        return [_record(each) for each in found]
+
+    def list_categories(self, path: str | None = None) -> dict[str, int]:
+        """Return the concepts with the number of their values."""
+        if path not in _ROOT:
+            return {}
+        concepts = self._portal.call(self._view.contents.concepts)
+        return {each.keyword: each.count for each in concepts}
+
+    def list_scopes(self, path: str | None = None) -> list[str]:
+        """Return nothing: there are no paths."""
+        return []
+
+    def info(self, path: str | None = None) -> ScopeInfo:
+        """Return the number of records, their concepts and ages."""
+        records = self.list_records(path, _MANY)
+        times = [each.created_at for each in records]
+        return ScopeInfo(
+            path=path or "/",
+            record_count=len(records),
+            categories=sorted({name for each in records for name in each.categories}),
+            oldest_record=min(times, default=None),
+            newest_record=max(times, default=None),
+        )
+
+    def tree(self, path: str | None = None, max_depth: int = 3) -> str:
+        """Return the scopes, subjects and concepts of the memory as a tree."""
+        return str(self._portal.call(self._view.contents.tree, max_depth))
+
+
+def lesson_concept(source: str | None = LESSON_SOURCES[0]) -> Concept[str, MultipleFacts[str]]:
+    """Return the concept of the lessons of a `learn_source`.
+
+    Declare it, `AgentMemory(concepts=[lesson_concept()])`, and no other model adds lessons or
+    forgets them.
+    """
+    return Concept(
+        f"lessons-{source}",
+        "What human feedback taught for later tasks",
+        FactType.MULTIPLE,
+        detect=False,
+    )
+
+
+def _record(placed: PlacedFact[Any]) -> MemoryRecord:
+    fact = placed.fact
+    values = ", ".join(map(value_text, plain_values(fact)))  # CrewAI puts it into prompts as it is
+    return MemoryRecord(
+        id=fact.id,
+        content=f"{fact.concept.description}: {values}",
+        categories=[fact.concept.keyword],
+        metadata=dict(fact.metadata),
+        importance=fact.importance,
+        created_at=fact.timestamp.astimezone(UTC).replace(tzinfo=None),
+        last_accessed=placed.heard_at.astimezone(UTC).replace(tzinfo=None),
+        source=None if fact.source is None else fact.source.conversation,
+    )
+
+
+def _match(placed: PlacedFact[Any], *, score: float) -> MemoryMatch:
+    return MemoryMatch(record=_record(placed), score=score, match_reasons=["factmem"])

@@ -1,0 +1,316 @@
+"""CrewAI against a server that speaks the OpenAI API: crews, agents, flows, tools, lessons."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true"}
+os.environ |= {"CREWAI_TRACING_ENABLED": "false", "OPENAI_API_KEY": "x"}
+pytest.importorskip("crewai", reason="it has a gigabyte: make frameworks ONLY=crewai")
+
+from crewai import LLM, Agent, Crew, Task
+from crewai.flow.flow import Flow, start
+from crewai.flow.human_feedback import human_feedback
+from crewai.memory.unified_memory import Memory
+
+from factmem import AgentMemory, MemoryScopesProfile
+from factmem.errors import ChatModelError, UnboundSubjectError
+from factmem.integrations.crewai import FactmemMemory, lesson_concept
+from factmem.memory.runs import UNREACHABLE
+from factmem.models.sources import SourceKind
+from tests.chat_server import ChatServer, calls_tools, says
+from tests.integrations.world import ALICE, BreakableProvider, found, known, memory_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of CrewAI and its packages
+
+DONE = says("Thought: I know it.\nFinal Answer: done")
+FISH = found("I use fish", "shell", "fish")
+
+
+class Server(ChatServer):
+    def shown(self, number: int = -1) -> str:
+        return json.dumps(self.requests[number].messages)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # CrewAI is
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server, and a folder that must stay empty of CrewAI's own stores."""
+    monkeypatch.setenv("CREWAI_STORAGE_DIR", str(tmp_path))
+    with Server() as made:
+        yield made
+        assert made.troubles == []
+    assert [path for path in tmp_path.rglob("*") if "lance" in path.name.lower()] == []
+
+
+def memory(*answers: Any, **options: Any) -> AgentMemory:
+    async def made() -> AgentMemory:
+        return await memory_of(*answers, **options)
+
+    return anyio.run(made)
+
+
+def model(server: Server) -> LLM:
+    return LLM(model="openai/gpt-4o-mini", base_url=server.url, api_key="x")
+
+
+def agent_of(server: Server, **options: Any) -> Agent:
+    return Agent(role="Desk", goal="help", backstory="b", llm=model(server), **options)
+
+
+def crew_of(server: Server, description: str, mine: Any, **options: Any) -> Crew:
+    agent = options.pop("agent", None) or agent_of(server)
+    task = Task(description=description, expected_output="an answer", agent=agent)
+    return Crew(agents=[agent], tasks=[task], memory=mine, **options)
+
+
+def call(name: str, **arguments: Any) -> Any:
+    return calls_tools(("1", name, arguments))
+
+
+def test_what_a_tool_saves_is_there_in_the_second_turn(server: Server) -> None:
+    about = memory(FISH, {"facts": []})
+    mine = FactmemMemory.of(about, user="alice")
+    server.answer(
+        call("save_to_memory", contents=["I use fish"]),
+        call("search_memory", queries=["shell"]),
+        DONE,
+    )
+
+    crew_of(server, "Which editor do I use?", mine).kickoff()
+    assert [("vim" in server.shown(n), "fish" in server.shown(n)) for n in (0, 2)] == [
+        (True, False),
+        (True, True),
+    ]
+    assert anyio.run(known, about) == {"editor": "vim", "shell": "fish"}
+
+
+def test_nobody_elses_facts_are_shown(server: Server) -> None:
+    mine = FactmemMemory.of(memory({"facts": []}), user="bob")
+    server.answer(call("search_memory", queries=["editor"]), DONE)
+
+    crew_of(server, "Which editor do I use?", mine).kickoff()
+    assert "vim" not in str([request.body for request in server.requests])
+
+
+def test_an_unbound_user_raises_before_any_call() -> None:
+    with pytest.raises(UnboundSubjectError):
+        FactmemMemory.of(memory())
+
+
+def test_a_broken_store_ends_no_run_and_the_model_reads_it(server: Server) -> None:
+    provider, failures = BreakableProvider(), list[Exception]()
+    about = memory(FISH, FISH, provider=provider)
+    mine = FactmemMemory.of(about, user="alice", on_failure=failures.append)
+    provider.is_broken = True
+    server.answer(call("search_memory", queries=["editor"]), DONE)
+
+    assert crew_of(server, "Which editor do I use?", mine).kickoff().raw
+    assert UNREACHABLE in server.shown(0)
+    assert UNREACHABLE in server.requests[1].messages[-1]["content"]
+    assert len(failures) == 3
+
+
+def test_a_failing_save_tool_tells_the_model(server: Server) -> None:
+    about = memory(*[ChatModelError("down")] * 9)
+    mine = FactmemMemory.of(about, user="alice", on_failure=lambda _: None)
+    server.answer(call("save_to_memory", contents=["I use fish"]), DONE)
+
+    crew_of(server, "Hello", mine).kickoff()
+    assert "error" in str(server.requests[1].messages[-1]["content"]).lower()
+
+
+def test_no_checkpoint_holds_a_fact(server: Server) -> None:
+    mine = FactmemMemory.of(memory(), user="alice")
+    crew = crew_of(server, "Which editor do I use?", mine, agent=agent_of(server, memory=mine))
+
+    written = crew.model_dump_json(exclude={"execution_context"})
+    assert "vim" not in written
+    assert json.loads(written)["agents"][0]["memory"] is False
+
+
+def test_a_task_becomes_facts_by_one_call_to_the_memorys_model(server: Server) -> None:
+    reports: list[Any] = []
+    about = memory(found("I use fish", "shell", "fish"))
+    mine = FactmemMemory.of(about, user="alice", on_report=reports.append)
+    server.answer(DONE)
+
+    crew_of(server, "I use fish. Which editor do I use?", mine).kickoff()
+    assert anyio.run(known, about)["shell"] == "fish"
+    (saved,) = reports[0].saved
+    assert saved.fact.source.kind is SourceKind.ASSISTANT
+    assert len(server.requests) == 1
+
+
+def test_copies_of_crews_and_agents_keep_the_memory(server: Server) -> None:
+    mine = FactmemMemory.of(memory(), user="alice")
+    own = agent_of(server, memory=mine)
+    server.answer(DONE, DONE, DONE, DONE)
+
+    crew_of(server, "Which editor for {who}?", mine).kickoff_for_each([{"who": "a"}, {"who": "b"}])
+    copied = crew_of(server, "Which editor?", None, agent=own).copy()
+    assert copied.agents[0].memory is mine
+    copied.kickoff()
+    crew_of(server, "Which editor?", mine).copy().kickoff()
+    assert ["vim" in server.shown(n) for n in range(4)] == [True] * 4
+
+
+async def test_async_kickoffs(server: Server) -> None:
+    mine = FactmemMemory.of(await memory_of(), user="alice")
+    server.answer(DONE, DONE)
+
+    await crew_of(server, "Which editor?", mine).kickoff_async()
+    await crew_of(server, "Which editor?", mine).akickoff()
+    assert ["vim" in server.shown(n) for n in range(2)] == [True, True]
+
+
+def test_an_agent_alone(server: Server) -> None:
+    about = memory(FISH)
+    server.answer(DONE)
+
+    agent_of(server, memory=FactmemMemory.of(about, user="alice")).kickoff(
+        "Which editor? I use fish"
+    )
+    assert "vim" in server.shown(0)
+    mine = FactmemMemory.of(about, user="alice")
+    mine.drain_writes()
+
+
+def test_a_flow_recalls_and_remembers(server: Server) -> None:
+    about = memory(FISH)
+
+    class Desk(Flow[Any]):
+        @start()
+        def begin(self) -> list[str]:
+            self.remember("I use fish")
+            return [match.record.content for match in self.recall("which editor, which shell")]
+
+    said = str(Desk(memory=FactmemMemory.of(about, user="alice")).kickoff())
+    assert "vim" in said
+    assert "fish" in said
+
+
+def review_flow(server: Server, mine: Any, feedback: str) -> Any:
+    """A flow whose draft is reviewed by a human who says `feedback`."""
+
+    class Human:
+        def request_feedback(self, context: Any, flow: Any) -> str:
+            drafts.append(context.method_output)
+            return feedback
+
+    drafts: list[str] = []
+
+    class Writer(Flow[Any]):
+        @start()
+        @human_feedback(message="Review:", llm=model(server), learn=True, provider=Human())
+        def draft(self) -> str:
+            return "A text about tea"
+
+    Writer(memory=mine).kickoff()
+    return drafts
+
+
+def test_lessons_from_feedback_are_recalled_before_the_next_task(server: Server) -> None:
+    about = memory()
+    mine = FactmemMemory.of(about, user="alice")
+    server.answer(says('{"lessons": ["Always cite sources."]}'))
+    assert review_flow(server, mine, "Please cite sources") == ["A text about tea"]
+
+    (lesson,) = mine.recall("human feedback lessons for draft: tea", source="hitl")
+    placed: Any = anyio.run(about.of("alice").contents.get, lesson.record.id)
+    assert placed.place.subject.entity == ALICE.entity
+    assert placed.fact.values == ("Always cite sources.",)
+    assert placed.fact.source.kind is SourceKind.ASSISTANT
+    assert placed.fact.source.conversation == "hitl"
+
+    server.answer(
+        says('{"improved_output": "A text about tea [1]"}'), says('{"lessons": []}'), DONE
+    )
+    assert review_flow(server, mine, "good") == ["A text about tea [1]"]
+    assert "Always cite sources." in server.shown(1)
+    crew_of(server, "Write, and cite sources, a text", mine).kickoff()
+    assert "Always cite sources." in server.shown()
+    bobs = FactmemMemory.of(about, user="bob")
+    assert bobs.recall("human feedback lessons for draft: tea", source="hitl") == []
+
+
+def test_lessons_need_no_model_and_all_are_found() -> None:
+    mine = FactmemMemory.of(memory(concepts=[lesson_concept()]), user="alice")
+    mine.remember_many(["Cite sources.", " ", "Short titles."], source="hitl")
+    mine.remember("Cite sources.", source="hitl")
+
+    lessons = mine.recall("titles", source="hitl")
+    assert [match.record.content.rpartition(": ")[2] for match in lessons] == [
+        '"Short titles."',
+        '"Cite sources."',
+    ]
+    assert len(mine.recall("titles", source="hitl", limit=1)) == 1
+    assert mine.forget(record_ids=[lessons[0].record.id]) == 1
+    assert len(mine.recall("titles", source="hitl")) == 1
+
+
+def test_records_are_listed_updated_and_erased() -> None:
+    about = memory()
+    mine = FactmemMemory.of(about, user="alice")
+    mine.remember("Cite sources.", source="hitl")
+    editor = next(each for each in mine.list_records() if each.categories == ["editor"])
+
+    assert mine.update(editor.id, "emacs", importance=0.9).importance == 0.9
+    assert anyio.run(known, about)["editor"] == "emacs"
+    assert mine.list_categories() == {"editor": 1, "lessons-hitl": 1}
+    assert mine.info().record_count == 2
+    assert mine.info().categories == ["editor", "lessons-hitl"]
+    assert mine.list_scopes() == []
+    assert "desk" in mine.tree()
+    with pytest.raises(ValueError, match="No current fact"):
+        mine.update("nothing", "x")
+    with pytest.raises(ValueError, match="condition"):
+        mine.forget()
+    assert mine.forget(categories=["editor"]) == 1
+    FactmemMemory.of(about, user="bob").reset_all()
+    assert len(mine.list_records()) == 1
+    mine.reset()
+    assert mine.list_records() == []
+
+
+def test_paths_find_nothing_and_save_nothing() -> None:
+    mine = FactmemMemory.of(memory(FISH), user="alice")
+
+    assert mine.recall("editor", scope="/other") == []
+    assert mine.list_records("/other") == []
+    assert mine.list_categories("/other") == {}
+    assert mine.forget(scope="/other", categories=["editor"]) == 0
+    mine.reset("/other")
+    assert len(mine.list_records()) == 1
+    with pytest.raises(ValueError, match="no scope paths"):
+        mine.scope("/other").remember("I use fish")
+
+
+def test_read_only_and_without_a_model() -> None:
+    read_only = FactmemMemory.of(memory(FISH), user="alice", read_only=True)
+    assert read_only.remember("I use fish") is None
+    read_only.remember_many(["Cite."], source="hitl")
+    assert len(read_only.list_records()) == 1
+
+    bare = FactmemMemory.of(memory(), user="alice")
+    assert bare.extract_memories("I use fish") == []
+    with pytest.raises(ValueError, match="no model that finds facts"):
+        bare.remember("I use fish")
+
+
+def test_a_memory_without_entities() -> None:
+    plain = AgentMemory(BreakableProvider(), scopes=MemoryScopesProfile(agent="desk"))
+    mine = FactmemMemory.of(plain)
+    mine.remember("Cite.", source="hitl")
+
+    assert isinstance(mine, Memory)
+    assert len(mine.recall("x", source="hitl")) == 1

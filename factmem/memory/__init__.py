@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from factmem.memory.origin import FactOrigin
     from factmem.memory.tools import MemoryTool
     from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
+from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.consolidation import ConsolidationReport, Merge
+from factmem.memory.contents import MemoryContents
+from factmem.memory.documents import DocumentInfo, MemoryDocuments
+from factmem.memory.failed_texts import FailedText, FailedTexts, RetryReport
+from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
+from factmem.memory.origin import FactOrigin
+from factmem.memory.tools import MemoryTool
+from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
 
 __all__ = [
     "AgentMemory",
@@ -25,6 +34,8 @@ __all__ = [
     "ConversionReport",
     "DocumentInfo",
     "FactOrigin",
+    "FailedText",
+    "FailedTexts",
     "MemoryContents",
     "MemoryDocuments",
     "MemoryTool",
@@ -32,6 +43,7 @@ __all__ = [
     "Merge",
     "MoveReport",
     "ResetReport",
+    "RetryReport",
     "TidyReport",
 ]
 

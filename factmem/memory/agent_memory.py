@@ -36,6 +36,7 @@ from factmem.memory.consolidator import Consolidator
 from factmem.memory.contents import MemoryContents
 from factmem.memory.documents import MemoryDocuments
 from factmem.memory.fact_recall import FactRecall
+from factmem.memory.failed_texts import FailedTexts, KeptTexts
 from factmem.memory.instructions import Instructions
 from factmem.memory.loader import FactLoader
 from factmem.memory.origin import FactOrigin
@@ -200,8 +201,15 @@ class AgentMemory:
         )
         detector = FactDetector(self._provider, self._reader)
         self._detection = ChatDetection(detector, self._chat_model)
+        self._kept = KeptTexts(self._unguarded, selection, events, self._clock)
         self._texts = TextIntake(
-            self._detection, selection, pending, events, concepts=self._concepts, clock=self._clock
+            self._detection,
+            selection,
+            pending,
+            events,
+            kept=self._kept,
+            concepts=self._concepts,
+            clock=self._clock,
         )
         self._search = FactSearch(
             self._provider,
@@ -304,6 +312,11 @@ class AgentMemory:
         """What the memory holds: a tree of places, concepts, records; forgetting and clearing."""
         selection, events = self._selection, self._events
         return MemoryContents(self._provider, self._reader, selection, events, self._clock)
+
+    @property
+    def failed_texts(self) -> FailedTexts:
+        """The texts that `remember(..., keep_failed=True)` could not read."""
+        return FailedTexts(self._kept, self._texts.run_again)
 
     def view(
         self,
@@ -577,6 +590,7 @@ class AgentMemory:
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
+        keep_failed: bool = False,
     ) -> DetectionReport:
         """Find the facts that a text states, and save them. One call to the model.
 
@@ -590,8 +604,12 @@ class AgentMemory:
             source: The application's name for the text, such as a ticket number, or a `FactSource`,
                 whose kind and conversation are saved.
             said_at: When it was said or written; now by default.
+            keep_failed: Keep the text in `failed_texts` if its extraction fails. The error is
+                raised all the same, with a note. Needs a `FactStore`.
         """
-        return await self._texts.run([text], subject, scope, source, said_at)
+        return await self._texts.run(
+            [text], subject, scope, source=source, said_at=said_at, keep_failed=keep_failed
+        )
 
     async def remember_many(
         self,
@@ -601,13 +619,16 @@ class AgentMemory:
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
+        keep_failed: bool = False,
     ) -> DetectionReport:
         """Find the facts that several texts state, oldest first. One call to the model for all.
 
         A later text wins over an earlier one that it contradicts. The `message` in a fact's source
         is the index of its text. Otherwise like `remember`.
         """
-        return await self._texts.run(texts, subject, scope, source, said_at)
+        return await self._texts.run(
+            texts, subject, scope, source=source, said_at=said_at, keep_failed=keep_failed
+        )
 
     async def remember_later(
         self,
@@ -617,6 +638,7 @@ class AgentMemory:
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
+        keep_failed: bool = False,
     ) -> None:
         """Queue a text for `remember` in the background of an open memory.
 
@@ -624,7 +646,9 @@ class AgentMemory:
         with a note of the text's number, source and places. Texts about one subject keep order.
         A memory that is not open, or in another event loop, raises `RuntimeError`.
         """
-        await self._texts.queue([text], subject, scope, source, said_at)
+        await self._texts.queue(
+            [text], subject, scope, source=source, said_at=said_at, keep_failed=keep_failed
+        )
 
     async def remember_many_later(
         self,
@@ -634,9 +658,12 @@ class AgentMemory:
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
+        keep_failed: bool = False,
     ) -> None:
         """Queue several texts for `remember_many`; otherwise like `remember_later`."""
-        await self._texts.queue(texts, subject, scope, source, said_at)
+        await self._texts.queue(
+            texts, subject, scope, source=source, said_at=said_at, keep_failed=keep_failed
+        )
 
     async def flush(
         self, *, subjects: Iterable[MemorySubject] | None = None, deadline: float | None = None

@@ -1,6 +1,7 @@
 """TextIntake: free text into facts, at once or queued for the background."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -10,8 +11,10 @@ from anyio.lowlevel import checkpoint
 from factmem._arguments import expect, kind_of
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import DetectionRequest
+from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.memory.chat_detection import ChatDetection
+from factmem.memory.failed_texts import FailedText, KeptTexts, NewText
 from factmem.memory.pending_texts import PendingTexts
 from factmem.memory.selection import PlaceSelection
 from factmem.models.clock import TimeProvider
@@ -33,6 +36,7 @@ class TextIntake:
         detection: Runs the requests.
         selection: The places where facts may be saved.
         pending: The queue of an open memory.
+        kept: Keeps texts that could not be read, if a call asks for it.
         events: Reports each run.
         concepts: The declared concepts by keyword.
         clock: Returns the time of texts that come without one.
@@ -45,12 +49,14 @@ class TextIntake:
         pending: PendingTexts,
         events: MemoryEvents,
         *,
+        kept: KeptTexts,
         concepts: Mapping[str, Concept[Any, Any]],
         clock: TimeProvider,
     ) -> None:
         self._detection = detection
         self._selection = selection
         self._pending = pending
+        self._kept = kept
         self._events = events
         self._concepts = concepts
         self._clock = clock
@@ -60,68 +66,104 @@ class TextIntake:
         texts: Iterable[str],
         subject: MemorySubject | None,
         scope: ScopeChoice | None,
+        *,
         source: Source,
         said_at: datetime | None,
+        keep_failed: bool,
     ) -> DetectionReport:
         """Detect and save the facts of texts. One call to the model."""
         async with self._events.operation(MemoryOperation.REMEMBER) as operation:
-            checked, origin = _checked_texts(texts), _checked_source(source)
-            request = self._request(checked, subject, scope, origin, said_at)
-            return await self._detection.run(request, operation)
+            new = self._new(texts, subject, scope, source, said_at)
+            request = self._request(new)
+            async with await self._keeping(new, keep_failed=keep_failed):
+                return await self._detection.run(request, operation)
+
+    async def run_again(self, text: FailedText) -> DetectionReport:
+        """Detect and save the facts of a text that failed before, in the places of that call.
+
+        Raises:
+            MemoryAccessError: The memory has none of these places.
+        """
+        async with self._events.operation(MemoryOperation.REMEMBER) as operation:
+            allowed = self._selection.detection_places()
+            places = [place for place in allowed if place.identity in text.identities]
+            if not places:
+                raise MemoryAccessError(
+                    f"The text {text.id!r} was kept for places that this memory does not have: "
+                    f"retry it with a memory of the same subjects and scopes"
+                )
+            new = NewText(text.texts, places, text.said_at, text.source)
+            return await self._detection.run(self._request(new), operation)
 
     async def queue(
         self,
         texts: Iterable[str],
         subject: MemorySubject | None,
         scope: ScopeChoice | None,
+        *,
         source: Source,
         said_at: datetime | None,
+        keep_failed: bool,
     ) -> None:
         """Queue texts; wrong arguments raise now, and what fails later is kept for `flush`."""
         async with self._events.operation(MemoryOperation.REMEMBER) as operation:
-            checked, origin = _checked_texts(texts), _checked_source(source)
-            request = self._request(checked, subject, scope, origin, said_at)
-            operation.places = request.places
-            moments = await self._detection.moments(request.places)
-            request = replace(request, moments=moments)
+            new = self._new(texts, subject, scope, source, said_at)
+            operation.places = new.places
+            moments = await self._detection.moments(new.places)
+            request = replace(self._request(new), moments=moments)
+            keeping = await self._keeping(new, keep_failed=keep_failed)
 
             async def run_later() -> None:
                 remember = MemoryOperation.REMEMBER
-                async with self._events.operation(remember, request.places) as later:
+                async with self._events.operation(remember, new.places) as later, keeping:
                     await self._detection.run(request, later)
 
             self._pending.add(
-                request.places,
+                new.places,
                 run_later,
-                count=len(checked),
-                source=origin.conversation if origin else None,
-                waiting=lambda: self._events.before(MemoryOperation.REMEMBER, request.places),
+                count=len(new.texts),
+                source=request.conversation,
+                waiting=lambda: self._events.before(MemoryOperation.REMEMBER, new.places),
             )
             operation.is_handed_over = True
         await checkpoint()
 
-    def _request(
+    async def _keeping(
+        self, new: NewText, *, keep_failed: bool
+    ) -> AbstractAsyncContextManager[None]:
+        """Return a context that keeps the text if it fails, and not if its user is erased."""
+        expect(keep_failed, bool, "keep_failed", "keep_failed=True")
+        if not keep_failed or not new.texts:
+            return nullcontext()
+        return self._kept.keeping(new, await self._kept.moment(new.places))
+
+    def _new(
         self,
-        texts: list[str],
+        texts: Iterable[str],
         subject: MemorySubject | None,
         scope: ScopeChoice | None,
-        source: FactSource | None,
+        source: Source,
         said_at: datetime | None,
-    ) -> DetectionRequest:
+    ) -> NewText:
+        checked, origin = _checked_texts(texts), _checked_source(source)
         if subject is not None:
             expect(subject, MemorySubject, "subject", "subject=USER.of('alice')")
         self._detection.require_model()
+        places = self._selection.detection_places(
+            None if subject is None else [subject], None if scope is None else [scope]
+        )
+        return NewText(checked, places, self._clock() if said_at is None else said_at, origin)
+
+    def _request(self, new: NewText) -> DetectionRequest:
         return DetectionRequest(
             transcript=Transcript(
-                [{"role": "user", "content": text} for text in texts],
-                written_by=source.kind if source else None,
-                said_at=self._clock() if said_at is None else said_at,
+                [{"role": "user", "content": text} for text in new.texts],
+                written_by=new.source.kind if new.source else None,
+                said_at=new.said_at,
             ),
-            places=self._selection.detection_places(
-                None if subject is None else [subject], None if scope is None else [scope]
-            ),
+            places=new.places,
             declared=list(self._concepts.values()),
-            conversation=source.conversation if source else None,
+            conversation=new.source.conversation if new.source else None,
         )
 
 

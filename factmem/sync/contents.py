@@ -16,6 +16,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ToolDefinition
 from factmem.memory.contents import MemoryContents
 from factmem.memory.documents import DocumentInfo, MemoryDocuments
+from factmem.memory.failed_texts import FailedText, FailedTexts, RetryReport
 from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
 from factmem.memory.tools import MemoryTool
 from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
@@ -26,7 +27,7 @@ from factmem.models.sources import FactSource
 from factmem.providers.base import PlaceInfo
 from factmem.sync._wrapping import Wraps
 
-__all__ = ["ContentsSync", "DocumentsSync", "ToolSync"]
+__all__ = ["ContentsSync", "DocumentsSync", "FailedTextsSync", "ToolSync"]
 T = TypeVar("T")
 
 
@@ -149,7 +150,7 @@ class ContentsSync(Wraps[MemoryContents]):
 
         Returns how many values were forgotten. `purge` removes them from history too.
         """
-        return self._portal.call(self._wrapped.delete, purge=purge)
+        return self._portal.call(self._wrapped.delete, *fact_ids, purge=purge)
 
     def history(self, fact_id: str) -> list[HistoryEntry]:
         """Return what happened to one record, oldest first; empty if no place ever had it.
@@ -373,6 +374,35 @@ class DocumentsSync(Wraps[MemoryDocuments]):
             NotADirectoryError: A part of the new path is a document.
         """
         return self._portal.call(self._wrapped.rename, old, new)
+
+
+class FailedTextsSync(Wraps[FailedTexts]):
+    """Texts whose extraction failed, for code that does not use `await`."""
+
+    def infos(self) -> list[FailedText]:
+        """Return the kept texts, the oldest first. No call to a model."""
+        return self._portal.call(self._wrapped.infos)
+
+    def retry(self, *ids: str) -> RetryReport:
+        """Read kept texts once more, the oldest first, and save their facts.
+
+        One call to the model for each text, as `remember` makes. A text that was read is forgotten;
+        its facts are saved before, so that an interruption loses nothing. After an error of the
+        endpoint no other text is tried.
+
+        Args:
+            ids: The texts to read; all by default.
+        """
+        return self._portal.call(self._wrapped.retry, *ids)
+
+    def discard(self, *ids: str, purge: bool = False) -> int:
+        """Forget kept texts, and return how many they were.
+
+        Args:
+            ids: The texts.
+            purge: Remove them from history too.
+        """
+        return self._portal.call(self._wrapped.discard, *ids, purge=purge)
 
 
 class ToolSync(Wraps[MemoryTool]):

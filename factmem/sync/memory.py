@@ -28,7 +28,7 @@ from factmem.providers.learning import Moment
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallWeights
 from factmem.sync._wrapping import WrapsContext
-from factmem.sync.contents import ContentsSync, DocumentsSync, ToolSync
+from factmem.sync.contents import ContentsSync, DocumentsSync, FailedTextsSync, ToolSync
 from factmem.sync.portal import SHARED_PORTAL, Portal
 from factmem.sync.stores import ProviderSync, StoreSync
 
@@ -91,6 +91,11 @@ class MemorySync(WrapsContext[AgentMemory]):
         """What the memory holds: a tree of places, concepts, records; forgetting and clearing."""
         return ContentsSync(self._wrapped.contents, self._portal)
 
+    @property
+    def failed_texts(self) -> FailedTextsSync:
+        """The texts that `remember(..., keep_failed=True)` could not read."""
+        return FailedTextsSync(self._wrapped.failed_texts, self._portal)
+
     def view(
         self,
         *,
@@ -122,7 +127,7 @@ class MemorySync(WrapsContext[AgentMemory]):
 
         Without such a subject, `ValueError` is raised: the view would not be of that entity.
         """
-        return type(self)(self._wrapped.of(entity), self._portal)
+        return type(self)(self._wrapped.of(entity, *levels), self._portal)
 
     def text(
         self,
@@ -343,6 +348,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
+        keep_failed: bool = False,
     ) -> DetectionReport:
         """Find the facts that a text states, and save them. One call to the model.
 
@@ -356,6 +362,8 @@ class MemorySync(WrapsContext[AgentMemory]):
             source: The application's name for the text, such as a ticket number, or a `FactSource`,
                 whose kind and conversation are saved.
             said_at: When it was said or written; now by default.
+            keep_failed: Keep the text in `failed_texts` if its extraction fails. The error is
+                raised all the same, with a note. Needs a `FactStore`.
         """
         return self._portal.call(
             self._wrapped.remember,
@@ -364,6 +372,7 @@ class MemorySync(WrapsContext[AgentMemory]):
             scope=scope,
             source=source,
             said_at=said_at,
+            keep_failed=keep_failed,
         )
 
     def remember_many(
@@ -374,6 +383,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
+        keep_failed: bool = False,
     ) -> DetectionReport:
         """Find the facts that several texts state, oldest first. One call to the model for all.
 
@@ -387,6 +397,7 @@ class MemorySync(WrapsContext[AgentMemory]):
             scope=scope,
             source=source,
             said_at=said_at,
+            keep_failed=keep_failed,
         )
 
     def remember_later(
@@ -397,6 +408,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
+        keep_failed: bool = False,
     ) -> None:
         """Queue a text for `remember` in the background of an open memory.
 
@@ -411,6 +423,7 @@ class MemorySync(WrapsContext[AgentMemory]):
             scope=scope,
             source=source,
             said_at=said_at,
+            keep_failed=keep_failed,
         )
 
     def remember_many_later(
@@ -421,6 +434,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         scope: ScopeChoice | None = None,
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
+        keep_failed: bool = False,
     ) -> None:
         """Queue several texts for `remember_many`; otherwise like `remember_later`."""
         return self._portal.call(
@@ -430,6 +444,7 @@ class MemorySync(WrapsContext[AgentMemory]):
             scope=scope,
             source=source,
             said_at=said_at,
+            keep_failed=keep_failed,
         )
 
     def flush(

@@ -58,6 +58,7 @@ WRAPPED = {
     "ProviderKeys": ("stores", "KeysSync"),
     "MemoryTool": ("contents", "ToolSync"),
     "MemoryDocuments": ("contents", "DocumentsSync"),
+    "FailedTexts": ("contents", "FailedTextsSync"),
 }
 """The classes that a method may return and that have a twin: its module and name."""
 
@@ -118,6 +119,12 @@ Args:
                 base="Wraps[MemoryDocuments]",
             ),
             Twin(
+                "FailedTextsSync",
+                "factmem.memory.failed_texts:FailedTexts",
+                "Texts whose extraction failed, for code that does not use `await`.",
+                base="Wraps[FailedTexts]",
+            ),
+            Twin(
                 "ToolSync",
                 "factmem.memory.tools:MemoryTool",
                 "A tool of a memory for code that does not use `await`.",
@@ -127,6 +134,7 @@ Args:
         (
             ("factmem.memory.contents", "MemoryContents"),
             ("factmem.memory.documents", "MemoryDocuments"),
+            ("factmem.memory.failed_texts", "FailedTexts"),
             ("factmem.memory.tools", "MemoryTool"),
             (WRAPPING, "Wraps"),
         ),
@@ -379,7 +387,9 @@ def _body(function: Function, decorators: list[str], source: Source) -> str:
     if "property" in decorators:
         return f"return {_wrapped(target, function, source)}"
     names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)][1:]
-    given = [*names, *(f"{each.arg}={each.arg}" for each in function.args.kwonlyargs)]
+    several = function.args.vararg
+    given = [*names, *([f"*{several.arg}"] if several else [])]
+    given += [f"{each.arg}={each.arg}" for each in function.args.kwonlyargs]
     if isinstance(function, ast.AsyncFunctionDef):
         return f"return self._portal.call({', '.join([target, *given])})"
     call = f"{target}({', '.join(given)})"
@@ -411,7 +421,8 @@ def _returned(function: Function, source: Source) -> str:
 
 def _annotations(function: Function) -> Iterator[ast.expr]:
     arguments = function.args
-    for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+    several = [arguments.vararg] if arguments.vararg else []
+    for each in (*arguments.posonlyargs, *arguments.args, *several, *arguments.kwonlyargs):
         if each.annotation is not None:
             yield each.annotation
     returns = function.returns

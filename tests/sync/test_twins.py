@@ -25,13 +25,14 @@ from factmem import (
     NoMemory,
     SingleFact,
 )
-from factmem.memory import MemoryContents, MemoryDocuments, MemoryTool
+from factmem.memory import FailedTexts, MemoryContents, MemoryDocuments, MemoryTool
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.local_file import ProviderKeys
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.sync import (
     ContentsSync,
     DocumentsSync,
+    FailedTextsSync,
     IndexedStoreSync,
     KeysSync,
     LocalStoreSync,
@@ -53,6 +54,7 @@ TWINS: dict[type, type] = {
     AgentMemory: MemorySync,
     MemoryContents: ContentsSync,
     MemoryDocuments: DocumentsSync,
+    FailedTexts: FailedTextsSync,
     MemoryTool: ToolSync,
     AgentMemoryProvider: ProviderSync,
     FactStore: StoreSync,
@@ -153,6 +155,19 @@ def test_a_missing_twin_is_noticed() -> None:
 def _memory(provider: Any, **options: Any) -> MemorySync:
     profile = MemoryScopesProfile(agent="desk")
     return MemorySync(AgentMemory(provider, scopes=profile, subjects=[ALICE], **options))
+
+
+def test_any_number_of_arguments_reaches_the_async_method() -> None:
+    """Levels of an entity above all: without them a view of a user would be one of the tenant."""
+    store = InMemoryProvider()
+    profile = MemoryScopesProfile(agent="desk")
+    memory = MemorySync(AgentMemory(store, scopes=profile, subjects=[USER]))
+    alice = memory.of("acme", "alice")
+    assert alice.subjects == (USER.of("acme", "alice"),)
+
+    alice.store.save(SingleFact(EDITOR, "vim"), USER.of("acme", "alice"), DESK)
+    [record] = alice.contents.records()
+    assert alice.contents.delete(record.fact.id) == 1
 
 
 def _values(facts: Iterable[Any]) -> list[object]:

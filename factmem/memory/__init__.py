@@ -13,19 +13,11 @@ if TYPE_CHECKING:
     from factmem.memory.consolidation import ConsolidationReport, Merge
     from factmem.memory.contents import MemoryContents
     from factmem.memory.documents import DocumentInfo, MemoryDocuments
+    from factmem.memory.failed_texts import FailedText, FailedTexts, RetryReport
     from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
     from factmem.memory.origin import FactOrigin
     from factmem.memory.tools import MemoryTool
     from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
-from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.consolidation import ConsolidationReport, Merge
-from factmem.memory.contents import MemoryContents
-from factmem.memory.documents import DocumentInfo, MemoryDocuments
-from factmem.memory.failed_texts import FailedText, FailedTexts, RetryReport
-from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
-from factmem.memory.origin import FactOrigin
-from factmem.memory.tools import MemoryTool
-from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
 
 __all__ = [
     "AgentMemory",
@@ -55,6 +47,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.memory.consolidation": ("ConsolidationReport", "Merge"),
             "factmem.memory.contents": ("MemoryContents",),
             "factmem.memory.documents": ("DocumentInfo", "MemoryDocuments"),
+            "factmem.memory.failed_texts": ("FailedText", "FailedTexts", "RetryReport"),
             "factmem.memory.listing": ("ConceptInfo", "MemoryTree", "ResetReport"),
             "factmem.memory.origin": ("FactOrigin",),
             "factmem.memory.tools": ("MemoryTool",),

@@ -159,5 +159,6 @@ def erase(ctx: typer.Context, place: PlaceWord, as_json: Json = False, yes: Yes 
             "count": receipt.count,
             "bytes": receipt.bytes,
             "key_destroyed": receipt.key_destroyed,
+            "copies_remain": receipt.copies_remain,
         }
     )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from factmem.providers.local_file import LocalFileMemoryProvider
     from factmem.providers.no_memory import NoMemory
     from factmem.providers.postgres import PostgresMemoryProvider
+    from factmem.providers.shredding import ShreddingStore, ShredReceipt
 
 __all__ = [
     "AgentMemoryProvider",
@@ -28,6 +29,8 @@ __all__ = [
     "PlaceChanges",
     "PlaceInfo",
     "PostgresMemoryProvider",
+    "ShredReceipt",
+    "ShreddingStore",
     "erasing",
 ]
 
@@ -51,5 +54,9 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.providers.local_file": ("LocalFileMemoryProvider",),
             "factmem.providers.no_memory": ("NoMemory",),
             "factmem.providers.postgres": ("PostgresMemoryProvider",),
+            "factmem.providers.shredding": (
+                "ShredReceipt",
+                "ShreddingStore",
+            ),
         },
     )

@@ -52,6 +52,7 @@ class Erased:
     """How many values were current; None where the place was damaged and could not be counted."""
     bytes: int
     key_destroyed: bool
+    copies_remain: bool = False
 
 
 class Backend(Protocol):

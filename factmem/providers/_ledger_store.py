@@ -234,7 +234,13 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
     async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
         erased = await self._backend.erase(self._enter(subject, scope))
         return ErasureReceipt(
-            scope, subject, moment(erased.at), erased.count, erased.bytes, erased.key_destroyed
+            scope=scope,
+            subject=subject,
+            erased_at=moment(erased.at),
+            count=erased.count,
+            bytes=erased.bytes,
+            key_destroyed=erased.key_destroyed,
+            copies_remain=erased.copies_remain,
         )
 
     @override

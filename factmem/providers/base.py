@@ -66,6 +66,9 @@ class ErasureReceipt:
     """How many bytes of storage were removed."""
     key_destroyed: bool
     """Whether the key of the place's file was destroyed with it (encrypted stores)."""
+    copies_remain: bool = False
+    """Whether the storage itself keeps copies for now, as a database does in its logs and standbys.
+    Backups that others make are never known here."""
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from factmem._arguments import expect, expect_methods, kind_of
+from factmem.ledger.entries import moment
 from factmem.models.clock import TimeProvider
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._arguments import check_span
@@ -18,6 +19,7 @@ from factmem.providers._postgres.keys import PostgresKeys
 from factmem.providers._postgres.stores import Opening
 from factmem.providers.limits import PlaceLimit
 from factmem.providers.local_file import ProviderKeys
+from factmem.providers.shredding import ShredReceipt
 from factmem.storage.encryption.aes256gcm import Encryption
 
 __all__ = ["PostgresMemoryProvider"]
@@ -176,6 +178,22 @@ class PostgresMemoryProvider(LedgerStore):
         """
         self._check_open()
         await self._database.work(lambda: Anchors(self._places).verify(anchor))
+
+    async def shred(self) -> ShredReceipt:
+        """Destroy the keys of everything that was erased or purged before now.
+
+        The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
+        are outside the database. The data keys of all places are wrapped under a new key, and the
+        old key is destroyed: nothing opens what older copies of the database hold of erased places,
+        in its log, on standbys, in backups. What lives is not rewritten. Others may use the store
+        meanwhile. Nothing is final before it returns; after a crash call it again.
+
+        Raises:
+            ValueError: The keys cannot be destroyed, or the store has other keys besides.
+        """
+        self._check_open()
+        done = await self._database.work(PostgresKeys(self._places).shred)
+        return ShredReceipt(moment(done.began_at), done.places)
 
     @property
     def keys(self) -> ProviderKeys:

@@ -24,6 +24,7 @@ from factmem.providers.learning import Learned, Moment, RetractedFact
 from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.providers.shredding import ShredReceipt
 from factmem.storage.base import SalvagedJournal
 from factmem.storage.encryption.aes256gcm import Encryption
 from factmem.storage.encryption.key import Key
@@ -542,6 +543,20 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
             ValueError: The string is no anchor.
         """
         return self._portal.call(self._wrapped.verify, anchor)
+
+    def shred(self) -> ShredReceipt:
+        """Destroy the keys of everything that was erased or purged before now.
+
+        The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
+        are outside the database. The data keys of all places are wrapped under a new key, and the
+        old key is destroyed: nothing opens what older copies of the database hold of erased places,
+        in its log, on standbys, in backups. What lives is not rewritten. Others may use the store
+        meanwhile. Nothing is final before it returns; after a crash call it again.
+
+        Raises:
+            ValueError: The keys cannot be destroyed, or the store has other keys besides.
+        """
+        return self._portal.call(self._wrapped.shred)
 
     @property
     def keys(self) -> KeysSync:

@@ -159,9 +159,7 @@ async def test_a_rotation_that_was_cut_short_is_finished_by_another(
     provider = sealed()
     await _saved(provider)
     with monkeypatch.context() as patched:
-        patched.setattr(
-            "factmem.providers._postgres.keys.PostgresKeys._rewrite_some", lambda _: 1 / 0
-        )
+        patched.setattr("factmem.providers._postgres.keys.PostgresKeys._outdated", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             await provider.keys.rotate(OTHER)
 

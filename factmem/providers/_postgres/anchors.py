@@ -2,28 +2,30 @@
 
 A database cannot reveal that all of a place was put back to an older copy. Numbers never go back, so
 an anchor stays true for ever: a place that has come less far was put back.
+
+Nor can it reveal that an erased place was put back. An encrypted store counts its anchors, and the
+number of a place says how many there were when it was made. So a place that an anchor does not know,
+and that was made before it, had been erased.
 """
 
 import base64
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import NamedTuple
 
 import orjson
 
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
-from factmem.models.boundary import UNBOUNDED
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.driver import Row, Session
 from factmem.providers._postgres.places import PlaceReader
 from factmem.providers._postgres.sealing import Extent
 from factmem.providers._postgres.stores import SEALED
+from factmem.providers._postgres.writing import MADE_BITS
 
 _MOST_LISTED = 1000
 """Places that are looked at by one question."""
-
-_FIRST = "0" * 32
-"""Less than the key of every place."""
 
 
 class _End(NamedTuple):
@@ -43,27 +45,31 @@ class Anchors:
         self._places = places
 
     def taken(self) -> str:
-        """Return how far every place has come. Entries are not read."""
+        """Return how far every place has come. Entries are not read; an encrypted store counts it."""
 
         def read(session: Session, _: int) -> str:
             reader = self._places.reading(session)
             if reader is None:
-                return _dumped(None, {})
+                return _dumped(None, {}, 0)
+            taken = 0
+            if reader.store.mode == SEALED:
+                # Committed before places are listed: those that are made from now on know of it.
+                ((taken,),) = session.rows(sql.COUNT_ANCHOR, [reader.store.number])
             ends: dict[str, _End] = {}
-            after, is_end = _FIRST, False
+            after, is_end = sql.FIRST_PLACE, False
             while not is_end:
                 given = [reader.store.number, after, _MOST_LISTED]
                 rows = session.rows(sql.LIST_ENDS, given)
                 ends.update({row[0].hex: _end(row) for row in rows})
                 is_end = len(rows) < _MOST_LISTED
                 after = rows[-1][0].hex if rows else after
-            return _dumped(reader.store.id, ends)
+            return _dumped(reader.store.id, ends, taken)
 
         return self._places.run(read)
 
     def verify(self, anchor: str) -> None:
         """Raise unless every place has come as far as an anchor says. Reads every sealed place."""
-        store, ends = _parsed(anchor)
+        store, ends, taken = _parsed(anchor)
         if store is None:
             return
 
@@ -71,16 +77,42 @@ class Anchors:
             reader = self._places.reading(session)
             if reader is None or reader.store.id != store:
                 is_sealed = self._places.opening.encryption is not None
-                raise _error("The store is not the one that the anchor was taken from", is_sealed)
+                raise _error(
+                    "The store is not the one that the anchor was taken from", is_sealed=is_sealed
+                )
+            stored = self._places.opening.row(session)
+            if stored is None or stored.anchors < taken:
+                raise _error("The row of the store was put back", is_sealed=True)
             keys = list(ends)
             for start in range(0, len(keys), _MOST_LISTED):
                 _verify(session, reader, {key: ends[key] for key in keys[start:][:_MOST_LISTED]})
             if reader.store.mode == SEALED:
-                for identities in self._places.identities(session, UNBOUNDED):
-                    for identity in identities:
-                        reader.whole(session, identity)
+                for row in _rows(session, reader.store.number):
+                    _verify_sealed(session, reader, row, is_known=row[0].hex in ends, taken=taken)
 
         self._places.run(read)
+
+
+def _rows(session: Session, store: int) -> Iterator[Row]:
+    after, rows = sql.FIRST_PLACE, []
+    while rows := session.rows(sql.LIST_ROWS, [store, after, _MOST_LISTED]):
+        yield from rows
+        after = rows[-1][0].hex
+
+
+def _verify_sealed(
+    session: Session, reader: PlaceReader, row: Row, *, is_known: bool, taken: int
+) -> None:
+    """Read a whole place, and compare the columns of its row that no read looks at."""
+    place, made, scope, subject, names, data_key = row
+    key = place.hex
+    identity = reader.sealer(key, data_key).open_names(names)
+    expected = reader.new_row(identity)
+    if (reader.key(identity), expected.scope, expected.subject) != (key, scope.hex, subject.hex):
+        raise _error("The row of a place has keys of other names", is_sealed=True)
+    if not is_known and made >> MADE_BITS < taken:
+        raise _error("A place that had been erased was put back", is_sealed=True)
+    reader.whole(session, identity)
 
 
 def _verify(session: Session, reader: PlaceReader, ends: dict[str, _End]) -> None:
@@ -89,7 +121,7 @@ def _verify(session: Session, reader: PlaceReader, ends: dict[str, _End]) -> Non
     for key, end in ends.items():
         problem = _problem(found.get(key), end)
         if problem:
-            raise _error(f"A place {problem}", reader.store.mode == SEALED)
+            raise _error(f"A place {problem}", is_sealed=reader.store.mode == SEALED)
 
 
 def _problem(row: Row | None, end: _End) -> str:
@@ -105,7 +137,7 @@ def _problem(row: Row | None, end: _End) -> str:
     return ""
 
 
-def _error(problem: str, is_sealed: bool) -> FactmemError:
+def _error(problem: str, *, is_sealed: bool) -> FactmemError:
     error = TamperedError if is_sealed else CorruptJournalError
     return error(f"{problem}: restore it from a newer backup")
 
@@ -117,13 +149,14 @@ def _end(row: Row) -> _End:
     return _End(*Extent(made, snapshot, last), digest)
 
 
-def _dumped(store: str | None, ends: dict[str, _End]) -> str:
+def _dumped(store: str | None, ends: dict[str, _End], taken: int) -> str:
     places = {key: list(end) for key, end in ends.items()}
-    text = orjson.dumps({"anchor": 1, "kind": "postgres", "store": store, "places": places})
+    fields = {"anchor": 1, "kind": "postgres", "store": store, "taken": taken, "places": places}
+    text = orjson.dumps(fields)
     return base64.urlsafe_b64encode(text).decode()
 
 
-def _parsed(anchor: str) -> tuple[str | None, dict[str, _End]]:
+def _parsed(anchor: str) -> tuple[str | None, dict[str, _End], int]:
     try:
         fields = orjson.loads(base64.urlsafe_b64decode(anchor.encode()))
         if fields["anchor"] != 1 or fields["kind"] != "postgres":
@@ -132,7 +165,7 @@ def _parsed(anchor: str) -> tuple[str | None, dict[str, _End]]:
             str(key): _End(int(made), int(snapshot), int(last), str(digest))
             for key, (made, snapshot, last, digest) in fields["places"].items()
         }
-        store = fields["store"]
+        store, taken = fields["store"], int(fields["taken"])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError("anchor must be the string that anchor() returned") from None
-    return None if store is None else str(store), ends
+    return None if store is None else str(store), ends, taken

@@ -128,7 +128,7 @@ class PostgresPlaces(PlaceReads):
                     writer.add(session, identity, [decoded(body)], mark)
                 if change.edit is not None:
                     writer.count_purge(session, identity)
-                    writer.edit(session, identity, change.edit)
+                    writer.edit(session, identity, change.edit, is_purge=True)
                 count = len(change.forget)
             return count
 
@@ -192,11 +192,11 @@ class PostgresPlaces(PlaceReads):
         try:
             answer = reader.whole(session, identity)
         except (TamperedError, UnknownGenerationError, FactmemError):
-            return Erased(self._clock.now(), None, 0, key_destroyed=False)
+            return _erased(self._clock.now(), None, 0)
         ledger = Ledger(() if answer is None else answer.entries)
         now = self._clock.now(ledger.recorded_at)
         size = 0 if answer is None else answer.position.size
-        return Erased(now, len(ledger.matching(Condition(), now)), size, key_destroyed=False)
+        return _erased(now, len(ledger.matching(Condition(), now)), size)
 
     def keep_index(self, identity: Identity, index: bytes, version: str) -> bool:
         """Keep an index of a place, unless the place is no longer of this version."""
@@ -266,3 +266,8 @@ class PostgresPlaces(PlaceReads):
         self._checked[identity] = (last, kept)
         if len(self._checked) > _MOST_CHECKED:
             self._checked.pop(next(iter(self._checked)))
+
+
+def _erased(at: str, count: int | None, size: int) -> Erased:
+    """Return what was erased from a database: its logs and standbys keep copies for a while."""
+    return Erased(at, count, size, key_destroyed=False, copies_remain=True)

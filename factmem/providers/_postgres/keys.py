@@ -1,9 +1,9 @@
-"""The keys of an encrypted store: adding, removing and rotating them while others use the store."""
+"""The keys of an encrypted store: adding, removing, rotating and destroying them in use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import orjson
 
@@ -11,14 +11,24 @@ from factmem.errors import WrongKeyError
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.driver import Session
+from factmem.providers._postgres.sealing import RingSealing
 from factmem.providers._postgres.stores import StoreRow
-from factmem.storage.encryption.aes256gcm import Encryption
+from factmem.storage.encryption.aes256gcm import Encryption, KeySlot
+from factmem.storage.encryption.key_file import RenewableEncryption
 from factmem.storage.encryption.ring import KeyRing
 
 _Change: TypeAlias = Callable[[StoreRow], StoreRow]
 
 _MOST_LISTED = 1000
 """Places that are looked at by one question."""
+
+
+class Shredded(NamedTuple):
+    """What a shredding did."""
+
+    began_at: str
+    """When, as a stamp."""
+    places: int
 
 
 class PostgresKeys:
@@ -72,9 +82,9 @@ class PostgresKeys:
             self._change(lambda row: self._rewrapped(row, encryption), encryption)
             return
         self._change(lambda row: self._with_new_generation(row, encryption), encryption)
-        while self._rewrite_some():
-            pass
-        self._change(lambda row: self._without_old_generations(row, encryption), encryption)
+        self._settle(
+            self._rewrite, lambda row: self._without_old_generations(row, encryption), encryption
+        )
 
     def _rewrapped(self, row: StoreRow, encryption: Encryption) -> StoreRow:
         ring, kid = self._opened_by(row, encryption)
@@ -83,7 +93,7 @@ class PostgresKeys:
 
     def _with_new_generation(self, row: StoreRow, encryption: Encryption) -> StoreRow:
         ring, kid = self._opened_by(row, encryption)
-        is_begun = len(ring.generations) > 1 and kid in _kids(encryption, row)
+        is_begun = len(ring.generations) > 1 and kid == _kid(encryption, row.slots, row.id)
         ring = ring if is_begun else ring.with_new_generation()
         slots = [encryption.wrap(ring.dump(), row.id)]
         return replace(row, slots=slots, generation=ring.generation)
@@ -101,23 +111,46 @@ class PostgresKeys:
             unwrapped = encryption.unwrap(row.slots, row.id)
             return KeyRing.load(unwrapped.ring), unwrapped.kid
 
-    def _change(self, change: _Change, encryption: Encryption | None = None) -> None:
-        """Write the store's row anew, under its lock; go on with another encryption from then."""
+    def _change(
+        self, change: _Change, encryption: Encryption | None = None, *, is_last: bool = False
+    ) -> bool:
+        """Write the store's row anew, under its lock; go on with another encryption from then.
 
-        def write(session: Session, _: int) -> None:
+        With `is_last` only if every place has a data key of the newest generation; return whether
+        that is so. Another process may have begun a generation of its own.
+        """
+
+        def write(session: Session, _: int) -> bool:
             self._make(session)
             with session.transaction():
                 row = self._opening.row(session, lock="FOR UPDATE")
                 assert row is not None  # noqa: S101 - stores are never deleted
+                if is_last and session.rows(sql.LIST_OUTDATED, _outdated(row, sql.FIRST_PLACE, 1)):
+                    return False
                 new = change(row)
                 session.rows(
                     sql.SET_KEYS, [orjson.dumps(new.slots).decode(), new.generation, row.number]
                 )
+            return True
 
-        self._places.run(write)
-        if encryption is not None:
+        is_done = self._places.run(write)
+        if encryption is not None and is_done:
             self._opening.encryption = encryption
         self._opening.reload()
+        return is_done
+
+    def _settle(
+        self,
+        bring: Callable[[list[str], Session, int], None],
+        change: _Change,
+        encryption: Encryption,
+    ) -> None:
+        """Bring all places to the newest generation, then change the row of the store."""
+        is_done = False
+        while not is_done:
+            for keys in self._outdated():
+                self._places.run(partial(bring, keys))
+            is_done = self._change(change, encryption, is_last=True)
 
     def _make(self, session: Session) -> None:
         """Make the store if need be; one that only a new key opens is there already."""
@@ -126,31 +159,109 @@ class PostgresKeys:
         except WrongKeyError:
             return
 
-    def _rewrite_some(self) -> bool:
-        """Rewrite places that have a data key of an older generation; whether there were any."""
+    def shred(self) -> Shredded:
+        """See `ShreddingStore.shred`.
+
+        The old generation of keys never comes under the new key. Both are in the ring while the
+        data keys are wrapped again, and that ring is under the old key alone; so are its copies in
+        the logs of the database. Then the old key is destroyed.
+        """
+        encryption = self._renewable()
+        began_at = self._places.time()
+        self._change(lambda row: self._begun(row, encryption))
+        self._settle(self._rewrap, lambda row: self._renewed(row, encryption), encryption)
+        # Under the lock of the row again: another process may be shredding too.
+        self._change(lambda row: _only_used(row, encryption))
+        return Shredded(began_at, self._places.run(self._counted))
+
+    def _renewable(self) -> RenewableEncryption:
+        encryption = self._opening.encryption
+        if not isinstance(encryption, RenewableEncryption):
+            raise ValueError(  # noqa: TRY004 - a valid encryption, but not for this
+                "The keys of this store cannot be destroyed by shred(): open it with "
+                "encryption=KeyFile(path), or with a RenewableEncryption of your own"
+            )
+        return encryption
+
+    def _begun(self, row: StoreRow, encryption: RenewableEncryption) -> StoreRow:
+        """Return the row with a new generation of data keys, under the old key."""
+        if any(_kid(encryption, [slot], row.id) is None for slot in row.slots):
+            raise ValueError(
+                "The store has keys that shred() cannot destroy, and what they open stays readable "
+                "in copies: remove them with keys.remove, and destroy them yourself"
+            )
+        # A key that is not in use may be there after a crash. The ring must not come under it.
+        encryption.destroy_unused(row.slots, row.id)
+        ring, _ = self._opening.ring(row)
+        if len(ring.generations) == 1:
+            ring = ring.with_new_generation()
+        return replace(
+            row, slots=[encryption.wrap(ring.dump(), row.id)], generation=ring.generation
+        )
+
+    def _renewed(self, row: StoreRow, encryption: RenewableEncryption) -> StoreRow:
+        """Return the row with the new generation alone, under a new key."""
+        encryption.renew(row.id)
+        return self._without_old_generations(row, encryption)
+
+    def _counted(self, session: Session, _: int) -> int:
+        ((count,),) = session.rows(sql.COUNT_PLACES, [self._opening.made(session).number])
+        places: int = count
+        return places
+
+    def _outdated(self) -> Iterator[list[str]]:
+        """Yield the places that have a data key of an older generation, some at a time."""
+        after = sql.FIRST_PLACE
+        keys: list[str] = []
 
         def outdated(session: Session, _: int) -> list[str]:
-            store = self._opening.made(session)
-            given = [store.number, store.sealing.generation.to_bytes(4, "big"), _MOST_LISTED]
-            return [row[0].hex for row in session.rows(sql.LIST_OUTDATED, given)]
+            self._opening.made(session)
+            row = self._opening.row(session)
+            assert row is not None  # noqa: S101 - stores are never deleted
+            rows = session.rows(sql.LIST_OUTDATED, _outdated(row, after, _MOST_LISTED))
+            return [row[0].hex for row in rows]
 
-        def rewrite(key: str, session: Session, _: int) -> None:
-            reader, writer = self._places.writing(session)
+        while keys := self._places.run(outdated):
+            yield keys
+            after = keys[-1]
+
+    def _rewrite(self, keys: list[str], session: Session, _: int) -> None:
+        """Seal places again, each under a new data key."""
+        reader, writer = self._places.writing(session)
+        for key in keys:
             with session.transaction():
                 row = writer.lock(session, key)
                 if row is not None:  # not erased meanwhile
                     identity = reader.sealer(key, row.data_key).open_names(row.names)
                     writer.rekey(session, identity)
 
-        keys = self._places.run(outdated)
-        for key in keys:
-            self._places.run(partial(rewrite, key))
-        return bool(keys)
+    def _rewrap(self, keys: list[str], session: Session, _: int) -> None:
+        """Wrap the data keys of some places under the newest generation."""
+        reader, writer = self._places.writing(session)
+        sealing = reader.store.sealing
+        assert isinstance(sealing, RingSealing)  # noqa: S101 - only sealed stores have slots
+        with session.transaction():
+            rows = session.rows(sql.LOCK_DATA_KEYS, [sql.keys(keys)])
+            writer.check_ring(session)
+            wrapped = [sealing.rewrapped(place.hex, data_key) for place, data_key in rows]
+            given = [sql.keys(place.hex for place, _ in rows), sql.byte_strings(wrapped)]
+            session.rows(sql.SET_DATA_KEYS, given)
 
 
-def _kids(encryption: Encryption, row: StoreRow) -> set[str]:
-    """Return the id of the slot that an encryption opens, if there is one."""
+def _outdated(row: StoreRow, after: str, most: int) -> list[object]:
+    """Return the arguments of LIST_OUTDATED."""
+    return [row.number, after, row.generation.to_bytes(4, "big"), most]
+
+
+def _only_used(row: StoreRow, encryption: RenewableEncryption) -> StoreRow:
+    """Destroy the keys that the row of a store does not need."""
+    encryption.destroy_unused(row.slots, row.id)
+    return row
+
+
+def _kid(encryption: Encryption, slots: Sequence[KeySlot], store: str) -> str | None:
+    """Return the id of the slot that an encryption opens; None where it opens none."""
     try:
-        return {encryption.unwrap(row.slots, row.id).kid}
+        return encryption.unwrap(slots, store).kid
     except WrongKeyError:
-        return set()
+        return None

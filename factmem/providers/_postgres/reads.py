@@ -101,6 +101,11 @@ class PlaceReads:
             "the store's row was put back to an older copy. Restore both from one backup"
         )
 
+    def time(self) -> str:
+        """Return the time of the store's clock, as a stamp; not before a connection was opened."""
+        self.run(lambda session, _: self.opening.found(session))
+        return self._clock.recording()
+
     # Reading
 
     def known(self, identity: Identity) -> View | None:
@@ -158,7 +163,7 @@ class PlaceReads:
         if reader is None:
             return
         where, given = _conditions(reader, wanted)
-        after = "00000000000000000000000000000000"
+        after = sql.FIRST_PLACE
         while True:
             rows = session.rows(
                 sql.LIST.format(where=where), [reader.store.number, after, *given, _MOST_LISTED]

@@ -124,13 +124,34 @@ SET_KEYS = "UPDATE factmem.stores SET slots = %s, generation = %s WHERE store = 
 
 LIST_OUTDATED = """
 SELECT place FROM factmem.places
-WHERE store = %s AND substring(data_key FROM 1 FOR 4) <> %b ORDER BY place LIMIT %s
+WHERE store = %s AND place > %s::uuid AND substring(data_key FROM 1 FOR 4) <> %b
+ORDER BY place LIMIT %s
+"""
+
+LOCK_DATA_KEYS = """
+SELECT place, data_key FROM factmem.places WHERE place = ANY (%s::uuid[]) ORDER BY place FOR UPDATE
+"""
+
+SET_DATA_KEYS = """
+UPDATE factmem.places AS p SET data_key = k.data_key
+FROM unnest(%s::uuid[], %s::bytea[]) AS k (place, data_key) WHERE p.place = k.place
+"""
+
+COUNT_PLACES = "SELECT count(*) FROM factmem.places WHERE store = %s"
+
+COUNT_ANCHOR = """
+UPDATE factmem.stores SET anchors = anchors + 1 WHERE store = %s RETURNING anchors
 """
 
 LIST_ENDS = """
 SELECT p.place, p.made, p.snapshot, p.last, e.at, e.line
 FROM factmem.places p LEFT JOIN factmem.entries e ON e.place = p.place AND e.number = p.last
 WHERE p.store = %s AND p.place > %s::uuid ORDER BY p.place LIMIT %s
+"""
+
+LIST_ROWS = """
+SELECT place, made, scope, subject, names, data_key FROM factmem.places
+WHERE store = %s AND place > %s::uuid ORDER BY place LIMIT %s
 """
 
 FIND_ENDS = """
@@ -156,6 +177,9 @@ WHERE p.place = ANY (%s::uuid[]) AND s.store = %s
 """
 
 SET_PURGED = "UPDATE factmem.places SET purged = %s WHERE place = %s"
+
+FIRST_PLACE = "0" * 32
+"""Comes before every key of a place."""
 
 DELETE_EMPTY = "DELETE FROM factmem.places WHERE place = ANY (%s::uuid[]) AND last = 0"
 

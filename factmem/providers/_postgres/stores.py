@@ -27,6 +27,8 @@ class OpenStore:
     id: str
     mode: str
     sealing: Sealing
+    anchors: int
+    """How many anchors had been taken of it when it was read."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,6 +40,7 @@ class StoreRow:
     mode: str
     slots: list[KeySlot]
     generation: int
+    anchors: int
 
 
 class Opening:
@@ -119,13 +122,13 @@ class Opening:
     def row(self, session: Session, *, lock: str = "") -> StoreRow | None:
         """Return the store's row, locked where `lock` says FOR UPDATE or FOR SHARE."""
         rows = session.rows(
-            f"SELECT store, id, mode, slots, generation FROM factmem.stores WHERE name = %s {lock}",  # noqa: S608 - two constants
+            f"SELECT store, id, mode, slots, generation, anchors FROM factmem.stores WHERE name = %s {lock}",  # noqa: S608 - two constants
             [self.name],
         )
         if not rows:
             return None
-        number, store_id, mode, slots, generation = rows[0]
-        return StoreRow(number, store_id, mode, orjson.loads(slots), generation)
+        number, store_id, mode, slots, generation, anchors = rows[0]
+        return StoreRow(number, store_id, mode, orjson.loads(slots), generation, anchors)
 
     def ring(self, row: StoreRow) -> tuple[KeyRing, str]:
         """Return the key ring of a sealed store, and the id of the slot that it was in."""
@@ -152,7 +155,7 @@ class Opening:
             )
         else:
             sealing = PlainSealing(row.id)
-        return OpenStore(row.number, row.id, row.mode, sealing)
+        return OpenStore(row.number, row.id, row.mode, sealing, row.anchors)
 
     def _migrate_forward(self, session: Session, version: int) -> None:
         """Update tables of an earlier release, which this one could not even read."""

@@ -26,6 +26,9 @@ from factmem.providers._postgres.stores import SEALED, Opening
 EMPTY_AT = -(2**62)
 """When nothing was recorded: before every time."""
 
+MADE_BITS = 36
+"""Random bits in the number of a place; above them is how many anchors came before it."""
+
 NO_MARK = 0
 """Leaves the mark of a place as it is."""
 
@@ -89,6 +92,15 @@ class Appended(NamedTuple):
 def new_mark() -> int:
     """Return a random mark: 62 bits, so that two alike are not met."""
     return randbits(62)
+
+
+def made_number(anchors: int) -> int:
+    """Return the number of a place that is made now, after so many anchors of its store.
+
+    It is another one for each place of the same name, and larger than that of every place that was
+    made before an anchor.
+    """
+    return anchors << MADE_BITS | randbits(MADE_BITS)
 
 
 class Batch:
@@ -174,7 +186,8 @@ class PlaceWriter:
     def _append_one(self, session: Session, batch: Batch, mark: int) -> list[Row]:
         ((key, (body,)),) = batch.bodies.items()
         row = self._reader.new_row(batch.identities[key])
-        given = [key, row.scope, row.subject, row.names, new_mark(), 1, len(body), mark]
+        given = [key, row.scope, row.subject, row.names, made_number(self._reader.store.anchors)]
+        given += [1, len(body), mark]
         return session.rows(
             sql.APPEND_ONE, [*given, batch.now, self._store, mark, self._store, body]
         )
@@ -202,7 +215,7 @@ class PlaceWriter:
             sql.keys(row.scope for row in rows),
             sql.keys(row.subject for row in rows),
             sql.byte_strings(row.names for row in rows),
-            sql.numbers(new_mark() for _ in rows),
+            sql.numbers(made_number(self._reader.store.anchors) for _ in rows),
             sql.numbers(len(bodies) for bodies in batch.bodies.values()),
             sql.numbers(sum(map(len, bodies)) for bodies in batch.bodies.values()),
         ]
@@ -237,7 +250,7 @@ class PlaceWriter:
             ends.append(end._replace(tail=sealer.tail(extent, tag)))
             saved[batch.identities[key]] = Saved(Position(extent, last, tag, size), before, at)
         if any(end.data_key for end in ends):
-            self._check_ring(session)
+            self.check_ring(session)
         self._insert(session, lines, ends)
         return saved
 
@@ -249,10 +262,15 @@ class PlaceWriter:
         sealer = self._reader.sealer(key, data_key)
         return _End(key, None, sealer.seal_names(identity), data_key), sealer
 
-    def _check_ring(self, session: Session) -> None:
-        """Raise where a place would be made with a generation of keys that is being dropped."""
-        row = self._opening.row(session, lock="FOR SHARE")
-        if row is None or row.generation != self._reader.store.sealing.generation:
+    def check_ring(self, session: Session) -> None:
+        """Raise where a data key would be wrapped under a generation that is being dropped.
+
+        Or where a place would be made that an anchor meanwhile should know. The row of the store is
+        locked until the commit, so that neither begins now.
+        """
+        row, store = self._opening.row(session, lock="FOR SHARE"), self._reader.store
+        known = store.sealing.generation, store.anchors
+        if row is None or (row.generation, row.anchors) != known:
             raise UnknownGenerationError
 
     def _insert(self, session: Session, lines: Sequence["_Line"], ends: Sequence["_End"]) -> None:
@@ -302,8 +320,13 @@ class PlaceWriter:
         saves = [Save(identity, encoded_entry(entry)) for entry in entries]
         self._append_locked(session, Batch(saves, self._reader, max(times)), mark, times)
 
-    def edit(self, session: Session, identity: Identity, edit: Edit) -> int:
-        """Apply an edit to all entries of a place, and return how many bytes that freed."""
+    def edit(
+        self, session: Session, identity: Identity, edit: Edit, *, is_purge: bool = False
+    ) -> int:
+        """Apply an edit to all entries of a place, and return how many bytes that freed.
+
+        After a purge the lines are sealed under a new data key: the old one opens their copies.
+        """
         answer = self._reader.whole(session, identity)
         if answer is None:
             return 0
@@ -314,15 +337,23 @@ class PlaceWriter:
             return 0
         # Sealed lines follow each other: all of them are sealed again. Clear ones before the first
         # change stay as they are.
-        self._rewrite(session, identity, answer, after, start=0 if self._is_sealed else changed[0])
+        start = 0 if self._is_sealed else changed[0]
+        new = self._new_data_key(session, self._reader.key(identity)) if is_purge else None
+        self._rewrite(session, identity, answer, after, start=start, new_key=new)
         return _size(answer.entries) - _size(after)
 
     def rekey(self, session: Session, identity: Identity) -> None:
         """Seal all of a place again, under a new data key of the current generation."""
         answer = self._reader.whole(session, identity)
         if answer is not None:
-            data_key = self._reader.store.sealing.new_data_key(self._reader.key(identity))
+            data_key = self._new_data_key(session, self._reader.key(identity))
             self._rewrite(session, identity, answer, answer.entries, new_key=data_key)
+
+    def _new_data_key(self, session: Session, key: str) -> bytes | None:
+        """Return a new data key for a place; None where nothing is sealed."""
+        if self._is_sealed:
+            self.check_ring(session)
+        return self._reader.store.sealing.new_data_key(key)
 
     def _rewrite(
         self,

@@ -7,8 +7,9 @@ from factmem._lazy import lazily
 if TYPE_CHECKING:
     from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor, Encryption
     from factmem.storage.encryption.key import Key
+    from factmem.storage.encryption.key_file import KeyFile, RenewableEncryption
 
-__all__ = ["Aes256GCMEncryptor", "Encryption", "Key"]
+__all__ = ["Aes256GCMEncryptor", "Encryption", "Key", "KeyFile", "RenewableEncryption"]
 
 if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
@@ -19,5 +20,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "Encryption",
             ),
             "factmem.storage.encryption.key": ("Key",),
+            "factmem.storage.encryption.key_file": ("KeyFile", "RenewableEncryption"),
         },
     )

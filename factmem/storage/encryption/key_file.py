@@ -1,0 +1,182 @@
+"""KeyFile: keys in a file of their own, which can be replaced and destroyed.
+
+A key that is destroyed makes every copy unreadable that was encrypted under it: in logs, on standbys,
+in backups. That needs keys outside of what is copied.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import orjson
+
+from factmem._arguments import kind_of
+from factmem.errors import StorageError, WrongKeyError
+from factmem.storage._lock import StoreLock
+from factmem.storage.encryption.aes256gcm import (
+    Aes256GCMEncryptor,
+    Encryption,
+    KeySlot,
+    Unwrapped,
+)
+from factmem.storage.encryption.key import Key
+
+__all__ = ["KeyFile", "RenewableEncryption"]
+
+
+_TIMEOUT = 10.0
+"""Seconds to wait for another process that writes the file."""
+
+
+@runtime_checkable
+class RenewableEncryption(Encryption, Protocol):
+    """An `Encryption` whose keys can be destroyed: a file, a key service.
+
+    Each store has keys of its own here. The caller holds the lock of the store's key slots.
+    """
+
+    def renew(self, store: str) -> None:
+        """Make a new key for a store. `wrap` uses it from now on; the older ones still unwrap."""
+        ...
+
+    def destroy_unused(self, slots: Sequence[KeySlot], store: str) -> None:
+        """Destroy the keys of a store that open none of its slots; return when that is done.
+
+        Raises:
+            WrongKeyError: No key opens a slot. Nothing was destroyed.
+        """
+        ...
+
+
+class KeyFile:
+    """An `Encryption` with random keys in a file, which it makes when a store is made.
+
+    The file holds the keys of any number of stores. Whoever has it can read them all, and without it
+    none can be read: keep copies, as many as you can destroy. Keep it out of the backups of the
+    database. Several hosts share it over a network file system that has locks.
+
+    Destroyed keys are overwritten before their file is deleted. Flash memory and file systems that
+    copy on write may keep the old blocks; where that matters, use a key service.
+
+    Args:
+        path: The file. It is made with mode 600; so is `path` + ".lock" beside it.
+
+    Raises:
+        TypeError: The path is none.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        try:
+            self._path = Path(path)
+        except TypeError:
+            raise TypeError(
+                f'path must be a path, not {kind_of(path)}: KeyFile("/etc/app/factmem.keys")'
+            ) from None
+        self._lock = StoreLock(f"{self._path}.lock")
+
+    def __repr__(self) -> str:
+        return f"KeyFile({str(self._path)!r})"
+
+    def wrap(self, ring: bytes, store: str) -> KeySlot:
+        """See `Encryption.wrap`; a store without a key gets one."""
+        with self._lock.held(_TIMEOUT):
+            keys = self._read()
+            if store not in keys:
+                keys[store] = [Key.generate().to_base64()]
+                self._write(keys)
+        return Aes256GCMEncryptor(keys[store][0]).wrap(ring, store)
+
+    def unwrap(self, slots: Sequence[KeySlot], store: str) -> Unwrapped:
+        """See `Encryption.unwrap`; the file is read each time."""
+        return self._encryptor(self._read(), store).unwrap(slots, store)
+
+    def renew(self, store: str) -> None:
+        """See `RenewableEncryption.renew`."""
+        with self._lock.held(_TIMEOUT):
+            keys = self._read()
+            keys[store] = [Key.generate().to_base64(), *keys.get(store, ())]
+            self._write(keys)
+
+    def destroy_unused(self, slots: Sequence[KeySlot], store: str) -> None:
+        """See `RenewableEncryption.destroy_unused`."""
+        with self._lock.held(_TIMEOUT):
+            keys = self._read()
+            used = [key for key in keys.get(store, ()) if _opens(key, slots, store)]
+            if not used:
+                raise WrongKeyError(f"No key in {str(self._path)!r} opens the store")
+            if used != keys[store]:
+                self._write({**keys, store: used})
+
+    def _encryptor(self, keys: dict[str, list[str]], store: str) -> Aes256GCMEncryptor:
+        if not keys.get(store):
+            raise WrongKeyError(
+                f"{str(self._path)!r} has no key of this store: it is another file, or a copy from "
+                f"before the store was made"
+            )
+        return Aes256GCMEncryptor(*keys[store])
+
+    def _read(self) -> dict[str, list[str]]:
+        try:
+            held: Any = orjson.loads(self._path.read_bytes())
+            keys: dict[str, list[str]] = held["keys"]
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError, KeyError):
+            raise StorageError(f"{str(self._path)!r} is no file of keys") from None
+        except OSError as exc:
+            raise StorageError(f"{str(self._path)!r} was not read: {exc.strerror}") from exc
+        return keys
+
+    def _write(self, keys: dict[str, list[str]]) -> None:
+        """Replace the file, and overwrite the one before; the lock is held."""
+        beside, before = self._beside(".new"), self._beside(".old")
+        try:
+            self._overwrite(before)  # of a process that was killed here
+            with suppress(FileNotFoundError):
+                beside.unlink()
+            _write_durably(beside, orjson.dumps({"keys": keys}), os.O_CREAT | os.O_EXCL)
+            with suppress(FileNotFoundError):  # the first write has none before it
+                os.link(self._path, before)
+            beside.replace(self._path)
+            _sync_folder(self._path.parent)
+            self._overwrite(before)
+        except OSError as exc:
+            raise StorageError(f"{str(self._path)!r} was not written: {exc.strerror}") from exc
+
+    def _beside(self, ending: str) -> Path:
+        return self._path.with_name(self._path.name + ending)
+
+    def _overwrite(self, before: Path) -> None:
+        """Overwrite and delete the file of the keys before, if there is one."""
+        if not before.exists():
+            return
+        if not (self._path.exists() and before.samefile(self._path)):
+            _write_durably(before, bytes(before.stat().st_size), 0)
+        before.unlink()
+        _sync_folder(self._path.parent)
+
+
+def _opens(key: str, slots: Sequence[KeySlot], store: str) -> bool:
+    try:
+        Aes256GCMEncryptor(key).unwrap(slots, store)
+    except WrongKeyError:
+        return False
+    return True
+
+
+def _write_durably(path: Path, data: bytes, flags: int) -> None:
+    fd = os.open(path, os.O_WRONLY | flags, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

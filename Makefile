@@ -38,6 +38,7 @@ check: $(VENV)/.installed-check
 	$(python) -m mypy
 	$(on_path) pyright
 	$(on_path) $(python) -m tests.typing.completeness
+	$(python) -m pytest -q -m types tests/typing
 
 # Speed, side by side with other stores.
 bench: $(VENV)/.installed-bench
@@ -53,15 +54,16 @@ postgres: $(VENV)/.installed-test
 failover: $(VENV)/.installed-test
 	$(python) -m tests.postgres.faults --failovers $(FAILOVERS)
 
-# Kills and crashes for as long as you like: make storm KILLS=5000 STATES=5000000
+# The sweeps among the tests, then kills and crashes for as long as you like: make storm KILLS=5000 STATES=5000000
 # Both count in all: half of the kills and of the states are of encrypted stores.
 storm: $(VENV)/.installed-test
+	$(python) -m pytest -n 2 -m storm
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storage.crash_sweep --states $(STATES)
 ifndef SHORT
 	$(python) -m tests.storms.many_processes
-	$(python) -m pytest -n 2 --both-loops
+	$(python) -m pytest -n 2 -m 'storm or not types' --both-loops
 endif
 
 # Small mistakes in the core, each of which the tests of its module must notice.

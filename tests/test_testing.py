@@ -90,12 +90,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> _Results:
     return found
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
 def test_a_wrong_store_is_caught(wrong: type, results: _Results) -> None:
     """By each of the tests that were written for its fault."""
     assert results.failed.get(f"Test{wrong.__name__}", set()) == WRONG[wrong]
 
 
+@pytest.mark.storm
 def test_the_right_store_is_not_accused(results: _Results) -> None:
     """The same tests pass on it, and nothing failed for another reason than the store."""
     assert results.failed.get("TestTheRightOne") is None

@@ -2,3 +2,25 @@
 
 Imports errors only.
 """
+
+from typing import TYPE_CHECKING
+
+from factmem._lazy import lazily
+
+if TYPE_CHECKING:
+    from factmem.concurrency.background import BackgroundWork
+    from factmem.concurrency.workers import Workers
+
+__all__ = [
+    "BackgroundWork",
+    "Workers",
+]
+
+if not TYPE_CHECKING:  # type checkers report a name that does not exist
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "factmem.concurrency.background": ("BackgroundWork",),
+            "factmem.concurrency.workers": ("Workers",),
+        },
+    )

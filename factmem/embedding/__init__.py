@@ -7,7 +7,7 @@ from factmem.embedding.base import Embedder, QueryEmbedder
 from factmem.embedding.callable import CallableEmbedder
 from factmem.embedding.litellm import LiteLLMEmbedder
 from factmem.embedding.openai import OpenAIEmbedder
-from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
+from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder, TransformerModel
 
 __all__ = [
     "CallableEmbedder",
@@ -16,4 +16,5 @@ __all__ = [
     "OpenAIEmbedder",
     "QueryEmbedder",
     "SentenceTransformerEmbedder",
+    "TransformerModel",
 ]

@@ -3,8 +3,9 @@
 Pure; imports models.
 """
 
-from factmem.ledger.entries import Amendment, Entry, ForgottenItem, StoredFact
+from factmem.ledger.entries import Amendment, Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.history import HistoryAction, HistoryEntry
+from factmem.ledger.items import Item
 from factmem.ledger.ledger import Condition, Ledger
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept
 
@@ -15,9 +16,11 @@ __all__ = [
     "ForgottenItem",
     "HistoryAction",
     "HistoryEntry",
+    "Item",
     "Ledger",
     "PlacedFact",
     "Resolution",
+    "RetractedValue",
     "StoredFact",
     "UnreadableConcept",
 ]

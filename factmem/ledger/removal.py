@@ -1,4 +1,4 @@
-"""Ledgers from which history was taken out: compacted and purged.
+"""Ledgers from which history was taken out: compacted, tidied and purged.
 
 Pure, like the ledger: entries in, entries out. A changed entry keeps its place and its time, so
 that a journal can be written again record by record.
@@ -20,7 +20,7 @@ from factmem.ledger.statements import digest_of
 from factmem.ledger.trace import Life, SavedFact, Trace
 from factmem.models.values import Canonical
 
-__all__ = ["Rest", "compacted", "purged"]
+__all__ = ["Rest", "compacted", "purged", "tidied"]
 
 
 def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None]:
@@ -38,6 +38,22 @@ def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None
         return list(entries)
     trace = Trace(entries)
     gone = {life for life in trace.lives if life.is_dead(cutoff)}
+    return Rest(trace, gone, cutoff=cutoff).of(entries)
+
+
+def tidied(entries: Sequence[Entry], now: str, *, expired: bool, cutoff: str) -> list[Entry | None]:
+    """Return a ledger's entries without what was over at `cutoff`, and what expired before `now`.
+
+    Returns:
+        As `compacted` does. An empty `cutoff` keeps what was replaced and forgotten.
+    """
+    trace = Trace(entries)
+    now = max(now, trace.recorded_at)
+    gone = {
+        life
+        for life in trace.lives
+        if life.is_dead(cutoff) or (expired and life.has_expired and life.is_dead(now))
+    }
     return Rest(trace, gone, cutoff=cutoff).of(entries)
 
 

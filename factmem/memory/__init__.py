@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from factmem.memory.failed_texts import FailedText, FailedTexts, RetryReport
     from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
     from factmem.memory.origin import FactOrigin
+    from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
+    from factmem.memory.selection import PlaceSelection
     from factmem.memory.tools import MemoryTool
     from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
 
@@ -30,12 +32,16 @@ __all__ = [
     "FailedTexts",
     "MemoryContents",
     "MemoryDocuments",
+    "MemoryRuns",
     "MemoryTool",
     "MemoryTree",
     "Merge",
     "MoveReport",
+    "PlaceSelection",
     "ResetReport",
     "RetryReport",
+    "RunOptions",
+    "RunTool",
     "TidyReport",
 ]
 
@@ -44,13 +50,37 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
         __name__,
         {
             "factmem.memory.agent_memory": ("AgentMemory",),
-            "factmem.memory.consolidation": ("ConsolidationReport", "Merge"),
+            "factmem.memory.consolidation": (
+                "ConsolidationReport",
+                "Merge",
+            ),
             "factmem.memory.contents": ("MemoryContents",),
-            "factmem.memory.documents": ("DocumentInfo", "MemoryDocuments"),
-            "factmem.memory.failed_texts": ("FailedText", "FailedTexts", "RetryReport"),
-            "factmem.memory.listing": ("ConceptInfo", "MemoryTree", "ResetReport"),
+            "factmem.memory.documents": (
+                "DocumentInfo",
+                "MemoryDocuments",
+            ),
+            "factmem.memory.failed_texts": (
+                "FailedText",
+                "FailedTexts",
+                "RetryReport",
+            ),
+            "factmem.memory.listing": (
+                "ConceptInfo",
+                "MemoryTree",
+                "ResetReport",
+            ),
             "factmem.memory.origin": ("FactOrigin",),
+            "factmem.memory.runs": (
+                "MemoryRuns",
+                "RunOptions",
+                "RunTool",
+            ),
+            "factmem.memory.selection": ("PlaceSelection",),
             "factmem.memory.tools": ("MemoryTool",),
-            "factmem.memory.upkeep": ("ConversionReport", "MoveReport", "TidyReport"),
+            "factmem.memory.upkeep": (
+                "ConversionReport",
+                "MoveReport",
+                "TidyReport",
+            ),
         },
     )

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from factmem._arguments import expect
 from factmem.ledger.entries import Entry, StoredFact, moment, stamp
-from factmem.ledger.tidying import tidied
+from factmem.ledger.removal import tidied
 from factmem.models.facts import Concept
 from factmem.models.names import checked_name
 from factmem.models.places import Place

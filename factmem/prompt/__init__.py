@@ -3,14 +3,21 @@
 Imports ledger and llm.
 """
 
+from factmem.prompt.folding import FoldedText
 from factmem.prompt.memory_message import LoadReport
-from factmem.prompt.message_form import MessageForm
+from factmem.prompt.message_form import Frame, LineForm, MessageForm, ReadHead, ReadLine
 from factmem.prompt.tokens import TokenCounter, estimate_tokens, tiktoken_counter
-from factmem.prompt.transcript import Transcript
+from factmem.prompt.transcript import SaidMessage, Transcript
 
 __all__ = [
+    "FoldedText",
+    "Frame",
+    "LineForm",
     "LoadReport",
     "MessageForm",
+    "ReadHead",
+    "ReadLine",
+    "SaidMessage",
     "TokenCounter",
     "Transcript",
     "estimate_tokens",

@@ -8,27 +8,39 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
+    from factmem.providers._postgres.driver import Pool
     from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
     from factmem.providers.erasures import erasing
     from factmem.providers.in_memory import InMemoryProvider
     from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
-    from factmem.providers.local_file import LocalFileMemoryProvider
+    from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
+    from factmem.providers.limits import PlaceLimit
+    from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
     from factmem.providers.no_memory import NoMemory
     from factmem.providers.postgres import PostgresMemoryProvider
+    from factmem.providers.reader import FactReader
     from factmem.providers.shredding import ShreddingStore, ShredReceipt
 
 __all__ = [
     "AgentMemoryProvider",
     "ErasureReceipt",
+    "FactReader",
     "FactStore",
     "FollowedStore",
     "InMemoryProvider",
     "IndexedStore",
+    "Learned",
+    "LearningStore",
     "LocalFileMemoryProvider",
+    "Moment",
     "NoMemory",
     "PlaceChanges",
     "PlaceInfo",
+    "PlaceLimit",
+    "Pool",
     "PostgresMemoryProvider",
+    "ProviderKeys",
+    "RetractedFact",
     "ShredReceipt",
     "ShreddingStore",
     "erasing",
@@ -38,6 +50,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
         __name__,
         {
+            "factmem.providers._postgres.driver": ("Pool",),
             "factmem.providers.base": (
                 "AgentMemoryProvider",
                 "ErasureReceipt",
@@ -51,9 +64,20 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "IndexedStore",
                 "PlaceChanges",
             ),
-            "factmem.providers.local_file": ("LocalFileMemoryProvider",),
+            "factmem.providers.learning": (
+                "Learned",
+                "LearningStore",
+                "Moment",
+                "RetractedFact",
+            ),
+            "factmem.providers.limits": ("PlaceLimit",),
+            "factmem.providers.local_file": (
+                "LocalFileMemoryProvider",
+                "ProviderKeys",
+            ),
             "factmem.providers.no_memory": ("NoMemory",),
             "factmem.providers.postgres": ("PostgresMemoryProvider",),
+            "factmem.providers.reader": ("FactReader",),
             "factmem.providers.shredding": (
                 "ShredReceipt",
                 "ShreddingStore",

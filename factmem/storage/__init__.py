@@ -9,6 +9,7 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.storage.base import (
+        Appended,
         ErasedJournal,
         IndexedJournals,
         JournalName,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from factmem.storage.simple import SimpleStorage
 
 __all__ = [
+    "Appended",
     "EncryptedStorage",
     "ErasedJournal",
     "IndexedJournals",
@@ -45,6 +47,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
         __name__,
         {
             "factmem.storage.base": (
+                "Appended",
                 "ErasedJournal",
                 "IndexedJournals",
                 "JournalName",

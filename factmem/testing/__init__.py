@@ -4,10 +4,12 @@ The suites need pytest (`pip install 'factmem[testing]'`), the scripted chat mod
 not: each name is imported when it is asked for.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from factmem._lazy import lazily
+
 if TYPE_CHECKING:
+    from factmem.testing._contracts.stores import FollowedFacts, IndexedFacts, LearningFacts
     from factmem.testing.chat import ScriptedChatModel
     from factmem.testing.clock import SettableClock
     from factmem.testing.providers import (
@@ -21,8 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FactStoreContract",
+    "FollowedFacts",
     "FollowedStoreContract",
+    "IndexedFacts",
     "IndexedStoreContract",
+    "LearningFacts",
     "LearningStoreContract",
     "ProviderContract",
     "ScriptedChatModel",
@@ -30,20 +35,24 @@ __all__ = [
     "StorageContract",
 ]
 
-_HOMES = {
-    "FactStoreContract": "factmem.testing.providers",
-    "FollowedStoreContract": "factmem.testing.providers",
-    "IndexedStoreContract": "factmem.testing.providers",
-    "LearningStoreContract": "factmem.testing.providers",
-    "ProviderContract": "factmem.testing.providers",
-    "ScriptedChatModel": "factmem.testing.chat",
-    "SettableClock": "factmem.testing.clock",
-    "StorageContract": "factmem.testing.storages",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(_HOMES[name]), name)
-    return found
+if not TYPE_CHECKING:  # type checkers report a name that does not exist
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "factmem.testing._contracts.stores": (
+                "FollowedFacts",
+                "IndexedFacts",
+                "LearningFacts",
+            ),
+            "factmem.testing.chat": ("ScriptedChatModel",),
+            "factmem.testing.clock": ("SettableClock",),
+            "factmem.testing.providers": (
+                "FactStoreContract",
+                "FollowedStoreContract",
+                "IndexedStoreContract",
+                "LearningStoreContract",
+                "ProviderContract",
+            ),
+            "factmem.testing.storages": ("StorageContract",),
+        },
+    )

@@ -10,6 +10,8 @@ import pytest
 from factmem.providers.local_file import LocalFileMemoryProvider
 from tests.agent.world import ALICE, APP
 
+pytestmark = pytest.mark.storm
+
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -12,6 +12,8 @@ from tests.storage.crash_trial import Append, Outcome, Trial
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, BOB, PLAIN, SEALED, Kind, append, read, record, texts
 
+pytestmark = pytest.mark.storm
+
 KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
 
 _PART = 5_000

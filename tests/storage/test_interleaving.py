@@ -9,6 +9,8 @@ from tests.storage.interleaved_trial import InterleavedTrial, Violation, without
 from tests.storage.interleaver import Stage, StageLock
 from tests.storage.stores import PLAIN, SEALED, Kind
 
+pytestmark = pytest.mark.storm
+
 KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
 
 

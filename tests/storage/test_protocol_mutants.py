@@ -19,6 +19,8 @@ from tests.storage.mutants import MUTANTS
 from tests.storage.stores import Kind
 from tests.storage.test_called_again import OPERATIONS, swept
 
+pytestmark = pytest.mark.storm
+
 _MOST_STATES = 40_000
 _MOST_RUNS = 3_000
 

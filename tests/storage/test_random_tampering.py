@@ -9,6 +9,8 @@ from factmem.errors import CorruptJournalError, TamperedError
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, PLAIN, SEALED, Kind, append, read, record, texts
 
+pytestmark = pytest.mark.storm
+
 _CASES = 300
 """Of each store; 10,000 in all are run with 1,250."""
 

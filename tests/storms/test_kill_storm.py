@@ -7,6 +7,8 @@ import pytest
 from factmem import Key
 from tests.storms.kill_storm import kill_storm
 
+pytestmark = pytest.mark.storm
+
 both_kinds = pytest.mark.parametrize(
     "key", [None, Key.generate().to_base64()], ids=["plain", "encrypted"]
 )

@@ -7,6 +7,8 @@ import pytest
 from factmem import Key
 from tests.storms.many_processes import PROCESSES, TASKS, many_processes
 
+pytestmark = pytest.mark.storm
+
 SAVES = 5
 
 

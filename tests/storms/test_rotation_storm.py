@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.storms.rotation_storm import rotation_storm
+
+pytestmark = pytest.mark.storm
 
 
 def test_rotations_lose_nothing_and_shut_out_every_older_key(tmp_path: Path) -> None:

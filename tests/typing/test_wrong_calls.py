@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.types
+
 ROOT = Path(__file__).parents[2]
 CALLS = ROOT / "tests" / "typing" / "wrong_calls.py"
 IGNORE = re.compile(r"  # type: ignore\[([a-z-]+)\]")

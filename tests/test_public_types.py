@@ -1,0 +1,71 @@
+"""A type that a public signature names can be imported from a public room."""
+
+import importlib
+import inspect
+import pkgutil
+import typing
+from collections.abc import Callable, Iterator
+
+import pytest
+from openai import AsyncOpenAI
+
+NAMED_FOR_CHECKERS = {"AsyncOpenAI": AsyncOpenAI}
+"""What modules import under TYPE_CHECKING alone: openai takes long to import."""
+
+
+def _rooms(package: str) -> Iterator[str]:
+    """Yield a package, the packages in it, and the modules that are rooms by themselves."""
+    yield package
+    for found in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        if found.name.startswith("_"):
+            continue
+        if found.ispkg:
+            yield from _rooms(f"{package}.{found.name}")
+        elif package == "factmem":
+            yield f"factmem.{found.name}"
+
+
+def _exports() -> Iterator[tuple[str, object]]:
+    for room in _rooms("factmem"):
+        module = importlib.import_module(room)
+        for name in getattr(module, "__all__", ()):
+            yield f"{room}.{name}", getattr(module, name)
+
+
+EXPORTS = dict(_exports())
+PUBLIC = {id(export) for export in EXPORTS.values()}
+
+
+def _signatures(export: object) -> Iterator[Callable[..., object]]:
+    """Yield an exported function, or the public methods of an exported class."""
+    if inspect.isfunction(export):
+        yield export
+    elif inspect.isclass(export):
+        for name, member in inspect.getmembers(export):
+            function = member.fget if isinstance(member, property) else member
+            if (name == "__init__" or not name.startswith("_")) and inspect.isfunction(function):
+                yield function
+
+
+def _classes(hint: object) -> Iterator[type]:
+    """Yield the classes of factmem in an annotation."""
+    for part in [*typing.get_args(hint), typing.get_origin(hint)]:
+        if isinstance(part, list):
+            for each in part:
+                yield from _classes(each)
+        elif part is not None:
+            yield from _classes(part)
+    if inspect.isclass(hint) and hint.__module__.startswith("factmem."):
+        yield hint
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_the_types_of_a_signature_can_be_imported_from_a_room(name: str) -> None:
+    named = {
+        each
+        for function in _signatures(EXPORTS[name])
+        for hint in typing.get_type_hints(function, localns=NAMED_FOR_CHECKERS).values()
+        for each in _classes(hint)
+    }
+
+    assert [each for each in named if id(each) not in PUBLIC] == []

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from factmem.memory.consolidation import ConsolidationReport, Merge
     from factmem.memory.contents import MemoryContents
     from factmem.memory.documents import DocumentInfo, MemoryDocuments
-    from factmem.memory.failed_texts import FailedText, FailedTexts, RetryReport
+    from factmem.memory.failed_texts import FailedText, FailedTexts, KeptTexts, RetryReport
     from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
     from factmem.memory.origin import FactOrigin
     from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
@@ -30,6 +30,7 @@ __all__ = [
     "FactOrigin",
     "FailedText",
     "FailedTexts",
+    "KeptTexts",
     "MemoryContents",
     "MemoryDocuments",
     "MemoryRuns",
@@ -62,6 +63,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.memory.failed_texts": (
                 "FailedText",
                 "FailedTexts",
+                "KeptTexts",
                 "RetryReport",
             ),
             "factmem.memory.listing": (

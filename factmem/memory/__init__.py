@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from factmem.memory.consolidation import ConsolidationReport, Merge
     from factmem.memory.contents import MemoryContents
     from factmem.memory.documents import DocumentInfo, MemoryDocuments
-    from factmem.memory.failed_texts import FailedText, FailedTexts, KeptTexts, RetryReport
+    from factmem.memory.failed_texts import FailedText, FailedTexts, KeptTexts, NewText, RetryReport
     from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
     from factmem.memory.origin import FactOrigin
     from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
@@ -38,6 +38,7 @@ __all__ = [
     "MemoryTree",
     "Merge",
     "MoveReport",
+    "NewText",
     "PlaceSelection",
     "ResetReport",
     "RetryReport",
@@ -64,6 +65,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "FailedText",
                 "FailedTexts",
                 "KeptTexts",
+                "NewText",
                 "RetryReport",
             ),
             "factmem.memory.listing": (

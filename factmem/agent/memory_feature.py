@@ -9,6 +9,7 @@ from factmem._arguments import expect
 from factmem.agent.context import AgentContext, AgentTool
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import DoubtfulItems, Verification, check_options
+from factmem.detection.synonyms import SIMILARITY
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
@@ -70,7 +71,7 @@ class MemoryOptions(TypedDict, total=False):
 
     - `chat_model`: who finds facts; the agent's by default.
     - `embedder`: makes vectors, so that recalls compare meanings as well as words.
-    - `recall_settings`: how recalls weigh what they find.
+    - `recall_settings`, `keyword_similarity`: see `AgentMemory`.
     - `max_tokens`, `token_counter`, `listeners`, `include_values`, `clock`: see `AgentMemory`.
     """
 
@@ -96,6 +97,7 @@ class MemoryOptions(TypedDict, total=False):
     chat_model: ChatModel | None
     embedder: Embedder | None
     recall_settings: RecallSettings
+    keyword_similarity: float | None
     max_tokens: int | None
     token_counter: TokenCounter
     listeners: Iterable[EventListener]
@@ -159,6 +161,7 @@ class MemoryFeature(Generic[M]):
             include_values=options.get("include_values", False),
             clock=options.get("clock", system_clock),
             recall_settings=options.get("recall_settings", _USUAL),
+            keyword_similarity=options.get("keyword_similarity", SIMILARITY),
         )
         auto_load, self._most_recalled = options.get("auto_load"), options.get("recall")
         is_usual = not has_strategy or self._most_recalled is not None

@@ -105,7 +105,7 @@ class Rules:
         self._declared = {concept.keyword: concept for concept in declared}
         self._concepts = {concept.keyword: concept for concept in known} | self._declared
         self._keywords = Keywords((*self._declared.values(), *self._concepts.values()))
-        self._given = frozenset(self._concepts)
+        self._given = dict.fromkeys(self._concepts)
         self._asked_for = asks_for_secrets(self._declared.values())
         self._doubts = DoubtFinder(transcript)
         self._is_closed = is_closed
@@ -152,11 +152,28 @@ class Rules:
         ]
 
     def near(self, keyword: str) -> AnyConcept | None:
-        """Return the known concept that a new keyword means by the same words, or None."""
+        """Return the known concept of the same words as a new keyword, or None."""
         if keyword in self._given or self._is_closed:
             return None
         known = self._keywords.near(keyword)
         return None if known is None or known == keyword else self._concepts[known]
+
+    def new_concepts(self, keywords: Iterable[str]) -> list[AnyConcept]:
+        """Return the concepts of keywords that are new, and of other words than the known ones."""
+        if self._is_closed:
+            return []
+        new = [each for each in dict.fromkeys(keywords) if each not in self._given]
+        return [self._concepts[each] for each in new if self.near(each) is None]
+
+    @property
+    def given_concepts(self) -> list[AnyConcept]:
+        """The concepts that were known before the answer, the declared ones first."""
+        given = [self._concepts[each] for each in self._given if each not in self._declared]
+        return [*self._declared.values(), *given]
+
+    def concept(self, keyword: str) -> AnyConcept:
+        """Return a concept that is known or that an item made up."""
+        return self._concepts[keyword]
 
     def is_declared(self, concept: AnyConcept) -> bool:
         """Whether the application declared a concept."""

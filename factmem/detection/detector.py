@@ -16,6 +16,7 @@ from factmem.detection.prompts import continuation, detection_messages
 from factmem.detection.reconciliation import ReadItems, Verdict, fact_of, read_items, reconcile
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import DetectionRequest
+from factmem.detection.synonyms import KeywordSynonyms, Synonym
 from factmem.detection.verification import verified
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact
@@ -61,11 +62,19 @@ class FactDetector:
         provider: The store that is written. Without `save_many` facts are saved one by one;
             without `forget` retractions are rejected.
         reader: A reader of the same provider.
+        synonyms: Finds made-up keywords that mean a known concept. Without it only keywords of the
+            same words are joined.
     """
 
-    def __init__(self, provider: AgentMemoryProvider, reader: FactReader) -> None:
+    def __init__(
+        self,
+        provider: AgentMemoryProvider,
+        reader: FactReader,
+        synonyms: KeywordSynonyms | None = None,
+    ) -> None:
         self._provider = provider
         self._reader = reader
+        self._synonyms = synonyms
         self._workers = Workers()
 
     async def detect(
@@ -101,6 +110,7 @@ class FactDetector:
             answers.read,
             rules,
             current,
+            synonyms=await self._synonyms_in(answers, request),
             can_forget=can_retract(self._provider),
             keeps_doubtful=request.doubtful == "keep",
         )
@@ -157,6 +167,14 @@ class FactDetector:
         answers.read.candidates += more.candidates
         answers.read.rejected += more.rejected
         answers.count += len(items)
+
+    async def _synonyms_in(self, answers: _Answers, request: DetectionRequest) -> Sequence[Synonym]:
+        """Return the made-up keywords of an answer that mean a known concept."""
+        if self._synonyms is None:
+            return ()
+        keywords = (each.concept.keyword for each in answers.read.candidates)
+        new = answers.rules.new_concepts(keywords)
+        return await self._synonyms.find(new, answers.rules.given_concepts, request.places)
 
     async def _write(self, verdict: Verdict, moments: Mapping[Identity, Moment]) -> None:
         """Record what was stated, the facts and retractions of one place at once."""

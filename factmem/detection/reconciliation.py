@@ -4,19 +4,20 @@
 current values and says what to save, to retract, to confirm and to reject. Nothing is written here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from pydantic import JsonValue
 
 from factmem.detection.candidates import Candidate, Rules
 from factmem.detection.current_values import CurrentValues, Topic, same_value, topic_of
 from factmem.detection.evidence import MOST_UNQUOTED
-from factmem.detection.given_values import given_values, text_of
+from factmem.detection.given_values import text_of
+from factmem.detection.keyword_joins import join_keywords
 from factmem.detection.rejections import RejectedItem, RejectionReason
 from factmem.detection.report import DoubtfulItem, JoinedKeyword, Retraction
+from factmem.detection.synonyms import Synonym
 from factmem.detection.words import stems, word_count
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
@@ -89,6 +90,7 @@ def reconcile(
     rules: Rules,
     current: CurrentValues,
     *,
+    synonyms: Sequence[Synonym] = (),
     can_forget: bool = True,
     keeps_doubtful: bool = True,
 ) -> Verdict:
@@ -102,6 +104,7 @@ def reconcile(
         read: The items.
         rules: What an item may state.
         current: What is stored.
+        synonyms: Made-up keywords that mean another concept.
         can_forget: Whether the provider can forget.
         keeps_doubtful: Whether items that are flagged are taken.
     """
@@ -110,7 +113,8 @@ def reconcile(
     if not keeps_doubtful:
         candidates = _without_doubtful(candidates, current, verdict)
     topics: dict[Topic, list[Candidate]] = {}
-    for candidate in _joined(candidates, rules, current, verdict):
+    candidates, verdict.joined = join_keywords(candidates, rules, synonyms, current)
+    for candidate in candidates:
         topics.setdefault(topic_of(candidate), []).append(candidate)
     for topic in topics.values():
         settled = _settled(topic, current)
@@ -157,64 +161,6 @@ def _without_doubtful(
         verdict.doubtful.append(_doubtful(each, is_kept=False))
         verdict.rejected.append(_refused(each, RejectionReason.DOUBTFUL))
     return certain
-
-
-def _joined(
-    candidates: Sequence[Candidate], rules: Rules, current: CurrentValues, verdict: Verdict
-) -> list[Candidate]:
-    """Return candidates in which made-up keywords are replaced by known ones of the same words.
-
-    Never where the known concept holds one value and has another one: then both stay.
-    """
-    asserted: dict[Topic, set[Canonical]] = {}
-    for each in candidates:
-        if not each.is_retraction:
-            asserted.setdefault(topic_of(each), set()).add(each.key)
-    joined: list[Candidate] = []
-    for each in candidates:
-        known = rules.near(each.concept.keyword)
-        moved = None if known is None else _moved(each, known, rules)
-        if moved is None or not _may_join(moved, current, asserted):
-            joined.append(each)
-            continue
-        joined.append(moved)
-        entry = JoinedKeyword(each.concept.keyword, moved.concept.keyword)
-        if entry not in verdict.joined:
-            verdict.joined.append(entry)
-    return joined
-
-
-def _moved(candidate: Candidate, known: Concept[Any, Any], rules: Rules) -> Candidate | None:
-    """Return a candidate about another concept, or None where its value does not fit that."""
-    if not known.detect:
-        return None  # only the application writes it
-    plain = candidate.concept.codec.dump(candidate.value, candidate.concept.keyword)
-    fact_type = known.fact_type
-    is_declared = rules.is_declared(known)
-    if not is_declared and candidate.concept.fact_type is FactType.MULTIPLE:
-        fact_type = FactType.MULTIPLE
-    target = Concept(known.keyword, known.description, fact_type, value_type=known.value_type)
-    try:
-        values = given_values(plain, known if is_declared else target)
-    except ValueError:
-        return None
-    if len(values) != 1:
-        return None
-    [(key, value)] = values.items()
-    concept = known if is_declared else target
-    return replace(candidate, concept=concept, key=key, value=value, is_declared=is_declared)
-
-
-def _may_join(
-    moved: Candidate, current: CurrentValues, asserted: Mapping[Topic, set[Canonical]]
-) -> bool:
-    if moved.is_retraction:
-        return current.meant(moved) is not None
-    if moved.concept.fact_type is FactType.MULTIPLE:
-        return True
-    topic = topic_of(moved)
-    others = set(current.of(topic)) | asserted.get(topic, set())
-    return all(same_value(moved.key, other) for other in others)
 
 
 def _settled(topic: list[Candidate], current: CurrentValues) -> list[Candidate]:
@@ -306,10 +252,10 @@ def _judge(
         # What the application set stays when a model says it again.
         old = known.fact
         fact = fact_of(candidate, old.importance, old.expires_at)
-        is_told = old.source is not None and _message_of(old.source) == _message_of(
+        is_repeat = old.source is not None and _message_of(old.source) == _message_of(
             candidate.source
         )
-        listed = verdict.repeated if is_told else verdict.confirmed
+        listed = verdict.repeated if is_repeat else verdict.confirmed
         listed.append(PlacedFact(candidate.place, fact))
 
 

@@ -42,10 +42,12 @@ class DoubtfulItem:
 
 @dataclass(frozen=True, slots=True)
 class JoinedKeyword:
-    """A made-up keyword that was taken for a known one of the same words."""
+    """A made-up keyword whose values were saved under another one of the same meaning."""
 
     written: str
     keyword: str
+    similarity: float | None = None
+    """How near the embedder found the two, from 0 to 1; None for keywords of the same words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,6 @@ class DetectionReport:
     doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
     """Items that are flagged: saved with `doubtful="keep"`, rejected with `"reject"`."""
     joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
-    """Made-up keywords that were taken for known ones."""
+    """Made-up keywords whose values were saved under another one."""
     erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
     """Facts that were not recorded, as their place was erased after the chat was read."""

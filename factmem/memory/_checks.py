@@ -3,9 +3,17 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from factmem._arguments import expect_all, expect_function, expect_methods, has_name, kind_of
+from factmem._arguments import (
+    expect,
+    expect_all,
+    expect_function,
+    expect_methods,
+    has_name,
+    kind_of,
+)
+from factmem.detection.synonyms import KeywordSynonyms
 from factmem.embedding.base import Embedder
-from factmem.events import EventListener
+from factmem.events import EventListener, MemoryEvents
 from factmem.llm.base import ChatModel
 from factmem.models.checked import checked_concept
 from factmem.models.facts import Concept
@@ -48,6 +56,21 @@ def check_embedder(embedder: Embedder | None) -> Embedder | None:
             f"{' and '.join(lacking)}: {_EMBEDDER}"
         )
     return embedder
+
+
+def keyword_synonyms(
+    embedder: Embedder | None, events: MemoryEvents, similarity: float | None
+) -> KeywordSynonyms | None:
+    """Return what finds synonyms of keywords; None without an embedder or a similarity."""
+    example = "keyword_similarity=0.75, or None to join no synonyms"
+    if similarity is not None:
+        if isinstance(similarity, bool) or not isinstance(similarity, int | float):
+            expect(similarity, float, "keyword_similarity", example)
+        if not 0 < similarity <= 1:
+            raise ValueError(f"keyword_similarity must be above 0 and at most 1: {example}")
+    if embedder is None or similarity is None:
+        return None
+    return KeywordSynonyms(embedder, events, least=similarity)
 
 
 def check_listeners(listeners: Iterable[EventListener]) -> tuple[EventListener, ...]:

@@ -15,6 +15,7 @@ from factmem._arguments import expect, expect_function
 from factmem.detection.detector import FactDetector
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import DetectionRequest, DoubtfulItems, Verification
+from factmem.detection.synonyms import SIMILARITY
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener, MemoryEvents, MemoryOperation
 from factmem.llm.base import ChatModel
@@ -28,6 +29,7 @@ from factmem.memory._checks import (
     concepts_by_keyword,
     declared_concepts,
     fact_store,
+    keyword_synonyms,
 )
 from factmem.memory._saving import FactSaver
 from factmem.memory.chat_detection import ChatDetection, check_question_fits
@@ -120,8 +122,8 @@ class AgentMemory:
             nothing can be retracted, and without `history` `why` returns no history.
         chat_model: Finds facts in chats and texts, groups equal values, and splits the question of
             a deep recall. Loading never calls it.
-        embedder: Makes vectors for `recall`, which compares words alone without one. The caller
-            closes it.
+        embedder: Makes vectors for `recall`, which compares words alone without one, and for
+            made-up keywords. The caller closes it.
         scopes: The scope that each type of scope stands for.
         subjects: The default subjects.
         concepts: The concepts whose value types the application declares.
@@ -131,6 +133,8 @@ class AgentMemory:
         message_form: The wording of the memory message.
         clock: Returns the time: for recency, and for what was said at an unknown time.
         recall_settings: The defaults of `recall`.
+        keyword_similarity: How near a made-up keyword must be to a known one, by the embedder, to
+            be joined with it, from 0 to 1; None never joins synonyms.
         max_tokens: The largest size of the memory message; None sets no limit.
         token_counter: Counts the tokens of a string. The default estimates, rather too high.
         listeners: Functions that receive an event for every operation; see `factmem.events`.
@@ -154,6 +158,7 @@ class AgentMemory:
         message_form: MessageForm = FORM,
         clock: TimeProvider = system_clock,
         recall_settings: RecallSettings = _SETTINGS,
+        keyword_similarity: float | None = SIMILARITY,
         max_tokens: int | None = None,
         token_counter: TokenCounter = estimate_tokens,
         listeners: Iterable[EventListener] = (),
@@ -179,6 +184,7 @@ class AgentMemory:
         )
         self._clock = expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
         self._events = MemoryEvents(check_listeners(listeners), include_values=include_values)
+        self._synonyms = keyword_synonyms(self._embedder, self._events, keyword_similarity)
         self._pending = PendingTexts()
         selection = PlaceSelection(subjects, scopes)
         self._message = MemoryMessage(selection.subjects, max_tokens, token_counter, message_form)
@@ -199,7 +205,7 @@ class AgentMemory:
         self._loader = FactLoader(
             self._provider, self._reader, selection, events, self._message, instructions=followed
         )
-        detector = FactDetector(self._provider, self._reader)
+        detector = FactDetector(self._provider, self._reader, self._synonyms)
         self._detection = ChatDetection(detector, self._chat_model)
         self._kept = KeptTexts(self._unguarded, selection, events, self._clock)
         self._texts = TextIntake(

@@ -53,6 +53,11 @@ WRONG: list[tuple[str, object, str]] = [
     ("embedder", SECRET, r"str has no embed: embedder=OpenAIEmbedder\(name\)"),
     ("embedder", CallableEmbedder, "the class CallableEmbedder has no embed"),
     ("embedder", Client(), "Client has no model and dimensions"),
+    (
+        "keyword_similarity",
+        "0.8",
+        "keyword_similarity must be a float, not str: keyword_similarity=0.75",
+    ),
     ("scopes", [AGENT], r"not list: scopes=MemoryScopesProfile\(agent="),
     ("scopes", AGENT, r"not MemoryScope: scopes=MemoryScopesProfile\(agent="),
     ("scopes", None, r"not NoneType: scopes=MemoryScopesProfile"),

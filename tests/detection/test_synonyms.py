@@ -1,0 +1,250 @@
+"""Made-up keywords that an embedder finds to mean a known concept."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from anyio import sleep_forever
+
+from factmem.detection.report import DetectionReport, JoinedKeyword
+from factmem.detection.synonyms import KeywordSynonyms
+from factmem.errors import EmbeddingError
+from factmem.events import MemoryEvent, MemoryEvents
+from factmem.models.facts import AnyConcept, AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
+from tests.memory.world import AGENT, ALICE, answer, item, memory_of, user
+
+TOPICS = ["home residence", "vehicles cars bikes", "food dishes", "hobby pastime"]
+
+
+class TopicEmbedder:
+    """Texts of one topic have nearly one direction; a part of every vector is the same."""
+
+    model = "topics"
+    dimensions = None
+
+    def __init__(self, common: float = 0.3, failure: Exception | None = None) -> None:
+        self.common, self.failure = common, failure
+        self.asked: list[list[str]] = []
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        self.asked.append(list(texts))
+        if self.failure is not None:
+            raise self.failure
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        words = text.casefold().replace(":", "").split()
+        own = [float(any(word in topic for word in words)) for topic in TOPICS]
+        rest = [0.0] * 40
+        if not any(own):
+            rest[sum(map(ord, text)) % 40] = 1.0
+        return [self.common, *own, *rest]
+
+
+def fact(concept: AnyConcept, value: str) -> AnyFact:
+    if concept.fact_type is FactType.SINGLE:
+        return SingleFact(concept, value)
+    return MultipleFacts(concept, [value])
+
+
+async def detect(
+    value: str,
+    keyword: str,
+    description: str,
+    *,
+    embedder: Any,
+    known: AnyConcept,
+    stored: str,
+    fact_type: str = "MULTIPLE",
+    **options: Any,
+) -> tuple[DetectionReport, InMemoryProvider]:
+    store = InMemoryProvider()
+    await store.save(fact(known, stored), ALICE, AGENT)
+    said = item(
+        quote=value, keyword=keyword, description=description, fact_type=fact_type, value=value
+    )
+    memory = memory_of(store, ScriptedChatModel(answer(said)), embedder=embedder, **options)
+    return await memory.auto_detect_facts([user(f"So: {value}, you know.")]), store
+
+
+CARS = Concept("cars", "Cars of the user", FactType.MULTIPLE)
+HOME = Concept("home-town", "The home of the user")
+
+
+@pytest.mark.parametrize("common", [0.0, 0.3, 2.0])
+async def test_a_synonym_is_joined_and_reported(common: float) -> None:
+    """Whatever unrelated texts have in common: models differ in that."""
+    report, _ = await detect(
+        "an old Volvo",
+        "vehicles",
+        "What the user drives",
+        embedder=TopicEmbedder(common),
+        known=CARS,
+        stored="a Fiat",
+    )
+
+    assert [each.fact.concept.keyword for each in report.saved] == ["cars"]
+    [joined] = report.joined
+    assert (joined.written, joined.keyword) == ("vehicles", "cars")
+    assert joined.similarity is not None
+    assert 0.75 <= joined.similarity <= 1
+
+
+@pytest.mark.parametrize("common", [0.0, 0.3, 2.0])
+async def test_another_concept_is_not(common: float) -> None:
+    report, _ = await detect(
+        "ramen",
+        "noodles",
+        "A dish for lunch",
+        embedder=TopicEmbedder(common),
+        known=CARS,
+        stored="a Fiat",
+    )
+
+    assert [each.fact.concept.keyword for each in report.saved] == ["noodles"]
+    assert report.joined == []
+
+
+async def test_a_join_never_replaces_another_single_value() -> None:
+    report, store = await detect(
+        "Denver",
+        "residence",
+        "Where the user lives",
+        embedder=TopicEmbedder(),
+        known=HOME,
+        stored="Boston",
+        fact_type="SINGLE",
+    )
+
+    assert report.joined == []
+    assert [(e.fact.concept.keyword, e.fact.values) for e in report.saved] == [
+        ("residence", ("Denver",))
+    ]
+    assert [each.values for each in await store.load(HOME, ALICE, AGENT)] == [("Boston",)]
+
+
+async def test_a_join_confirms_the_same_single_value() -> None:
+    report, _ = await detect(
+        "Boston",
+        "residence",
+        "Where the user lives",
+        embedder=TopicEmbedder(),
+        known=HOME,
+        stored="Boston",
+        fact_type="SINGLE",
+    )
+
+    assert [each.fact.concept.keyword for each in report.confirmed] == ["home-town"]
+    assert [each.keyword for each in report.joined] == ["home-town"]
+
+
+@pytest.mark.parametrize(
+    ("keyword", "description"),
+    [
+        ("food-dislikes", "Food that the user dislikes"),
+        ("mother-food", "Food of the user's mother"),
+        ("former-food", "Food of earlier years"),
+    ],
+)
+async def test_opposites_are_not_compared(keyword: str, description: str) -> None:
+    """Embedders give "likes" and "dislikes" nearly the same vector."""
+    likes = Concept("food-likes", "Food that the user likes", FactType.MULTIPLE)
+
+    report, _ = await detect(
+        "olives", keyword, description, embedder=TopicEmbedder(), known=likes, stored="bread"
+    )
+
+    assert report.joined == []
+
+
+async def test_keywords_of_the_same_words_need_no_embedder() -> None:
+    embedder = TopicEmbedder()
+
+    report, _ = await detect(
+        "a Volvo", "car", "A car", embedder=embedder, known=CARS, stored="a Fiat"
+    )
+
+    assert report.joined == [JoinedKeyword("car", "cars")]
+    assert embedder.asked == []
+
+
+async def test_two_synonyms_in_one_answer_become_one_keyword() -> None:
+    items = [
+        item(
+            quote="I like", keyword=each, description="What for", fact_type="MULTIPLE", value=value
+        )
+        for each, value in (("hobby", "chess"), ("pastime", "darts"))
+    ]
+    store = InMemoryProvider()
+    await store.save(fact(CARS, "a Fiat"), ALICE, AGENT)
+    memory = memory_of(store, ScriptedChatModel(answer(*items)), embedder=TopicEmbedder())
+
+    report = await memory.auto_detect_facts([user("I like chess and darts")])
+
+    assert {each.fact.concept.keyword for each in report.saved} == {"hobby"}
+    assert [(each.written, each.keyword) for each in report.joined] == [("pastime", "hobby")]
+
+
+@pytest.mark.parametrize(("similarity", "is_joined"), [(0.6, True), (0.75, False), (None, False)])
+async def test_the_similarity_can_be_chosen(similarity: float | None, *, is_joined: bool) -> None:
+    report, _ = await detect(
+        "a Volvo",
+        "vehicles",
+        "Vehicles and dishes eaten in them",
+        embedder=TopicEmbedder(0),
+        known=CARS,
+        stored="a Fiat",
+        keyword_similarity=similarity,
+    )
+
+    assert bool(report.joined) is is_joined
+
+
+@pytest.mark.parametrize("wrong", [0, 1.5, -1])
+def test_a_similarity_out_of_range_is_refused(wrong: float) -> None:
+    with pytest.raises(ValueError, match="keyword_similarity must be above 0"):
+        memory_of(keyword_similarity=wrong)
+
+
+async def test_a_failing_embedder_costs_the_join_only(caplog: pytest.LogCaptureFixture) -> None:
+    embedder = TopicEmbedder(failure=EmbeddingError("a secret word"))
+
+    report, _ = await detect(
+        "a Volvo", "vehicles", "Vehicles", embedder=embedder, known=CARS, stored="a Fiat"
+    )
+
+    assert [each.fact.concept.keyword for each in report.saved] == ["vehicles"]
+    assert "EmbeddingError" in caplog.text
+    assert "secret word" not in caplog.text
+
+
+async def test_a_slow_embedder_costs_the_join_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(TopicEmbedder):
+        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            await sleep_forever()
+            return []
+
+    monkeypatch.setattr("factmem.detection.synonyms._SECONDS", 0.02)
+
+    report, _ = await detect(
+        "a Volvo", "vehicles", "Vehicles", embedder=Slow(), known=CARS, stored="a Fiat"
+    )
+
+    assert [each.fact.concept.keyword for each in report.saved] == ["vehicles"]
+
+
+async def test_known_concepts_are_embedded_once_and_each_request_is_an_event() -> None:
+    embedder, events = TopicEmbedder(), list[MemoryEvent]()
+    synonyms = KeywordSynonyms(embedder, MemoryEvents([events.append]))
+    first = [Concept("vehicles", "What the user drives")]
+
+    await synonyms.find(first, [CARS], [])
+    await synonyms.find([Concept("noodles", "A dish")], [CARS], [])
+    found = await synonyms.find(first, [CARS], [])
+
+    assert [each.keyword for each in found] == ["cars"]
+    assert [len(each) for each in embedder.asked] == [10, 1]
+    assert [(each.operation, each.count) for each in events] == [("embed", 10), ("embed", 1)]
+    assert await synonyms.find([], [CARS], []) == []

@@ -36,7 +36,7 @@ class TopicEmbedder:
 
     def _vector(self, text: str) -> list[float]:
         words = text.casefold().replace(":", "").split()
-        own = [float(any(word in topic for word in words)) for topic in TOPICS]
+        own = [float(any(word in topic.split() for word in words)) for topic in TOPICS]
         rest = [0.0] * 40
         if not any(own):
             rest[sum(map(ord, text)) % 40] = 1.0

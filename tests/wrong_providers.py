@@ -27,6 +27,7 @@ from factmem.models.facts import (
 )
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._clock import StoreClock
+from factmem.providers.base import Purge
 from factmem.providers.in_memory import InMemoryProvider, _Shelf, _Shelves
 
 
@@ -180,7 +181,7 @@ class PurgesTheCurrentOnly(InMemoryProvider):
 class PurgesWhatReplaced(InMemoryProvider):
     """Takes out the saves of a purged value, and with them what they had replaced."""
 
-    async def forget(self, subject: Any, scope: Any, *, purge: bool = False, **rest: Any) -> int:
+    async def forget(self, subject: Any, scope: Any, *, purge: Purge = False, **rest: Any) -> int:
         count = await super().forget(subject, scope, **rest)
         if purge and "value" in rest:
             shelf = shelves_of(self).by_place[self._enter(subject, scope)]

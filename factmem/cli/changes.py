@@ -124,9 +124,12 @@ def forget(
 
     count = run(ctx, work)
     if as_json:
-        print_json({"place": place_name(where), "forgotten": count})
+        quoting = list(getattr(count, "quoting", ()))
+        print_json({"place": place_name(where), "forgotten": count, "quoting": quoting})
     else:
         print_line(f"Forgot {counted(count, 'value')} in {place_name(where)}")
+        for each in getattr(count, "quoting", ()):
+            print_line(f"The quote of fact {each} still contains a purged value")
     if count == 0:
         raise typer.Exit(ExitCode.NOTHING)
 

@@ -5,7 +5,11 @@ that a journal can be written again record by record.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from pydantic import JsonValue
+from pydantic_core import from_json
 
 from factmem.ledger.entries import (
     Entry,
@@ -16,11 +20,12 @@ from factmem.ledger.entries import (
 )
 from factmem.ledger.items import values_of
 from factmem.ledger.ledger import Condition
+from factmem.ledger.quotes import QuotedValues
 from factmem.ledger.statements import digest_of
 from factmem.ledger.trace import Life, SavedFact, Trace
 from factmem.models.values import Canonical
 
-__all__ = ["Rest", "compacted", "purged", "tidied"]
+__all__ = ["Purged", "Rest", "compacted", "purged", "tidied"]
 
 
 def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None]:
@@ -57,16 +62,32 @@ def tidied(entries: Sequence[Entry], now: str, *, expired: bool, cutoff: str) ->
     return Rest(trace, gone, cutoff=cutoff).of(entries)
 
 
-def purged(entries: Sequence[Entry], condition: Condition, now: str) -> list[Entry | None]:
-    """Return a ledger's entries without what meets a condition and is not current at `now`.
+class Purged(NamedTuple):
+    """A ledger without purged values."""
+
+    entries: list[Entry | None]
+    """For each entry the entry itself, the same object if nothing of it went, or None if nothing
+    of it is left."""
+    quoting: tuple[str, ...]
+    """The ids of facts that are left and whose quotes contain a purged value."""
+
+
+def purged(
+    entries: Sequence[Entry], condition: Condition, now: str, *, quotes: bool = False
+) -> Purged:
+    """Return a ledger without what meets a condition and is not current at `now`.
 
     That is every value of its history that meets the condition, and wherever else the same value
     stands in the history of the same keyword. The quotes of their sources go with them, and the
     `before` of all sources later in the same conversations, which may hold the words of a purged
-    fact. Else what is current is not touched: forget it first.
+    fact. Else what is current is not touched: forget it first. A past that is asked for with
+    `as_of` is the same but for those values.
 
-    Returns:
-        As `compacted` does. A past that is asked for with `as_of` is the same but for those values.
+    Args:
+        entries: The ledger.
+        condition: The values.
+        now: The time, as a stamp.
+        quotes: Whether the values are also taken out of the quotes of all other facts.
     """
     trace = Trace(entries)
     now = max(now, trace.recorded_at)
@@ -85,7 +106,50 @@ def purged(entries: Sequence[Entry], condition: Condition, now: str) -> list[Ent
     ]
     kept = {life for life in trace.lives if not life.is_dead(now)}
     keys |= _retracted_alone(condition)
-    return Rest(trace, gone, sources=sources, current=kept, nameless=keys).of(entries)
+    rest = Rest(trace, gone, sources=sources, current=kept, nameless=keys).of(entries)
+    proofs = [quote for source in sources if (quote := source.get("quote"))]
+    values = QuotedValues(map(_value_of, {key for _, key in keys}), proofs)
+    quoting = tuple({fact["id"]: None for fact in _quoting(rest, values)})
+    if not quotes or not quoting:
+        return Purged(rest, quoting)
+    return Purged([each and _without(each, values) for each in rest], ())
+
+
+def _value_of(key: Canonical) -> JsonValue:
+    value: JsonValue = key if isinstance(key, str) else from_json(key)
+    return value
+
+
+def _quoting(entries: Iterable[Entry | None], values: QuotedValues) -> Iterator[StoredFact]:
+    for entry in entries:
+        for fact in () if entry is None else entry.get("facts", ()):
+            if _fact_without(fact, values) is not fact:
+                yield fact
+
+
+def _without(entry: Entry, values: QuotedValues) -> Entry:
+    """Return an entry whose quotes do not contain the values; the same one if none does."""
+    facts = [_fact_without(fact, values) for fact in entry.get("facts", ())]
+    if all(new is old for new, old in zip(facts, entry.get("facts", ()), strict=True)):
+        return entry
+    return {**entry, "facts": facts}
+
+
+def _fact_without(fact: StoredFact, values: QuotedValues) -> StoredFact:
+    """Return a fact whose quote, and the message before it, do not contain the values."""
+    source = fact.get("source")
+    if source is None:
+        return fact
+    quote, before = source.get("quote", ""), source.get("before", "")
+    if not values.are_in(quote) and not values.are_in(before):
+        return fact
+    rest = source.copy()
+    rest["quote"], rest["before"] = values.removed_from(quote), values.removed_from(before)
+    if not rest["quote"]:
+        rest.pop("quote")
+    if not rest["before"]:
+        rest.pop("before")
+    return {**fact, "source": rest}
 
 
 def _retracted_alone(condition: Condition) -> set[tuple[str, Canonical]]:

@@ -18,6 +18,7 @@ from factmem.memory.contents_upkeep import ContentsUpkeep
 from factmem.memory.listing import (
     ConceptInfo,
     MemoryTree,
+    RecordPage,
     ResetReport,
     branch_of,
     concepts_of,
@@ -33,7 +34,13 @@ from factmem.models.metadata import checked_metadata, includes
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
-from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, PlaceInfo
+from factmem.providers.base import (
+    AgentMemoryProvider,
+    ErasureReceipt,
+    Forgotten,
+    PlaceInfo,
+    Purge,
+)
 from factmem.providers.reader import FactReader
 
 __all__ = ["MemoryContents"]
@@ -140,8 +147,11 @@ class MemoryContents(ContentsUpkeep):
         *,
         concepts: Iterable[Concept[Any, Any]] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
-    ) -> list[PlacedFact]:
+    ) -> RecordPage:
         """Return current facts of all places, those that were confirmed last first.
+
+        The result is a list; its `total` counts all facts that meet the conditions, and `is_last`
+        says whether any come after these.
 
         Values of the memory's `concepts` have their types, as far as they fit them; all others are
         plain JSON. Nothing is left out, and nothing is resolved: what two places say about one
@@ -170,7 +180,7 @@ class MemoryContents(ContentsUpkeep):
             if (named is None or each.fact.concept.keyword in named)
             and includes(each.fact.metadata, wanted)
         ]
-        return found[offset : offset + limit]
+        return RecordPage(found[offset : offset + limit], offset=offset, total=len(found))
 
     async def get(self, fact_id: str) -> PlacedFact | None:
         """Return the current fact with an id, wherever in the memory's places it is, or None."""
@@ -216,19 +226,20 @@ class MemoryContents(ContentsUpkeep):
             return None
         return await self.get(fact_id)
 
-    async def delete(self, *fact_ids: str, purge: bool = False) -> int:
+    async def delete(self, *fact_ids: str, purge: Purge = False) -> Forgotten:
         """Forget facts by their ids, wherever in the memory's places they are.
 
-        Returns how many values were forgotten. `purge` removes them from history too.
+        Returns how many values were forgotten. `purge` removes them from history too; see `forget`.
         """
         async with self._events.before(MemoryOperation.FORGET):
             store = fact_store(self._provider)
-        forgotten = 0
-        for info in await store.places() if fact_ids else []:
-            forgotten += await store.forget(
-                info.subject, info.scope, fact_ids=fact_ids, purge=purge
-            )
-        return forgotten
+        places = await store.places() if fact_ids else []
+        return Forgotten.total(
+            [
+                await store.forget(info.subject, info.scope, fact_ids=fact_ids, purge=purge)
+                for info in places
+            ]
+        )
 
     async def history(self, fact_id: str) -> list[HistoryEntry]:
         """Return what happened to one record, oldest first; empty if no place ever had it.
@@ -252,10 +263,10 @@ class MemoryContents(ContentsUpkeep):
         concepts: Iterable[Concept[Any, Any]] | None = None,
         fact_ids: Iterable[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
-        purge: bool = False,
+        purge: Purge = False,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[ScopeChoice] | None = None,
-    ) -> int:
+    ) -> Forgotten:
         """Forget current values that meet all conditions given, and return how many they were.
 
         Only in the places of `subjects` and `scopes`, or else of the memory's own; never in a
@@ -271,7 +282,8 @@ class MemoryContents(ContentsUpkeep):
             concepts: Values of these concepts.
             fact_ids: What was saved as one of these facts.
             metadata: Values whose metadata has all of these keys, with equal values.
-            purge: Also remove the values from history.
+            purge: Also remove the values from history. `quoting` of the result names facts whose
+                quotes contain them; `purge="quotes"` takes the values out of these quotes.
             subjects: Whom they concern; those of the memory by default.
             scopes: Where they are; all scopes of the memory by default.
 
@@ -288,9 +300,9 @@ class MemoryContents(ContentsUpkeep):
             where = None if scopes is None else self._selection.profile.scopes(scopes)
             operation.places = self._selection.requested(those, where)
             places = self._selection.writable_places(those, where)
-        forgotten = 0
+        counts: list[int] = []
         for place in places:
-            forgotten += await store.forget(
+            count = await store.forget(
                 place.subject,
                 place.scope,
                 concept=concept,
@@ -303,7 +315,8 @@ class MemoryContents(ContentsUpkeep):
                 metadata=metadata,
                 purge=purge,
             )
-        return forgotten
+            counts.append(count)
+        return Forgotten.total(counts)
 
     async def reset(self, *, confirm: bool = False, everything: bool = False) -> ResetReport:
         """Erase all places of a view, or of the whole store, with their history, or say what that would remove.

@@ -9,7 +9,15 @@ from factmem.models.facts import AnyFact, FactType
 from factmem.models.places import Place
 from factmem.providers.base import ErasureReceipt, PlaceInfo
 
-__all__ = ["ConceptInfo", "MemoryTree", "ResetReport", "branch_of", "concepts_of", "subject_path"]
+__all__ = [
+    "ConceptInfo",
+    "MemoryTree",
+    "RecordPage",
+    "ResetReport",
+    "branch_of",
+    "concepts_of",
+    "subject_path",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,20 @@ class ResetReport:
     def count(self) -> int:
         """How many current values that was, in all places together."""
         return sum(info.count for info in self.places)
+
+
+class RecordPage(list[PlacedFact]):
+    """Some of the facts that a listing found, as a list."""
+
+    total: int
+    """How many facts it found."""
+    is_last: bool
+    """Whether no facts come after these."""
+
+    def __init__(self, found: Iterable[PlacedFact], *, offset: int, total: int) -> None:
+        super().__init__(found)
+        self.total = total
+        self.is_last = offset + len(self) >= total
 
 
 def concepts_of(found: Iterable[PlacedFact]) -> list[ConceptInfo]:

@@ -17,6 +17,7 @@ from factmem.models.metadata import checked_metadata
 from factmem.models.names import checked_name
 from factmem.models.sources import FactSource
 from factmem.models.values import canonical
+from factmem.providers.base import Purge
 from factmem.providers.learning import RetractedFact
 
 ConditionAt: TypeAlias = Callable[[str], Condition]
@@ -76,6 +77,17 @@ def retracted_value(retracted: RetractedFact) -> RetractedValue:
         "timestamp": stamp(utc(retracted.said_at, "moment said_at")),
         "digest": digest_of(canonical(concept.codec.dump(value, concept.keyword))),
     }
+
+
+def check_purge(purge: Purge) -> None:
+    """Raise unless `purge` is one of its three values.
+
+    Raises:
+        TypeError: It is neither a bool nor a string.
+        ValueError: It is another string.
+    """
+    if not isinstance(purge, bool) and expect(purge, str, "purge", "purge=True") != "quotes":
+        raise ValueError("purge must be True, False or 'quotes': forget(..., purge='quotes')")
 
 
 def check_span(keep_history: timedelta) -> None:

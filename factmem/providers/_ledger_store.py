@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from types import EllipsisType
 from typing import Any, Self, TypeVar
 
@@ -30,6 +29,7 @@ from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
 from factmem.models.sources import FactSource
 from factmem.providers._arguments import (
+    check_purge,
     condition_of,
     retracted_value,
     stamp_of,
@@ -39,7 +39,7 @@ from factmem.providers._arguments import (
 )
 from factmem.providers._backend import Backend, Change, ErasedSinceError
 from factmem.providers._description import described, phrase_of
-from factmem.providers.base import ErasureReceipt, FactStore, PlaceInfo
+from factmem.providers.base import ErasureReceipt, FactStore, Forgotten, PlaceInfo, Purge
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
 from factmem.providers.limits import PlaceLimit
@@ -207,7 +207,7 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
         concepts: Iterable[Concept[Any, Any]] | None = None,
         fact_ids: Iterable[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
-        purge: bool = False,
+        purge: Purge = False,
     ) -> int:
         condition_at = condition_of(
             concept=concept,
@@ -219,16 +219,22 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
             fact_ids=fact_ids,
             metadata=metadata,
         )
+        check_purge(purge)
         identity = self._enter(subject, scope)
+        quoting: tuple[str, ...] = ()
 
         def decide(ledger: Ledger, now: str) -> Change:
             condition = condition_at(now)
-            return Change(
-                forget=ledger.matching(condition, now),
-                edit=partial(purged, condition=condition, now=now) if purge else None,
-            )
 
-        return await self._backend.change(identity, decide)
+            def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+                nonlocal quoting  # of the last call: a transaction may be repeated
+                found = purged(entries, condition, now, quotes=purge == "quotes")
+                quoting = found.quoting
+                return found.entries
+
+            return Change(forget=ledger.matching(condition, now), edit=edit if purge else None)
+
+        return Forgotten(await self._backend.change(identity, decide), quoting)
 
     @override
     async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import EllipsisType
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -20,7 +20,14 @@ from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 
-__all__ = ["AgentMemoryProvider", "ErasureReceipt", "FactStore", "PlaceInfo"]
+__all__ = [
+    "AgentMemoryProvider",
+    "ErasureReceipt",
+    "FactStore",
+    "Forgotten",
+    "PlaceInfo",
+    "Purge",
+]
 
 
 T = TypeVar("T")
@@ -69,6 +76,31 @@ class ErasureReceipt:
     copies_remain: bool = False
     """Whether the storage itself keeps copies for now, as a database does in its logs and standbys.
     Backups that others make are never known here."""
+
+
+Purge: TypeAlias = bool | Literal["quotes"]
+"""Whether forgotten values are removed from history too; with "quotes" also from the quotes of all
+other facts of the place."""
+
+
+class Forgotten(int):
+    """How many values `forget` found, and what a purge left. It is an `int`."""
+
+    quoting: tuple[str, ...]
+    """The ids of facts that are still stored and whose quotes contain a purged value. `forget` it
+    again with `purge="quotes"`, or forget these facts."""
+
+    def __new__(cls, count: int, quoting: Iterable[str] = ()) -> Self:
+        """Make a count; see the class."""
+        made = super().__new__(cls, count)
+        made.quoting = tuple(quoting)
+        return made
+
+    @classmethod
+    def total(cls, counts: Iterable[int]) -> Self:
+        """Return the sum of what several calls of `forget` returned."""
+        given = list(counts)
+        return cls(sum(given), [each for count in given for each in getattr(count, "quoting", ())])
 
 
 @runtime_checkable
@@ -205,7 +237,7 @@ class FactStore(AgentMemoryProvider, Protocol):
         concepts: Iterable[Concept[Any, Any]] | None = None,
         fact_ids: Iterable[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
-        purge: bool = False,
+        purge: Purge = False,
     ) -> int:
         """Forget the current values that meet all conditions given, and return how many they are.
 
@@ -224,7 +256,12 @@ class FactStore(AgentMemoryProvider, Protocol):
             concepts: Values of these concepts' keywords.
             fact_ids: What was saved as one of these facts.
             metadata: Values whose metadata has all of these keys, with equal values.
-            purge: Also rewrite the storage without the values, in history too.
+            purge: Also rewrite the storage without the values, in history too. Facts of other
+                values may quote a message that contains one: the result names them in `quoting`,
+                and `purge="quotes"` takes the values out of their quotes.
+
+        Returns:
+            How many values were current, as a `Forgotten` where the store reports quotes.
 
         Raises:
             ValueError: No condition was given (`erase` empties a place), `value` came without

@@ -18,7 +18,13 @@ from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place, identity_of
 from factmem.models.sources import FactSource
 from factmem.providers._ledger_store import in_order
-from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
+from factmem.providers.base import (
+    AgentMemoryProvider,
+    ErasureReceipt,
+    FactStore,
+    PlaceInfo,
+    Purge,
+)
 from factmem.providers.erasures import erasing
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact, learn, moment
@@ -260,13 +266,13 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
         concepts: Iterable[Concept[Any, Any]] | None = None,
         fact_ids: Iterable[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
-        purge: bool = False,
+        purge: Purge = False,
     ) -> int:
         async with (
             self._writing(MemoryOperation.FORGET, subject, scope) as operation,
-            self._erasing(subject, scope, is_erasure=purge),
+            self._erasing(subject, scope, is_erasure=bool(purge)),
         ):
-            operation.count = await self._store.forget(
+            count = await self._store.forget(
                 subject,
                 scope,
                 concept=concept,
@@ -279,7 +285,8 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
                 metadata=metadata,
                 purge=purge,
             )
-            return operation.count
+            operation.count = int(count)
+            return count
 
     @override
     async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:

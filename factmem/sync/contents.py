@@ -17,14 +17,14 @@ from factmem.llm.base import ToolDefinition
 from factmem.memory.contents import MemoryContents
 from factmem.memory.documents import DocumentInfo, MemoryDocuments
 from factmem.memory.failed_texts import FailedText, FailedTexts, RetryReport
-from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
+from factmem.memory.listing import ConceptInfo, MemoryTree, RecordPage, ResetReport
 from factmem.memory.tools import MemoryTool
 from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
-from factmem.providers.base import PlaceInfo
+from factmem.providers.base import Forgotten, PlaceInfo, Purge
 from factmem.sync._wrapping import Wraps
 
 __all__ = ["ContentsSync", "DocumentsSync", "FailedTextsSync", "ToolSync"]
@@ -80,8 +80,11 @@ class ContentsSync(Wraps[MemoryContents]):
         *,
         concepts: Iterable[Concept[Any, Any]] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
-    ) -> list[PlacedFact]:
+    ) -> RecordPage:
         """Return current facts of all places, those that were confirmed last first.
+
+        The result is a list; its `total` counts all facts that meet the conditions, and `is_last`
+        says whether any come after these.
 
         Values of the memory's `concepts` have their types, as far as they fit them; all others are
         plain JSON. Nothing is left out, and nothing is resolved: what two places say about one
@@ -145,10 +148,10 @@ class ContentsSync(Wraps[MemoryContents]):
             source=source,
         )
 
-    def delete(self, *fact_ids: str, purge: bool = False) -> int:
+    def delete(self, *fact_ids: str, purge: Purge = False) -> Forgotten:
         """Forget facts by their ids, wherever in the memory's places they are.
 
-        Returns how many values were forgotten. `purge` removes them from history too.
+        Returns how many values were forgotten. `purge` removes them from history too; see `forget`.
         """
         return self._portal.call(self._wrapped.delete, *fact_ids, purge=purge)
 
@@ -171,10 +174,10 @@ class ContentsSync(Wraps[MemoryContents]):
         concepts: Iterable[Concept[Any, Any]] | None = None,
         fact_ids: Iterable[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
-        purge: bool = False,
+        purge: Purge = False,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[ScopeChoice] | None = None,
-    ) -> int:
+    ) -> Forgotten:
         """Forget current values that meet all conditions given, and return how many they were.
 
         Only in the places of `subjects` and `scopes`, or else of the memory's own; never in a
@@ -190,7 +193,8 @@ class ContentsSync(Wraps[MemoryContents]):
             concepts: Values of these concepts.
             fact_ids: What was saved as one of these facts.
             metadata: Values whose metadata has all of these keys, with equal values.
-            purge: Also remove the values from history.
+            purge: Also remove the values from history. `quoting` of the result names facts whose
+                quotes contain them; `purge="quotes"` takes the values out of these quotes.
             subjects: Whom they concern; those of the memory by default.
             scopes: Where they are; all scopes of the memory by default.
 

@@ -17,7 +17,7 @@ from factmem.ledger.history import HistoryEntry
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
-from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
+from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo, Purge
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.indexed import PlaceChanges
 from factmem.providers.learning import Learned, Moment, RetractedFact
@@ -220,7 +220,7 @@ class StoreSync(WrapsContext[S]):
         concepts: Iterable[Concept[Any, Any]] | None = None,
         fact_ids: Iterable[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
-        purge: bool = False,
+        purge: Purge = False,
     ) -> int:
         """Forget the current values that meet all conditions given, and return how many they are.
 
@@ -239,7 +239,12 @@ class StoreSync(WrapsContext[S]):
             concepts: Values of these concepts' keywords.
             fact_ids: What was saved as one of these facts.
             metadata: Values whose metadata has all of these keys, with equal values.
-            purge: Also rewrite the storage without the values, in history too.
+            purge: Also rewrite the storage without the values, in history too. Facts of other
+                values may quote a message that contains one: the result names them in `quoting`,
+                and `purge="quotes"` takes the values out of their quotes.
+
+        Returns:
+            How many values were current, as a `Forgotten` where the store reports quotes.
 
         Raises:
             ValueError: No condition was given (`erase` empties a place), `value` came without

@@ -121,7 +121,7 @@ def test_purging_takes_what_meets_the_condition_and_nothing_else(
     }
     gone = {life.item.number for life in dead if (life.keyword, life.key) in keys}
 
-    rest = left(purged(entries, condition, now))
+    rest = left(purged(entries, condition, now).entries)
 
     assert (shown(Ledger(rest), now), names(Ledger(rest), now)) == (
         shown(Ledger(entries), now),
@@ -177,7 +177,7 @@ def test_no_byte_of_a_purged_value_is_left(entries: list[Entry], token: str) -> 
     forgotten = Ledger(entries).matching(Condition("k", token), now)
     entries.append({"at": stamp(50), "forget": forgotten})
 
-    rest = left(purged(entries, Condition("k", token), now))
+    rest = left(purged(entries, Condition("k", token), now).entries)
 
     for save in (save for saves in Trace(rest).saved for save in saves):
         fact = save.fact
@@ -209,7 +209,7 @@ def test_a_purge_takes_the_messages_before_later_quotes() -> None:
         {"at": stamp(2), "forget": [("k", "pin", 0)]},
     ]
 
-    rest = left(purged(entries, Condition("k", "pin"), stamp(3)))
+    rest = left(purged(entries, Condition("k", "pin"), stamp(3)).entries)
 
     assert len(rest) == 1
     left_over = rest[0]["facts"]
@@ -271,7 +271,7 @@ def test_a_purged_save_leaves_a_stub_as_long_as_it_replaces_something() -> None:
         {"at": stamp(3), "forget": [("k", "two", 0)]},
     ]
 
-    rest = purged(entries, Condition("k", "b"), stamp(3))
+    rest = purged(entries, Condition("k", "b"), stamp(3)).entries
 
     assert rest == [entries[0], entry(2, saved(kind="SINGLE", fact_id="two")), None]
     assert compacted(left(rest), stamp(3)) == [None, None]
@@ -285,9 +285,9 @@ def test_what_expired_is_over_from_then_on() -> None:
     ]
 
     assert compacted(entries, stamp(4)) == [None, entries[1]]
-    assert purged(entries, Condition("k", "b"), stamp(9)) == entries
+    assert purged(entries, Condition("k", "b"), stamp(9)).entries == entries
     entries.append({"at": stamp(6), "forget": [("k", "two", 0)]})
-    assert purged(entries, Condition("k", "b"), stamp(9)) == [entries[0], None, None]
+    assert purged(entries, Condition("k", "b"), stamp(9)).entries == [entries[0], None, None]
 
 
 def test_forgettings_are_understood_where_an_id_is_in_several_concepts() -> None:

@@ -12,8 +12,9 @@ from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryPr
 from factmem.errors import MemoryAccessError
 from factmem.ledger.history import HistoryAction
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import Concept, SingleFact
+from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
 from factmem.models.places import Place
+from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import START, SettableClock
@@ -303,3 +304,35 @@ async def test_one_persons_export_holds_all_of_it_and_no_one_elses(
     for held in ("dark", "light", "settings", "alice", "agent/support-bot"):
         assert held in text
     assert "hers alone" not in text
+
+
+async def test_a_listing_tells_whether_more_follow() -> None:
+    """Fifty are not all."""
+    memory = memory_of(InMemoryProvider())
+    await memory.store.save(MultipleFacts(LANGUAGES, ["a"]), ALICE, AGENT)
+    await memory.store.save(MultipleFacts(LANGUAGES, ["b"]), ALICE, AGENT)
+
+    first, second = await memory.contents.records(1), await memory.contents.records(1, 1)
+
+    assert (len(first), first.total, first.is_last) == (1, 2, False)
+    assert (len(second), second.total, second.is_last) == (1, 2, True)
+    assert (await memory.contents.records(0, 9)).is_last
+
+
+async def test_a_memory_forgets_quotes_in_all_places() -> None:
+    """The sum of a call names all facts that still quote the value."""
+    memory = memory_of(InMemoryProvider())
+    said = FactSource(SourceKind.USER, "chat", 1, "Dark, and Java")
+    facts: list[AnyFact] = []
+    for scope in (AGENT, PRODUCT):
+        fact = MultipleFacts(LANGUAGES, ["java"], source=said)
+        facts.append(fact)
+        await memory.store.save_many([SingleFact(THEME, "dark"), fact], ALICE, scope)
+    options: Any = {"concept": THEME, "subjects": [ALICE], "scopes": [AGENT, PRODUCT]}
+
+    count = await memory.contents.forget(**options, value="dark", purge=True)
+
+    assert (count, set(count.quoting)) == (2, {fact.id for fact in facts})
+    count = await memory.contents.forget(**options, value="dark", purge="quotes")
+    assert (count, count.quoting) == (0, ())
+    assert "dark" not in str(await memory.store.entries(ALICE, AGENT))

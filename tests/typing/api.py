@@ -25,6 +25,7 @@ from factmem.providers.base import (
     ErasureReceipt,
     FactStore,
     PlaceInfo,
+    Purge,
 )
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.indexed import (
@@ -213,7 +214,7 @@ class OwnStore(OwnProvider):
         concepts: Iterable[Concept[Any, Any]] | None = None,
         fact_ids: Iterable[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
-        purge: bool = False,
+        purge: Purge = False,
     ) -> int:
         return 0
 

@@ -222,6 +222,36 @@ class Purging:
         assert await provider.load(THEME, USER, AGENT) == []
         assert await provider.history(THEME, USER, AGENT) == []
 
+    async def test_a_purge_names_the_quotes_that_it_leaves(self, provider: FactStore) -> None:
+        """Of facts with other values; a second purge takes the value out of them."""
+        said = FactSource(SourceKind.USER, "chat", 1, "My PIN: 1234, and I write Java")
+        also = FactSource(SourceKind.USER, "chat", 2, "12345 lines of Java")
+        java, rust = languages("java", source=said), languages("rust", source=also)
+        await provider.save_many([theme("PIN 1234"), java, rust], USER, AGENT)
+
+        count = await provider.forget(USER, AGENT, concept=THEME, value="PIN 1234", purge=True)
+
+        assert (count, getattr(count, "quoting", None)) == (1, (java.id,))
+        count = await provider.forget(USER, AGENT, concept=THEME, value="PIN 1234", purge="quotes")
+        assert (count, getattr(count, "quoting", None)) == (0, ())
+        assert "1234," not in str(await provider.entries(USER, AGENT))
+        facts = await provider.load(LANGUAGES, USER, AGENT)
+        quotes = [fact.source.quote for fact in facts if fact.source is not None]
+        assert quotes == ["My […], and I write Java", also.quote]
+
+    async def test_a_quote_that_proves_a_purged_value_goes_whole(self, provider: FactStore) -> None:
+        """Where the value is not in it word by word."""
+        said = FactSource(SourceKind.USER, "chat", 1, "I dislike bright screens, and Java")
+        java = languages("java", source=said)
+        await provider.save_many([theme("dark", source=said), java], USER, AGENT)
+
+        count = await provider.forget(USER, AGENT, concept=THEME, purge="quotes")
+
+        assert (count, getattr(count, "quoting", None)) == (1, ())
+        assert "bright" not in str(await provider.entries(USER, AGENT))
+        (fact,) = await provider.load(LANGUAGES, USER, AGENT)
+        assert (fact.id, fact.values) == (java.id, ("java",))
+
     async def test_an_earlier_value_can_be_purged(
         self, provider: FactStore, clock: SettableClock
     ) -> None:

@@ -8,6 +8,7 @@ python -m benchmarks.detection --prompts FOLDER      # write the prompts, one fi
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,13 +61,14 @@ def recorded(dialogue: Dialogue, recording: str) -> ScriptedChatModel:
 
 
 async def run(options: argparse.Namespace) -> Score:
-    """Run all dialogues, print a line for each, and return the sum."""
+    """Run all dialogues, print a line for each and the sum, and return the sum."""
     total = Score()
     print(f"{'dialogue':24} items right gold found  dated  leaks ungr stale refused flagged   F1")
     for dialogue in dialogues():
         inner: ChatModel = recorded(dialogue, options.recording)
         if options.model:
-            inner = OpenAIChatModel(options.model, base_url=options.base_url)
+            key = os.environ.get("OPENAI_API_KEY", "none")  # a local server takes any
+            inner = OpenAIChatModel(options.model, base_url=options.base_url, api_key=key)
         model = Recorder(inner)
         report, store = await detect(dialogue, model, **_options(options))
         if options.record:
@@ -101,7 +103,14 @@ def _print(name: str, score: Score) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    anyio.run(run, parsed(arguments))
+
+
+def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", help="the name of a model; without one, recorded answers")
     parser.add_argument("--recording", default="reader", choices=RECORDINGS)
     parser.add_argument("--base-url", help="an OpenAI-compatible endpoint")
@@ -109,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--prompts", help="a folder for the prompts")
     parser.add_argument("--verify", default="off", choices=["off", "doubtful", "all"])
     parser.add_argument("--doubtful", default="keep", choices=["keep", "reject"])
-    anyio.run(run, parser.parse_args(arguments))
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

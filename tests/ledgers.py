@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from factmem.ledger.condition import Condition
 from factmem.ledger.entries import (
     Entry,
     ForgottenItem,
@@ -18,7 +19,7 @@ from factmem.ledger.entries import (
     StoredFact,
     source_of,
 )
-from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.ledger import Ledger
 from factmem.ledger.statements import digest_of
 from factmem.models.values import canonical
 

@@ -3,10 +3,11 @@
 Pure; imports models.
 """
 
+from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Amendment, Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.history import HistoryAction, HistoryEntry
 from factmem.ledger.items import Item
-from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.ledger import Ledger
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -51,6 +52,47 @@ class Item:
         source = fact.get("source")
         self.sources: list[SourceEntry | None] = NO_SOURCE if source is None else [source]
         self.source_keys: set[str] | None = None
+
+    def fields(self) -> list[Any]:
+        """Return all that `restored` needs to make this item again, as plain JSON."""
+        return [
+            self.number,
+            self.value,
+            self.fact_id,
+            self.position,
+            self.timestamp,
+            self.said,
+            self.importance,
+            self.expires_at,
+            self.confirmed_at,
+            self.metadata,
+            None if self.sources is NO_SOURCE else self.sources,
+        ]
+
+    @classmethod
+    def restored(cls, fields: list[Any]) -> "Item":
+        """Return the item that `fields` came from."""
+        item = cls.__new__(cls)
+        (
+            item.number,
+            item.value,
+            item.fact_id,
+            item.position,
+            item.timestamp,
+            item.said,
+            item.importance,
+            item.expires_at,
+            item.confirmed_at,
+            item.metadata,
+            sources,
+        ) = fields
+        if item.confirmed_at == item.timestamp:  # one string in memory, as a save has it
+            item.confirmed_at = item.timestamp
+        if item.said == item.timestamp:
+            item.said = item.timestamp
+        item.sources = NO_SOURCE if sources is None else sources
+        item.source_keys = None
+        return item
 
     def confirm(self, fact: StoredFact, at: str) -> None:
         """Take what a later save of the same value says; the item stays in its own save.
@@ -116,6 +158,24 @@ class Topic:
         self._only: Item | None = None
         self._items: dict[Canonical, Item] | None = None
         self._names: dict[tuple[str, int], Canonical] | None = None
+
+    def fields(self) -> list[Any]:
+        """Return all that `restored` needs to make this topic again, as plain JSON."""
+        retractions = None if self.retractions is None else self.retractions.fields()
+        items = [item.fields() for item in self.items.values()]
+        return [self.description, self.fact_type, items, retractions]
+
+    @classmethod
+    def restored(cls, fields: list[Any]) -> "Topic":
+        """Return the topic that `fields` came from."""
+        topic = cls()
+        topic.description, topic.fact_type, items, retractions = fields
+        for each in items:
+            item = Item.restored(each)
+            topic.hold(canonical(item.value), item)
+        if retractions is not None:
+            topic.retractions = Retractions.restored(retractions)
+        return topic
 
     @property
     def items(self) -> dict[Canonical, Item]:

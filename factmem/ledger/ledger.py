@@ -21,25 +21,23 @@ something: history can be taken out of a ledger without changing what is read fr
 
 from bisect import bisect_right, insort
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 from itertools import count, pairwise
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
 from factmem.concurrency.garbage import paused_collection
-from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact, source_of
+from factmem.ledger.condition import Condition
+from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.items import ChangeLog, Item, Topic, Touched, outdated, values_of
 from factmem.ledger.presentation import changed, concept_of, presented
 from factmem.ledger.statements import Retractions, said_at
 from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.metadata import includes
-from factmem.models.sources import FactSource
 from factmem.models.values import Canonical, canonical
 
-__all__ = ["Condition", "Ledger"]
+__all__ = ["Ledger", "LedgerState"]
 
 
 _MOST_LATE = 1024
@@ -51,37 +49,17 @@ _serials = count(1)
 _moment = itemgetter(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """Which items a forgetting concerns: those that meet all that is given."""
+class LedgerState(NamedTuple):
+    """What a ledger is made of, as far as anything can still depend on it."""
 
-    keyword: str | None = None
-    key: Canonical | None = None
-    fact_id: str | None = None
-    source: FactSource | None = None
-    older_than: str | None = None
-    keywords: frozenset[str] | None = None
-    fact_ids: frozenset[str] | None = None
-    metadata: Mapping[str, JsonValue] | None = None
-
-    def is_met_by(self, keyword: str, key: Canonical, item: Item) -> bool:
-        """Whether an item meets all conditions; by source, when it has no source but that one."""
-        return (
-            (self.keyword is None or keyword == self.keyword)
-            and (self.keywords is None or keyword in self.keywords)
-            and (self.key is None or key == self.key)
-            and (self.fact_id is None or item.fact_id == self.fact_id)
-            and (self.fact_ids is None or item.fact_id in self.fact_ids)
-            and (self.older_than is None or item.confirmed_at < self.older_than)
-            and (self.source is None or self._is_only_source(item))
-            and (self.metadata is None or includes(item.metadata or {}, self.metadata))
-        )
-
-    def _is_only_source(self, item: Item) -> bool:
-        sources = [source_of(source) for source in item.sources]
-        return self.source is not None and all(
-            source is not None and self.source.covers(source) for source in sources
-        )
+    recorded_at: str
+    number: int
+    """The number of the last item."""
+    late: list[str]
+    """The statements that were superseded last."""
+    topics: dict[str, Topic]
+    free: dict[str, int]
+    """Where the positions of facts go on."""
 
 
 class Ledger:
@@ -125,6 +103,28 @@ class Ledger:
             self._forget(forgotten, self.recorded_at)
         for retracted in entry.get("retract", ()):
             self._retract(retracted, self.recorded_at)
+
+    def state(self) -> LedgerState:
+        """Return what the ledger is made of: no copy, and for reading only."""
+        return LedgerState(
+            self.recorded_at, self._number, list(self._late), self._topics, self._free
+        )
+
+    @classmethod
+    def restored(cls, state: LedgerState) -> "Ledger":
+        """Return a ledger in a state, which it takes over. Topics come in any order."""
+        ledger = cls()
+        ledger.recorded_at, ledger._number, late, ledger._topics, ledger._free = state
+        if late:
+            ledger._late = deque(late, maxlen=_MOST_LATE)
+        for keyword, topic in ledger._topics.items():
+            topic.description = ledger._texts.setdefault(topic.description, topic.description)
+            for item in topic.items.values():
+                if item.expires_at is not None:
+                    ledger._expiries.append((item.expires_at, keyword))
+        ledger._expiries.sort()
+        ledger.may_expire = bool(ledger._expiries)
+        return ledger
 
     def _save(self, fact: StoredFact, at: str) -> None:
         keyword, description = fact["keyword"], fact["description"]

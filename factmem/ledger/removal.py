@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from factmem.ledger.condition import Condition
 from factmem.ledger.entries import (
     Entry,
     ForgottenItem,
@@ -19,7 +20,6 @@ from factmem.ledger.entries import (
     StoredFact,
 )
 from factmem.ledger.items import values_of
-from factmem.ledger.ledger import Condition
 from factmem.ledger.quotes import QuotedValues
 from factmem.ledger.statements import digest_of
 from factmem.ledger.trace import Life, SavedFact, Trace

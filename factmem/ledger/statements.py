@@ -7,6 +7,7 @@ one is current. Where times are equal, the order of the ledger decides.
 """
 
 from hashlib import sha256
+from typing import Any
 
 from factmem.ledger.entries import RetractedValue, StoredFact
 from factmem.models.values import Canonical
@@ -34,6 +35,17 @@ class Retractions:
         self.floor: str = ""
         """When the value was said that a retraction ended last, of a keyword that holds one value:
         what was said before had been replaced by it."""
+
+    def fields(self) -> list[Any]:
+        """Return all that `restored` needs to make these again, as plain JSON."""
+        return [self._by_digest, self.floor]
+
+    @classmethod
+    def restored(cls, fields: list[Any]) -> "Retractions":
+        """Return the retractions that `fields` came from."""
+        retractions = cls()
+        retractions._by_digest, retractions.floor = fields
+        return retractions
 
     def add(self, retracted: RetractedValue, at: str) -> None:
         """Take in a retraction that was recorded at `at`."""

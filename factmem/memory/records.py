@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.history import HistoryAction, HistoryEntry
-from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.ledger import Ledger
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.origin import history_of
 from factmem.models.facts import AnyFact, Concept, SingleFact

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 from pydantic import JsonValue
 
 from factmem._arguments import expect, expect_all
+from factmem.ledger.condition import Condition
 from factmem.ledger.entries import RetractedValue, StoredFact, moment, stamp, stored
-from factmem.ledger.ledger import Condition
 from factmem.ledger.statements import digest_of
 from factmem.models.checked import checked_concept, checked_concepts
 from factmem.models.clock import utc

@@ -6,8 +6,9 @@ from logging import getLogger
 from typing import NamedTuple
 
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
+from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Edit, Entry, decoded, encoded, encoded_entry, stamped
-from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.ledger import Ledger
 from factmem.ledger.removal import compacted
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity

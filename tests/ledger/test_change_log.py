@@ -6,8 +6,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Entry, StoredFact
-from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.ledger import Ledger
 from factmem.models.facts import (
     AnyFact,
     Concept,

@@ -5,9 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Entry, encoded_entry
 from factmem.ledger.history import HistoryEntry, history
-from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.ledger import Ledger
 from factmem.ledger.removal import compacted, purged
 from factmem.ledger.trace import Trace
 from factmem.models.facts import Concept, FactType

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from factmem.errors import StoredFactError
+from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Entry, moment
-from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.ledger import Ledger
 from factmem.models.facts import Concept, FactType
 from factmem.models.sources import FactSource, SourceKind
 from tests.ledgers import (

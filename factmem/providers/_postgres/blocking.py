@@ -6,8 +6,9 @@ from logging import getLogger
 from typing import TypeVar
 
 from factmem.errors import FactmemError, TamperedError
+from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Edit, Entry, decoded, encoded, stamped
-from factmem.ledger.ledger import Condition, Ledger
+from factmem.ledger.ledger import Ledger
 from factmem.ledger.removal import compacted
 from factmem.models.places import Identity
 from factmem.providers._arguments import before

@@ -1,0 +1,47 @@
+"""Conditions of forgettings: which current items they remove."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from factmem.ledger.entries import source_of
+from factmem.ledger.items import Item
+from factmem.models.metadata import includes
+from factmem.models.sources import FactSource
+from factmem.models.values import Canonical
+
+__all__ = ["Condition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Which items a forgetting concerns: those that meet all that is given."""
+
+    keyword: str | None = None
+    key: Canonical | None = None
+    fact_id: str | None = None
+    source: FactSource | None = None
+    older_than: str | None = None
+    keywords: frozenset[str] | None = None
+    fact_ids: frozenset[str] | None = None
+    metadata: Mapping[str, JsonValue] | None = None
+
+    def is_met_by(self, keyword: str, key: Canonical, item: Item) -> bool:
+        """Whether an item meets all conditions; by source, when it has no source but that one."""
+        return (
+            (self.keyword is None or keyword == self.keyword)
+            and (self.keywords is None or keyword in self.keywords)
+            and (self.key is None or key == self.key)
+            and (self.fact_id is None or item.fact_id == self.fact_id)
+            and (self.fact_ids is None or item.fact_id in self.fact_ids)
+            and (self.older_than is None or item.confirmed_at < self.older_than)
+            and (self.source is None or self._is_only_source(item))
+            and (self.metadata is None or includes(item.metadata or {}, self.metadata))
+        )
+
+    def _is_only_source(self, item: Item) -> bool:
+        sources = [source_of(source) for source in item.sources]
+        return self.source is not None and all(
+            source is not None and self.source.covers(source) for source in sources
+        )

@@ -61,7 +61,7 @@ class Item:
             self.fact_id,
             self.position,
             self.timestamp,
-            self.said,
+            None if self.said == self.timestamp else self.said,
             self.importance,
             self.expires_at,
             self.confirmed_at,
@@ -79,17 +79,14 @@ class Item:
             item.fact_id,
             item.position,
             item.timestamp,
-            item.said,
+            said,
             item.importance,
             item.expires_at,
             item.confirmed_at,
             item.metadata,
             sources,
         ) = fields
-        if item.confirmed_at == item.timestamp:  # one string in memory, as a save has it
-            item.confirmed_at = item.timestamp
-        if item.said == item.timestamp:
-            item.said = item.timestamp
+        item.said = item.timestamp if said is None else said
         item.sources = NO_SOURCE if sources is None else sources
         item.source_keys = None
         return item

@@ -25,7 +25,7 @@ class PlaceView:
     `refreshing` is held by the one thread that reads on.
     """
 
-    __slots__ = ("is_warm", "ledger", "lock", "position", "refreshing", "was_searched")
+    __slots__ = ("is_warm", "ledger", "lock", "position", "refreshing", "searches", "summarized")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -34,8 +34,10 @@ class PlaceView:
         self.position: Position | None = None
         self.is_warm = False
         """Whether the place was read to its end at least once."""
-        self.was_searched = False
-        """Whether it was searched for a keyword, and not read."""
+        self.searches = 0
+        """How often it was searched for a keyword, and not read."""
+        self.summarized = 0
+        """How many bytes of the journal are in its summary, as far as is known."""
 
     def follow(
         self, name: JournalName, read: Callable[[JournalName, Position | None], Reading]
@@ -45,22 +47,32 @@ class PlaceView:
         while not is_end:
             start = self.position
             reading = read(name, start)
-            size = sum(len(record.data) for record in reading.records)
-            with paused_collection(size // _BYTES_PER_FACT):
-                is_end = self.take_in(start, reading) and reading.is_end
+            is_end = self.take_in(start, reading) and reading.is_end
 
     def take_in(self, start: Position | None, reading: Reading) -> bool:
         """Apply what was read from `start` on, and return whether no other thread did so before."""
+        size = sum(len(record.data) for record in reading.records)
+        with paused_collection(size // _BYTES_PER_FACT):
+            return self._take_in(start, reading)
+
+    def _take_in(self, start: Position | None, reading: Reading) -> bool:
         entries = [decoded(record.data) for record in reading.records]
         with self.lock:
             if self.position is not start:
                 return False
             if reading.is_from_start:
-                self.ledger = Ledger()
+                self.ledger, self.summarized = Ledger(), 0
             self._apply(entries)
             self.position = reading.position
             self.is_warm = reading.is_end
         return True
+
+    def start_from(self, ledger: Ledger, position: Position) -> None:
+        """Go on from a summary, unless another thread has read the place meanwhile."""
+        with self.lock:
+            if self.position is None:
+                self.ledger, self.position = ledger, position
+                self.summarized = position.size
 
     def take(self, appended: Appended, records: Iterable[bytes]) -> None:
         """Take in what was just appended, if all before it was seen; else it is read later."""
@@ -99,6 +111,11 @@ class PlaceViews:
                     self._views.popitem(last=False)
             self._views.move_to_end(identity)
             return view
+
+    def all(self) -> list[tuple[Identity, PlaceView]]:
+        """Return all views with their places."""
+        with self._lock:
+            return list(self._views.items())
 
     def drop(self, identity: Identity) -> None:
         """Let go of one place's view."""

@@ -96,7 +96,7 @@ class LocalBackend:
     async def close(self) -> None:
         await self._commits.close()
         with CancelScope(shield=True):  # cancelled or not, no descriptor stays open
-            await self.workers.run(self.journals.close)
+            await self.workers.run(self.blocking.close)
 
     async def work(self, work: Callable[[], R]) -> R:
         await checkpoint_if_cancelled()

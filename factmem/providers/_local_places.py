@@ -212,12 +212,20 @@ class LocalPlaces:
                 writer.flush(identity)
 
     def rest(self) -> None:
-        """Let the journals vouch for their ends, while nothing else is to be done."""
+        """Summarize large places and let the journals vouch for their ends, while it is quiet."""
+        self.reading.summarize_all()
         if isinstance(self._journals, RestingJournals):
             try:
                 self._journals.rest()
             except FactmemError as exc:
                 _logger.debug("No end marks were written: %s", type(exc).__name__)
+
+    def close(self) -> None:
+        """Summarize large places, and let go of everything; called once."""
+        try:
+            self.reading.summarize_all()
+        finally:
+            self._journals.close()
 
     def keep_index(self, identity: Identity, index: bytes, version: str) -> bool:
         """Keep an index of a place, unless the place is no longer of this version."""
@@ -262,11 +270,15 @@ class LocalPlaces:
 
     def compact(self, identity: Identity, keep_history: timedelta) -> int:
         """Take out the history that is older, and return how many bytes that freed."""
-        if self._journals.read(identity).position is None:
+        reading = self._journals.read(identity)
+        if reading.position is None:
             return 0
         with self._journals.exclusive() as writer:
             cutoff = self._cutoff(keep_history)
-            return self._rewrite(identity, writer, lambda entries: compacted(entries, cutoff))
+            freed = self._rewrite(identity, writer, lambda entries: compacted(entries, cutoff))
+        if not reading.is_end:  # large: it is in memory for as long as that takes
+            self.reading.summarize(identity, self.reading.followed(identity))
+        return freed
 
     def _cutoff(self, keep_history: timedelta) -> str:
         return before(self._clock.recording(), keep_history)

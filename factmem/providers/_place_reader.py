@@ -1,16 +1,33 @@
 """Reading the places of a folder of journals: warm from memory, cold by a search or a fold."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from logging import getLogger
 from typing import TypeVar
 
+from factmem.errors import FactmemError
 from factmem.ledger.keyword_search import KeywordSearch
 from factmem.ledger.ledger import Ledger
+from factmem.ledger.summary import Block, restored, restored_keyword, summarized
 from factmem.models.places import Identity
 from factmem.providers._backend import Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._followed_place import PlaceView, PlaceViews
-from factmem.storage.base import Journals, Reading
+from factmem.storage.base import Journals, Position, Reading, SummarizedJournals
 
 R = TypeVar("R")
+S = TypeVar("S")
+
+_logger = getLogger(__name__)
+
+_SMALLEST_SUMMARIZED = 8 << 20
+"""How much a journal must have grown since its summary: reading as much takes a twentieth of a
+second."""
+
+_MOST_SEARCHES = 32
+"""After how many searches by a summary, a few milliseconds each, all of a place is read. A search
+without one counts as all of them."""
 
 
 class PlaceReader:
@@ -53,23 +70,32 @@ class PlaceReader:
         return self._clock.now(ledger.recorded_at) if ledger.may_expire else ledger.recorded_at
 
     def _searched(self, identity: Identity, keyword: str) -> Ledger | None:
-        """Return what a large place that was never read holds of a keyword; None for any other.
+        """Return what a large place that is not in memory holds of a keyword; None for any other.
 
-        Once for each place: whoever loads a second concept gains more from reading all of them.
+        Once for each place without a summary: whoever loads a second concept gains more from
+        reading all of them.
         """
         view = self.views.of(identity)
-        if view.is_warm or view.was_searched:
+        if view.is_warm or view.searches >= _MOST_SEARCHES:
             return None
-        view.was_searched = True
         reading = self._journals.read(identity, None)
         if reading.is_end:  # as quickly folded as searched
             view.take_in(None, reading)
             return None
-        return self._searched_from(identity, keyword, reading)
+        found, search = self._summary(identity, partial(_search_summary, keyword)), None
+        view.searches += _MOST_SEARCHES if found is None else 1
+        if found is not None:
+            search, position = found
+            reading = self._journals.read(identity, position)
+            if reading.is_from_start:  # rewritten meanwhile
+                search = None
+        return self._searched_from(identity, keyword, search, reading)
 
-    def _searched_from(self, identity: Identity, keyword: str, first: Reading) -> Ledger | None:
-        """Search a place from a reading on that is its first."""
-        search, reading = KeywordSearch(keyword), first
+    def _searched_from(
+        self, identity: Identity, keyword: str, search: KeywordSearch | None, first: Reading
+    ) -> Ledger | None:
+        """Search a place from a reading on; with a search that took in what is before that."""
+        search, reading = search or KeywordSearch(keyword), first
         while True:
             search.take(record.data for record in reading.records)
             if reading.is_end:
@@ -78,10 +104,79 @@ class PlaceReader:
             if reading.is_from_start:
                 search = KeywordSearch(keyword)
 
+    def _summary(self, identity: Identity, use: Callable[[Block], S]) -> tuple[S, Position] | None:
+        """Return what `use` makes of a place's summary, and where that ends; None without one."""
+        if not isinstance(self._journals, SummarizedJournals):
+            return None
+        with self._journals.summary(identity) as summary:
+            if summary is None:
+                return None
+            try:
+                return use(summary.block), summary.position
+            except (ValueError, KeyError, TypeError, IndexError, AttributeError):  # damaged
+                return None
+
     def followed(self, identity: Identity) -> PlaceView:
         """Return the view of a place, read to its end."""
         view = self.views.of(identity)
         with view.refreshing:
             if not (view.is_warm and self._journals.is_current(identity, view.position)):
-                view.follow(identity, self._journals.read)
+                if view.position is None:
+                    self._begin(identity, view)
+                if not (view.is_warm and self._journals.is_current(identity, view.position)):
+                    view.follow(identity, self._journals.read)
         return view
+
+    def _begin(self, identity: Identity, view: PlaceView) -> None:
+        """Begin to read a place: by its summary where it is large and has one."""
+        reading = self._journals.read(identity, None)
+        found = None if reading.is_end else self._summary(identity, restored)
+        if found is None:
+            view.take_in(None, reading)
+        else:
+            view.start_from(*found)
+
+    # Summaries
+
+    def summarize_all(self) -> None:
+        """Write the summaries that are worth it, of places that are in memory."""
+        for identity, view in self.views.all():
+            self.summarize(identity, view)
+
+    def summarize(self, identity: Identity, view: PlaceView) -> None:
+        """Write the summary of a place that was read, if its journal has grown much since the last.
+
+        It fails where something is saved meanwhile, and where the folder cannot be written to: then
+        a cold open takes longer, and nothing else comes of it.
+        """
+        position = view.position
+        if (
+            not view.is_warm
+            or position is None
+            or not isinstance(self._journals, SummarizedJournals)
+        ):
+            return
+        if position.size - view.summarized < max(_SMALLEST_SUMMARIZED, position.size // 4):
+            return
+
+        @contextmanager
+        def unchanged() -> Iterator[None]:
+            with view.lock:
+                if view.position is not position:
+                    raise _ChangedError
+                yield
+
+        try:
+            blocks = summarized(view.ledger, position.size, unchanged)
+            if self._journals.write_summary(identity, position, blocks):
+                view.summarized = position.size
+        except (_ChangedError, FactmemError) as exc:
+            _logger.debug("No summary was written: %s", type(exc).__name__)
+
+
+class _ChangedError(Exception):
+    """A place changed while its summary was made."""
+
+
+def _search_summary(keyword: str, block: Block) -> KeywordSearch:
+    return KeywordSearch(keyword, restored_keyword(block, keyword))

@@ -82,6 +82,12 @@ class LocalFileMemoryProvider(LedgerStore):
     before its write has begun it is not kept; cancelled later, it is, and it is waited for. Only a
     task that asyncio itself cancels (`Task.cancel`, `wait_for`) does not wait: either may be.
 
+    The first `load` of a large place that is not in memory searches its file for that concept. A
+    place of more than 8 MB gets a summary: a file beside its journal with what is current, written
+    by a process that has read the place, when it closes the store, after ten seconds without a
+    save, or in `compact`. With it a cold `load` takes milliseconds whatever the size. Damage of the
+    journal before the end of its summary is noticed by what reads all of it, such as `verify`.
+
     A purging `forget` rewrites the journal's file and removes the copies that `salvage` kept.
     `erase` in an encrypted store first overwrites the random bytes that the file's key is derived
     from, so that a copy of its blocks on the disk cannot be read with the key. `places` opens only

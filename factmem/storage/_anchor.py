@@ -93,7 +93,10 @@ def check_settled(reader: FolderReader, codec: Codec, file: str) -> None:
 
 
 def verify(reader: FolderReader, anchor: Anchor) -> None:
-    """Raise unless every journal has come as far as the anchor says; under the lock."""
+    """Raise unless every journal has come as far as the anchor says; under the lock.
+
+    All of every journal is read: what is known of it may rest on a summary.
+    """
     codec = reader.codec()
     if codec is None or reader.manifest.fields["store"] != anchor.store:
         raise of_another(reader)
@@ -108,7 +111,7 @@ def verify(reader: FolderReader, anchor: Anchor) -> None:
             _verify_journal(reader, codec, file, expected)
     for file in sorted(known.difference(anchor.journals)):
         with reader.errors.of(file):
-            _verify_unknown(_end(reader, codec, file), anchor)
+            _verify_unknown(_end(reader, codec, file, is_read_anew=True), anchor)
     if reader.manifest.fields.get("made", 0) < anchor.age:
         raise (TamperedError if reader.manifest.is_sealed else CorruptJournalError)(
             f"{reader.files.path(MANIFEST)!r} was put back to an older copy: it has counted fewer "
@@ -136,7 +139,7 @@ def _verify_unknown(place: Place, anchor: Anchor) -> None:
 
 def _verify_journal(reader: FolderReader, codec: Codec, file: str, expected: _End) -> None:
     digest, following, last, tag, made = expected
-    place = _end(reader, codec, file)
+    place = _end(reader, codec, file, is_read_anew=True)
     if place.made < made:
         raise Damage("it is a copy from before it was rewritten", is_forged=True)
     if place.last < last:
@@ -163,9 +166,9 @@ def _is_record(place: Place, line: bytes, number: int, tag: str) -> bool:
     return found == number and found_tag.hex() == tag
 
 
-def _end(reader: FolderReader, codec: Codec, file: str) -> Place:
+def _end(reader: FolderReader, codec: Codec, file: str, *, is_read_anew: bool = False) -> Place:
     with reader.errors.of(file):
-        place = reader.end_of(codec, file)
+        place = reader.end_of(codec, file, is_read_anew=is_read_anew)
         if damage := place.damage():
             raise damage
         return place

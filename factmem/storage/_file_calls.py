@@ -110,8 +110,8 @@ class Files(Protocol):
         """Remove a file; one that is not there is no error."""
         ...
 
-    def names(self) -> list[str]:
-        """Return the names in the folder of journals; empty where there is none."""
+    def names(self, folder: str = "journals") -> list[str]:
+        """Return the names in a folder of the store; empty where there is none."""
         ...
 
     def content(self, name: str) -> bytes | None:

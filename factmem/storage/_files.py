@@ -235,9 +235,9 @@ class LocalFiles:
         with contextlib.suppress(FileNotFoundError), self._within(name) as (file, folder):
             os.unlink(file, dir_fd=folder)
 
-    def names(self) -> list[str]:
+    def names(self, folder: str = "journals") -> list[str]:
         try:
-            fd = open_folder(self.path("journals"))
+            fd = open_folder(self.path(folder))
         except FileNotFoundError:
             return []
         try:

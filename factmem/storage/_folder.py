@@ -7,7 +7,7 @@ import errno
 import os
 import threading
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from logging import getLogger
@@ -22,14 +22,15 @@ from factmem.errors import (
 from factmem.storage import _anchor
 from factmem.storage._errors import PublicErrors
 from factmem.storage._file_calls import Files
-from factmem.storage._indexes import IndexFiles
+from factmem.storage._indexes import NO_FOLDER, IndexFiles
 from factmem.storage._journal import Place
 from factmem.storage._lock import check_timeout
 from factmem.storage._manifest import ManifestFile, Mode
 from factmem.storage._plain_codec import Codec
 from factmem.storage._reader import FolderReader
+from factmem.storage._summaries import SummaryFiles
 from factmem.storage._writer import FolderWriter
-from factmem.storage.base import JournalName, JournalWriter, KeySlots, Position, Reading
+from factmem.storage.base import JournalName, JournalWriter, KeySlots, Position, Reading, Summary
 
 _logger = getLogger(__name__)
 
@@ -54,6 +55,7 @@ class JournalFolder:
         self.manifest = ManifestFile(files, mode, self._forget_places)
         self.reader = FolderReader(files, self.manifest, self.errors)
         self._indexes = IndexFiles(files)
+        self._summaries = SummaryFiles(files)
         self._busy_timeout = busy_timeout
         self._is_place_checked = allow_network
         self._mutex = threading.Lock()
@@ -151,6 +153,40 @@ class JournalFolder:
         with self.locked(patience=_PATIENCE):
             writer = self._writer()
             return is_wanted(writer) and writer.write_index(name, index)
+
+    @contextmanager
+    def summary(self, name: JournalName) -> Generator[Summary | None]:
+        """See `SummarizedJournals.summary`."""
+        codec = self.codec()
+        opened = None if codec is None else self._summaries.open(codec, codec.file_name(name))
+        if opened is None:
+            yield None
+            return
+        fd, summary = opened
+        try:
+            yield summary
+        finally:
+            self.files.close(fd)
+
+    def write_summary(self, name: JournalName, position: Position, blocks: Iterable[bytes]) -> bool:
+        """See `SummarizedJournals.write_summary`."""
+        codec = self.codec()
+        if codec is None or not isinstance(position, Place) or not position.is_whole():
+            return False
+        with self.errors.of(None):
+            try:
+                path = self._summaries.write(codec, position, blocks)
+            except NO_FOLDER:
+                self._indexes.tell()
+                return False
+            try:
+                with self.locked(patience=_PATIENCE):
+                    return self._summaries.put(codec, position, path)
+            except FileNotFoundError:  # erased, or removed with what was purged
+                return False
+            except StorageError:
+                self.files.remove(path)
+                raise
 
     def anchor(self) -> str:
         """See `Journals.anchor`."""

@@ -17,11 +17,12 @@ from factmem.storage._plain_codec import Codec
 
 _logger = getLogger(__name__)
 
-_NO_FOLDER = (CorruptJournalError, NotADirectoryError)
+NO_FOLDER = (CorruptJournalError, NotADirectoryError)
 """What is raised where `indexes` is a link, or no folder."""
 
-_FOLDER = "indexes"
+FOLDER = "indexes"
 _SUFFIX = ".index"
+_SUMMARY = ".summary"
 
 
 class IndexFiles:
@@ -35,7 +36,7 @@ class IndexFiles:
         """Return the index of a journal; None if there is none that verifies."""
         name = _name(codec, journal)
         try:
-            sealed = self._files.content(f"{_FOLDER}/{name}")
+            sealed = self._files.content(f"{FOLDER}/{name}")
             return None if sealed is None else codec.open_index(name, sealed)
         except (ValueError, CorruptJournalError):  # damaged, or no file: it is made again
             return None
@@ -43,11 +44,11 @@ class IndexFiles:
     def write(self, codec: Codec, journal: str, data: bytes) -> bool:
         """Put an index beside a journal, atomically; under the lock. Return whether it is there."""
         name = _name(codec, journal)
-        path = f"{_FOLDER}/{name}"
+        path = f"{FOLDER}/{name}"
         try:
             fd = self._files.create(f"{path}.tmp")
-        except _NO_FOLDER:
-            self._tell()
+        except NO_FOLDER:
+            self.tell()
             return False
         try:
             self._files.append(fd, codec.seal_index(name, data))
@@ -57,26 +58,46 @@ class IndexFiles:
         return True
 
     def remove(self, codec: Codec, journal: str) -> int:
-        """Remove the index of a journal, durably; return the bytes freed. Under the lock."""
-        path = f"{_FOLDER}/{_name(codec, journal)}"
+        """Remove what is derived from a journal, durably; return the bytes freed. Under the lock.
+
+        A summary that another process is writing goes too, and that process finds it gone.
+        """
+        path = f"{FOLDER}/{_name(codec, journal)}"
         try:
             freed = sum(self._removed(codec, each) for each in (f"{path}.tmp", path))
+            freed += self._remove_summaries(codec, journal)
             # Also where nothing was found: whoever removed it may have died before this.
-            if self._files.exists(_FOLDER):
-                self._files.sync_folder(_FOLDER)
-        except _NO_FOLDER:
-            self._tell()
+            if self._files.exists(FOLDER):
+                self._files.sync_folder(FOLDER)
+        except NO_FOLDER:
+            self.tell()
             return 0
         return freed
 
-    def _tell(self) -> None:
+    def remove_summary(self, codec: Codec, journal: str) -> None:
+        """Remove the summary of a journal that was rewritten, durably. Under the lock."""
+        try:
+            if self._remove_summaries(codec, journal):
+                self._files.sync_folder(FOLDER)
+        except NO_FOLDER:
+            self.tell()
+
+    def _remove_summaries(self, codec: Codec, journal: str) -> int:
+        summary = summary_name(codec, journal)
+        return sum(
+            self._removed(codec, f"{FOLDER}/{each}")
+            for each in self._files.names(FOLDER)
+            if each.startswith(summary)
+        )
+
+    def tell(self) -> None:
         """Log that there is no folder of indexes, once."""
         if not self._is_told:
             self._is_told = True
             _logger.warning(
                 "%r is a link, or no folder: no index is kept there, and none removed. Take it "
                 "away, and what it leads to if vectors may be left there",
-                self._files.path(_FOLDER),
+                self._files.path(FOLDER),
             )
 
     def _removed(self, codec: Codec, path: str) -> int:
@@ -101,3 +122,8 @@ class IndexFiles:
 def _name(codec: Codec, journal: str) -> str:
     """Return the name of the index of a journal's file."""
     return journal.removesuffix(codec.suffix) + _SUFFIX
+
+
+def summary_name(codec: Codec, journal: str) -> str:
+    """Return the name of the summary of a journal's file."""
+    return journal.removesuffix(codec.suffix) + _SUMMARY

@@ -79,6 +79,11 @@ class Place(NamedTuple):
         """Whether something stands behind the last batch that is whole."""
         return self.size > self.offset
 
+    def is_whole(self) -> bool:
+        """Whether all lines up to here count, in the newest format."""
+        is_short = self.snapshot_left or self.gaps or self.dead or self.has_tail()
+        return self.version > 1 and not is_short and self.damage() is None
+
     def damage(self) -> Damage | None:
         """Return what is wrong with what was read, as far as the end of the file; or None."""
         if self.verdict:

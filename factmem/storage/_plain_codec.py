@@ -82,6 +82,21 @@ class LineSealer(Protocol):
         ...
 
 
+class BlockSealer(Protocol):
+    """Writes and reads the blocks of one file that is derived from a journal."""
+
+    first_line: bytes
+    """What the file begins with, its end included; no two files share it."""
+
+    def seal(self, number: int, data: bytes) -> bytes:
+        """Return a block as it stands in the file. Spaces at its end may be added or lost."""
+        ...
+
+    def open(self, number: int, sealed: bytes) -> bytes:
+        """Return a block's data; `ValueError` if it does not verify as the block of a number."""
+        ...
+
+
 class Header(NamedTuple):
     """What a journal's first line says."""
 
@@ -152,8 +167,20 @@ class Codec(Protocol):
         """Return the index that a file holds; `ValueError` if it does not verify."""
         ...
 
+    def new_blocks(self, file: str) -> BlockSealer:
+        """Return what seals the blocks of a new file."""
+        ...
+
+    def open_blocks(self, file: str, line: bytes) -> BlockSealer:
+        """Return what opens the blocks of a file with this first line, which has its end.
+
+        `ValueError` if the line does not verify.
+        """
+        ...
+
 
 _INDEX_MARK = b"factmem index 1 crc "
+_BLOCKS_MARK = b"factmem blocks 1 id "
 
 
 class PlainCodec:
@@ -210,6 +237,36 @@ class PlainCodec:
         if head != b"%b%08x\n" % (_INDEX_MARK, zlib.crc32(data)):
             raise ValueError("does not verify")
         return data
+
+    def new_blocks(self, file: str) -> BlockSealer:
+        return _PlainBlocks(b"%b%b\n" % (_BLOCKS_MARK, new_id().encode()))
+
+    def open_blocks(self, file: str, line: bytes) -> BlockSealer:
+        if not line.startswith(_BLOCKS_MARK):
+            raise ValueError("no first line of a file of blocks")
+        return _PlainBlocks(line)
+
+
+class _PlainBlocks:
+    """Blocks in the clear, each behind a CRC-32 that begins with the file's first line.
+
+    A file that was not flushed may hold blocks of one that was removed: they do not verify here.
+    """
+
+    def __init__(self, first_line: bytes) -> None:
+        self.first_line = first_line
+
+    def seal(self, number: int, data: bytes) -> bytes:
+        return b"%08x" % self._checksum(number, data) + data
+
+    def open(self, number: int, sealed: bytes) -> bytes:
+        data = sealed[8:]
+        if sealed[:8] != b"%08x" % self._checksum(number, data):
+            raise ValueError("does not verify")
+        return data
+
+    def _checksum(self, number: int, data: bytes) -> int:
+        return zlib.crc32(data, zlib.crc32(b"%b%d" % (self.first_line, number)))
 
 
 @lru_cache(maxsize=4096)

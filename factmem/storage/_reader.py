@@ -120,17 +120,20 @@ class FolderReader:
         sector = self.files.sector
         return Reader2.advanced(place, data, codec, is_end=is_end, sector=sector)
 
-    def caught_up(self, codec: Codec, file: str, fd: int) -> Place:
+    def caught_up(self, codec: Codec, file: str, fd: int, *, is_read_anew: bool = False) -> Place:
         """Return the place at the end of the file; raise what is wrong there. Under the lock."""
-        place = self.read_through(codec, file, fd)
+        place = self.read_through(codec, file, fd, is_read_anew=is_read_anew)
         if place.has_tail() and not place.damage():
             self.check_tail(fd, place)
             self.report_tail(place)
         return place
 
-    def read_through(self, codec: Codec, file: str, fd: int) -> Place:
+    def read_through(
+        self, codec: Codec, file: str, fd: int, *, is_read_anew: bool = False
+    ) -> Place:
         """Return the place at the end of the file, whatever stands there."""
-        place, is_end = self.place(codec, file, fd, self._places.get(file)), False
+        known = None if is_read_anew else self._places.get(file)
+        place, is_end = self.place(codec, file, fd, known), False
         while not is_end:
             place, _, is_end = self.chunk(codec, fd, place)
         return place
@@ -157,17 +160,31 @@ class FolderReader:
         """Whether what stands behind the last whole batch of a file was logged."""
         return self._tails.get(place.file) == (place.header, place.offset, place.size)
 
-    def end_of(self, codec: Codec, file: str) -> Place:
+    def end_of(self, codec: Codec, file: str, *, is_read_anew: bool = False) -> Place:
         """Return the place at the end of a journal's file; under the lock."""
         fd = self.files.open(journal_path(file))
         try:
-            return self.caught_up(codec, file, fd)
+            return self.caught_up(codec, file, fd, is_read_anew=is_read_anew)
         finally:
             self.files.close(fd)
 
     def journal(self, file: str) -> bytes:
         """Return the whole of a journal's file."""
         return self.files.content(journal_path(file)) or b""
+
+    def kept(self, codec: Codec, file: str, fd: int) -> list[Record]:
+        """Return all records of a file that is to be replaced; raise what is wrong with any.
+
+        What is known of the file may rest on a summary, and then nobody has read its beginning.
+        """
+        place, is_end = self.place(codec, file, fd, None), False
+        kept: list[Record] = []
+        while not is_end:
+            place, records, is_end = self.chunk(codec, fd, place)
+            kept += records
+        if damage := place.damage():
+            raise damage
+        return kept
 
     def records(self, codec: Codec, file: str, fd: int) -> Iterator[Record]:
         """Give all records of a file that can be read, damaged or not; under the lock."""

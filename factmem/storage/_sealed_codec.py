@@ -18,6 +18,7 @@ import orjson
 from factmem.storage._plain_codec import (
     END,
     FORMATS,
+    BlockSealer,
     Header,
     UnreadableHeader,
     Unsealed,
@@ -112,10 +113,8 @@ class SealedCodec:
 
     def seal_index(self, file: str, data: bytes) -> bytes:
         """See `Codec.seal_index`: a first line as journals have it, then one sealed piece."""
-        fields = {"factmem": FORMATS[-1], "gen": self._ring.generation, "id": new_id()}
-        key, mac = self._derived(file, fields)
+        line, key = self._new_line(file)
         nonce = os.urandom(_NONCE_BYTES)
-        line = compact({**fields, "mac": mac.hex()})
         padded = _LENGTH.pack(len(data)) + data
         padded += bytes(_padded_size(len(padded)) - len(padded))
         return b"%b\n%b%b" % (line, nonce, Aead(key).seal(nonce, padded, None))
@@ -123,6 +122,29 @@ class SealedCodec:
     def open_index(self, file: str, sealed: bytes) -> bytes:
         """See `Codec.open_index`."""
         line, _, rest = sealed.partition(b"\n")
+        padded = Aead(self._opened_line(file, line)).open(
+            rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], None
+        )
+        (size,) = _LENGTH.unpack_from(padded)
+        return padded[_LENGTH.size : _LENGTH.size + size]
+
+    def new_blocks(self, file: str) -> BlockSealer:
+        """See `Codec.new_blocks`: a first line as journals have it."""
+        line, key = self._new_line(file)
+        return _SealedBlocks(line + b"\n", key)
+
+    def open_blocks(self, file: str, line: bytes) -> BlockSealer:
+        """See `Codec.open_blocks`."""
+        return _SealedBlocks(line, self._opened_line(file, line[:-1]))
+
+    def _new_line(self, file: str) -> tuple[bytes, bytes]:
+        """Return the first line of a file that is derived from a journal, and the file's key."""
+        fields = {"factmem": FORMATS[-1], "gen": self._ring.generation, "id": new_id()}
+        key, mac = self._derived(file, fields)
+        return compact({**fields, "mac": mac.hex()}), key
+
+    def _opened_line(self, file: str, line: bytes) -> bytes:
+        """Return the key of a file with this first line; `ValueError` if it does not verify."""
         try:
             fields = orjson.loads(line)
             mac = bytes.fromhex(fields.pop("mac"))
@@ -131,9 +153,7 @@ class SealedCodec:
             raise ValueError("does not verify") from None
         if not hmac.compare_digest(mac, expected) or fields.get("factmem") != FORMATS[-1]:
             raise ValueError("does not verify")
-        padded = Aead(key).open(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], None)
-        (size,) = _LENGTH.unpack_from(padded)
-        return padded[_LENGTH.size : _LENGTH.size + size]
+        return key
 
     def generation_in(self, line: bytes) -> int:
         """Return the generation that a first line names; 0 if it names none."""
@@ -151,6 +171,25 @@ class SealedCodec:
         info = b"factmem/1/file\0" + self._store + file.encode() + b"\0" + compact(fields)
         okm = hkdf(data_key, bytes.fromhex(fields["id"]), info, 32 + _MAC_BYTES)
         return okm[:32], okm[32:]
+
+
+class _SealedBlocks:
+    """Blocks under the key of their file, padded so that sizes tell less."""
+
+    def __init__(self, first_line: bytes, key: bytes) -> None:
+        self.first_line = first_line
+        self._aead = Aead(key)
+
+    def seal(self, number: int, data: bytes) -> bytes:
+        nonce = os.urandom(_NONCE_BYTES)
+        padded = data + b" " * (-len(data) % _SMALLEST_INDEX)
+        return nonce + self._aead.seal(nonce, padded, _LENGTH.pack(number))
+
+    def open(self, number: int, sealed: bytes) -> bytes:
+        nonce, rest = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+        if len(nonce) < _NONCE_BYTES:
+            raise ValueError("too short")
+        return self._aead.open(nonce, rest, _LENGTH.pack(number)).rstrip(b" ")
 
 
 class _Sealer:

@@ -125,7 +125,7 @@ class FolderWriter:
             if damage := before.damage():
                 raise damage
             if self._is_new_file_needed(fd, before):
-                keep = list(self._reader.records(codec, file, fd))
+                keep = self._reader.kept(codec, file, fd)
                 after = self._incarnations.replace(
                     codec, name, file, before, keep=keep, records=records
                 )
@@ -204,7 +204,7 @@ class FolderWriter:
             if damage := before.damage():
                 raise damage
             if before.version > 1 and self._is_new_file_needed(fd, before):
-                keep = list(self._reader.records(codec, file, fd))
+                keep = self._reader.kept(codec, file, fd)
                 self._incarnations.replace(codec, name, file, before, keep=keep)
             elif self._reader.synced.get(file) != before.header:
                 self._files.sync(fd)
@@ -256,12 +256,14 @@ class FolderWriter:
                 if damage := before.damage():
                     raise damage
                 keep = checked_records(records, before.last)
-                return self._incarnations.replace(codec, name, file, before, keep=keep)
+                after = self._incarnations.replace(codec, name, file, before, keep=keep)
             except (Damage, ValueError):
                 raise
             except BaseException:
                 self._reader.distrust(file)
                 raise
+            self._indexes.remove_summary(codec, file)  # it may hold what was taken out
+            return after
 
     def reseal(self, file: str) -> None:
         """Rewrite a journal's file as it is, with the newest keys."""
@@ -274,7 +276,7 @@ class FolderWriter:
                     raise ValueError("There is no store")
                 if damage := place.damage():
                     raise damage
-                keep = list(self._reader.records(codec, file, fd))
+                keep = self._reader.kept(codec, file, fd)
             finally:
                 self._files.close(fd)
             name = self._reader.name_in(codec, file)

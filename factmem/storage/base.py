@@ -32,6 +32,8 @@ __all__ = [
     "RestingJournals",
     "SalvagedJournal",
     "Storage",
+    "SummarizedJournals",
+    "Summary",
 ]
 
 
@@ -293,6 +295,43 @@ class IndexedJournals(Journals, Protocol):
         Raises:
             StoreBusyError: Somebody else held the lock for a twentieth of a second.
             ValueError: There is no such journal.
+        """
+        ...
+
+
+class Summary(Protocol):
+    """A journal's summary up to a position: blocks, which are opaque and not empty."""
+
+    @property
+    def position(self) -> Position:
+        """What was read of the journal for it: reading goes on there."""
+        ...
+
+    def block(self, number: int) -> bytes:
+        """Return a block by its number, from 0; `ValueError` if it does not verify."""
+        ...
+
+
+@runtime_checkable
+class SummarizedJournals(Journals, Protocol):
+    """Journals that keep a summary beside each of them; what a storage may offer besides.
+
+    A summary can be lost at any time, as an index can. One that does not fit its journal is as good
+    as none. `erase`, `rewrite` and `drop_copies` remove it physically and durably.
+    """
+
+    def summary(self, name: JournalName) -> AbstractContextManager[Summary | None]:
+        """Return a context that gives the summary of a journal, or None if there is none."""
+        ...
+
+    def write_summary(self, name: JournalName, position: Position, blocks: Iterable[bytes]) -> bool:
+        """Put a summary in the place of the one before, unless the journal was replaced meanwhile.
+
+        Blocks are taken one by one, and the lock is held only at the end. What they raise is raised.
+        It is not made durable.
+
+        Raises:
+            StorageError: The operating system refused.
         """
         ...
 

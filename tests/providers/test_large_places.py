@@ -1,15 +1,25 @@
 """Large places that no process holds in memory: what is read of them for one concept."""
 
+import os
+import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from factmem.errors import CorruptJournalError, TamperedError
+from factmem.ledger.items import Topic
 from factmem.ledger.ledger import Ledger
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage._reader import FolderReader
 from factmem.storage.base import Storage
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
 from factmem.testing.facts import AGENT
-from tests.providers.local_stores import ALICE
+from tests.providers.local_stores import ALICE, KEY, disk, journal_of
 
 COUNT = 4000
 TAGS = Concept("tags", "Labels of the user", FactType.MULTIPLE)
@@ -105,3 +115,191 @@ async def test_a_searched_place_sees_later_saves(root: Path, storage: Storage) -
     (theirs,) = await store.load(concept(1), ALICE, AGENT)
 
     assert [mine.value.split()[0], theirs.value.split()[0]] == ["third", "fourth"]
+
+
+# Summaries
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Summarize places that are large enough to be read in two pieces."""
+    monkeypatch.setattr("factmem.providers._place_reader._SMALLEST_SUMMARIZED", 1 << 20)
+
+
+def summaries(root: Path) -> dict[str, bytes]:
+    return {name: data for name, data in disk(root).items() if ".summary" in name}
+
+
+async def summarized(root: Path, storage: Storage, **options: Any) -> None:
+    """Fill a place, read it, and close the store."""
+    async with LocalFileMemoryProvider(root, storage=storage, **options) as store:
+        await fill(store)
+        await store.load_all(ALICE, AGENT)
+        assert summaries(root) == {}
+    assert len(summaries(root)) == 1
+
+
+@pytest.fixture
+def chunks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How much of journals is read and judged, in bytes."""
+    read: list[int] = []
+    advanced = FolderReader._advanced
+
+    def noted(self: FolderReader, codec: Any, place: Any, data: bytes, **options: Any) -> Any:
+        read.append(len(data))
+        return advanced(self, codec, place, data, **options)
+
+    monkeypatch.setattr(FolderReader, "_advanced", noted)
+    return read
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_summary_spares_reading_the_journal(
+    root: Path, storage: Storage, folds: list[str], chunks: list[int]
+) -> None:
+    """One concept takes a block of it, all of them the rest; of the journal, the first piece."""
+    await summarized(root, storage)
+    expected = await LocalFileMemoryProvider(root, storage=storage).load_all(ALICE, AGENT)
+    folds.clear()
+    chunks.clear()
+    cold = LocalFileMemoryProvider(root, storage=storage)
+
+    (fact,) = await cold.load(concept(7), ALICE, AGENT)
+
+    assert fact.value.startswith("second 7")
+    assert await cold.load(concept(8), ALICE, AGENT) == []
+    assert sum(chunks) < 2.1 * (1 << 20)
+
+    assert await cold.load_all(ALICE, AGENT) == expected
+    assert folds == []
+    assert sum(chunks) < 3.1 * (1 << 20)
+
+
+@pytest.mark.usefixtures("small")
+async def test_saves_go_on_after_a_summary(root: Path, storage: Storage) -> None:
+    """Of a process that has read no more than the summary, and of others."""
+    await summarized(root, storage)
+    store, other = (LocalFileMemoryProvider(root, storage=storage) for _ in range(2))
+    await store.load(concept(1), ALICE, AGENT)
+
+    await store.save(point(1, "third"), ALICE, AGENT)
+    await other.save(point(2, "third"), ALICE, AGENT)
+    await store.forget(ALICE, AGENT, concept=concept(3))
+
+    for each in (store, other, LocalFileMemoryProvider(root, storage=storage)):
+        found = [await each.load(concept(number), ALICE, AGENT) for number in (1, 2, 3)]
+        assert [[fact.value.split()[0] for fact in facts] for facts in found] == [
+            ["third"], ["third"], []
+        ]  # fmt: skip
+        assert len(await each.load_all(ALICE, AGENT)) == COUNT - 1
+    await store.verify(await store.anchor())
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_damaged_summary_is_none(root: Path, storage: Storage) -> None:
+    """Cut anywhere, or with any part changed, zeroed or swapped."""
+    await summarized(root, storage)
+    ((name, content),) = summaries(root).items()
+    expected = await LocalFileMemoryProvider(root, storage=storage).load_all(ALICE, AGENT)
+    rng = random.Random(5)
+    spots = [0, 1, 30, len(content) - 1, len(content) - 9, *rng.sample(range(len(content)), 12)]
+    damaged = [content[:at] for at in spots]
+    damaged += [content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :] for at in spots]
+    damaged += [content[:at] + bytes(len(content) - at) for at in spots]
+    damaged += [b"", b"\n", content + content, content[::-1]]
+
+    for each in damaged:
+        (root / name).write_bytes(each)
+        cold = LocalFileMemoryProvider(root, storage=storage)
+        (fact,) = await cold.load(concept(7), ALICE, AGENT)
+        assert fact.value.startswith("second 7")
+        assert await cold.load_all(ALICE, AGENT) == expected
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_summary_of_another_journal_is_none(root: Path, storage: Storage) -> None:
+    """Of another place, and of an older incarnation, put under the name."""
+    await summarized(root, storage)
+    ((name, content),) = summaries(root).items()
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save(point(7, "third"), ALICE, AGENT)
+        await store.compact(ALICE, AGENT)
+        assert len(summaries(root)) == 1  # a new one
+    (root / name).write_bytes(content)
+
+    (fact,) = await LocalFileMemoryProvider(root, storage=storage).load(concept(7), ALICE, AGENT)
+
+    assert fact.value.startswith("third 7")
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_summary_goes_with_what_it_holds(root: Path, storage: Storage) -> None:
+    """A purge, a purge by source, an erasure and a compaction leave none, nor what was begun."""
+    await summarized(root, storage)
+    ((name, content),) = summaries(root).items()
+    store = LocalFileMemoryProvider(root, storage=storage)
+
+    for remove in (
+        lambda: store.forget(ALICE, AGENT, concept=concept(7), purge=True),
+        lambda: store.forget(ALICE, AGENT, source=FactSource(SourceKind.USER, "chat"), purge=True),
+        lambda: store.erase(ALICE, AGENT),
+    ):
+        (root / name).write_bytes(content)
+        (root / f"{name}.0f0f0f0f").write_bytes(content)  # of a process that was killed
+        await remove()
+        assert summaries(root) == {}
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_rotation_leaves_no_summary_of_an_old_key(root: Path) -> None:
+    """It is removed; the next process makes another one."""
+    storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
+    await summarized(root, storage)
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        new = Key.generate()
+        await store.keys.rotate(new)
+
+    assert summaries(root) == {}
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_place_that_changes_meanwhile_gets_no_summary(
+    root: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it stays behind."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    await fill(store)
+    await store.load_all(ALICE, AGENT)
+    view = store._folder.blocking.reading.views.all()[0][1]
+    real = Topic.fields
+
+    def changing(self: Topic) -> list[Any]:
+        view.position = None
+        return real(self)
+
+    monkeypatch.setattr(Topic, "fields", changing)
+
+    await store.aclose()
+
+    assert summaries(root) == {}
+
+
+@pytest.mark.usefixtures("small")
+async def test_verify_reads_what_a_summary_spares(root: Path, storage: Storage) -> None:
+    """Damage before its number is not noticed by a cold load, and is by `verify`."""
+    await summarized(root, storage)
+    store = LocalFileMemoryProvider(root, storage=storage)
+    anchor = await store.anchor()
+    journal = journal_of(root)
+    content = bytearray(journal.read_bytes())
+    content[1 << 20] ^= 1
+    times = journal.stat()
+    journal.write_bytes(content)
+    os.utime(journal, ns=(times.st_atime_ns, times.st_mtime_ns))
+    cold = LocalFileMemoryProvider(root, storage=storage)
+
+    assert len(await cold.load(concept(9), ALICE, AGENT)) == 1
+    with pytest.raises((CorruptJournalError, TamperedError)):
+        await cold.verify(anchor)
+    with pytest.raises((CorruptJournalError, TamperedError)):
+        await cold.compact(ALICE, AGENT)

@@ -20,6 +20,7 @@ from tests.storage.crash_trial import (
     Outcome,
     Rotate,
     Step,
+    Summarize,
     Trial,
 )
 from tests.storage.stores import ANN, BOB, PLAIN, SEALED, Kind
@@ -34,6 +35,7 @@ SCRIPT: list[Step] = [
     Append("B", ((ANN, (20, 60, 20)), (BOB, (20,)))),
     Append("A", ((ANN, (20,)),)),
     Index("A", BOB),
+    Summarize("B", ANN),
     Rotate("B", is_rewriting=True),
     Append("A", ((BOB, (20, 300)),)),
     Compact("B", ANN, 2),
@@ -58,7 +60,7 @@ def random_script(rng: random.Random) -> list[Step]:
         elif dice < 0.28:
             script += [Index(actor, name), Erase(rng.choice("ABC"), name)]
         elif dice < 0.32:
-            script.append(Index(actor, name))
+            script.append(Index(actor, name) if dice < 0.3 else Summarize(actor, name))
         elif dice < 0.4:
             script.append(Rotate(actor, is_rewriting=rng.random() < 0.7))
         else:

@@ -30,9 +30,31 @@ from factmem.storage.base import (
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from tests.storage.disk_model import Image
 from tests.storage.memory_disk import Killed, MemoryDisk
-from tests.storage.stores import ANN, BOB, KEYS, Kind, append, followed, read, record
+from tests.storage.stores import (
+    ANN,
+    BOB,
+    KEYS,
+    Kind,
+    append,
+    followed,
+    read,
+    read_by_summary,
+    record,
+    summarize,
+)
 
-__all__ = ["Accident", "Append", "Compact", "Erase", "Index", "Outcome", "Rotate", "Step", "Trial"]
+__all__ = [
+    "Accident",
+    "Append",
+    "Compact",
+    "Erase",
+    "Index",
+    "Outcome",
+    "Rotate",
+    "Step",
+    "Summarize",
+    "Trial",
+]
 
 AFTER = b'{"id":"after","text":"what is saved after the crash"}'
 
@@ -67,6 +89,13 @@ class Index(NamedTuple):
     name: JournalName
 
 
+class Summarize(NamedTuple):
+    """Put a summary beside a journal."""
+
+    actor: str
+    name: JournalName
+
+
 class Rotate(NamedTuple):
     """Give the store the next key."""
 
@@ -74,7 +103,7 @@ class Rotate(NamedTuple):
     is_rewriting: bool
 
 
-Step = Append | Compact | Erase | Index | Rotate
+Step = Append | Compact | Erase | Index | Summarize | Rotate
 
 
 class Accident(NamedTuple):
@@ -187,7 +216,7 @@ class Trial:
         self._rng = random.Random(seed)
         self._count = 0
         self._key = 0
-        self._has_index = False
+        self._has_index = self._has_summary = False
         self._retired: list[int] = []
         self._actors: dict[str, _Actor] = {}
         self._expected = {ANN: _Expected(), BOB: _Expected()}
@@ -255,6 +284,9 @@ class Trial:
                     self._erase(writer, name)
             case Index(actor, name):
                 self._index(self._actor(actor), name)
+            case Summarize(actor, name):
+                self._has_summary = True
+                summarize(self._actor(actor).folder, name)
             case Rotate(actor, is_rewriting):
                 self._rotate(self._actor(actor), is_rewriting=is_rewriting)
             case _:
@@ -299,6 +331,12 @@ class Trial:
         if self._has_index and folder.read_index(name) not in self._expected[name].indexes:
             self._violate("an index came back, or was invented", None)
 
+    def _check_summary(
+        self, folder: JournalFolder, name: JournalName, found: Sequence[Record]
+    ) -> None:
+        if self._has_summary and read_by_summary(folder, name) not in (None, found):
+            self._violate("a summary gives something else than its journal", None)
+
     def _rotate(self, actor: _Actor, *, is_rewriting: bool) -> None:
         keys = actor.folder.keys
         if keys is None or self._key + 1 == len(KEYS) or not self.disk.exists(MANIFEST):
@@ -336,6 +374,7 @@ class Trial:
                 self._violate(f"{objection}, as a new process sees it", None)
             for actor in self._actors.values():
                 self._check_index(actor.folder, name)
+                self._check_summary(actor.folder, name, found)
                 self._follow(actor, name, found)
 
     def _follow(self, actor: _Actor, name: JournalName, found: Sequence[Record]) -> None:
@@ -375,6 +414,7 @@ class Trial:
         for name, expected in self._expected.items():
             found[name] = read(folder, name)
             self._check_index(folder, name)
+            self._check_summary(folder, name, found[name])
             if (objection := expected.objection(found[name])) is not None:
                 return self._violate(f"after a power cut {objection}", None)
         dice, saved = self._rng.random(), [AFTER]

@@ -259,9 +259,9 @@ class MemoryDisk:
         if inode is not None and inode.kept:
             self._stale.append(inode.kept)
 
-    def names(self) -> list[str]:
+    def names(self, folder: str = "journals") -> list[str]:
         self.pause()
-        return sorted(self._folders["journals"].seen)
+        return sorted(self._folders[folder].seen) if folder in self._folders else []
 
     def content(self, name: str) -> bytes | None:
         self.pause()

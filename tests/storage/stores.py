@@ -27,7 +27,9 @@ __all__ = [
     "append",
     "followed",
     "read",
+    "read_by_summary",
     "record",
+    "summarize",
     "texts",
 ]
 
@@ -94,6 +96,35 @@ def followed(
         position = reading.position
         if reading.is_end:
             return records, position
+
+
+def summarize(folder: JournalFolder, name: JournalName) -> bool:
+    """Write a summary of all records of a journal, in two blocks; return whether it is there."""
+    records, position = followed(folder, name, [], None)
+    half = len(records) // 2
+    blocks = [_packed(records[:half]), _packed(records[half:])]
+    return position is not None and folder.write_summary(name, position, blocks)
+
+
+def read_by_summary(folder: JournalFolder, name: JournalName) -> list[Record] | None:
+    """Return all records of a journal by its summary and what follows; None without a summary."""
+    with folder.summary(name) as summary:
+        if summary is None:
+            return None
+        try:
+            kept = [*_unpacked(summary.block(0)), *_unpacked(summary.block(1))]
+        except ValueError:
+            return None
+        return followed(folder, name, kept, summary.position)[0]
+
+
+def _packed(records: Sequence[Record]) -> bytes:
+    return b"\n".join([b"-", *(b"%d %b" % each for each in records)])
+
+
+def _unpacked(block: bytes) -> list[Record]:
+    lines = [line.partition(b" ") for line in block.split(b"\n")[1:]]
+    return [Record(int(number), data) for number, _, data in lines]
 
 
 def texts(records: Sequence[Record]) -> list[bytes]:

@@ -18,7 +18,20 @@ from factmem.storage._keys import SealedMode
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from tests.storage.disk_model import Image
 from tests.storage.memory_disk import Killed, MemoryDisk
-from tests.storage.stores import ANN, BOB, KEYS, PLAIN, SEALED, Kind, append, read, record, texts
+from tests.storage.stores import (
+    ANN,
+    BOB,
+    KEYS,
+    PLAIN,
+    SEALED,
+    Kind,
+    append,
+    read,
+    read_by_summary,
+    record,
+    summarize,
+    texts,
+)
 
 _NEW = record(50, 200)
 _BATCH = [record(number, 90) for number in range(60, 64)]
@@ -35,7 +48,9 @@ class _Operation(NamedTuple):
 
 def _found(kind: Kind, disk: MemoryDisk, *, key: int = 0) -> list[bytes]:
     folder = kind.open(disk, [KEYS[key]]) if kind.is_sealed else kind.open(disk)
-    return texts(read(folder, ANN))
+    found = read(folder, ANN)
+    assert read_by_summary(folder, ANN) in (None, found)
+    return texts(found)
 
 
 def _is_locked_out(kind: Kind, disk: MemoryDisk, *, key: int) -> bool:
@@ -90,12 +105,17 @@ def _drop_first(kind: Kind, folder: JournalFolder) -> None:
         found = read(writer, ANN)
         if found and found[0].data == _KEPT[0]:
             writer.rewrite(ANN, found[1:])
-            writer.drop_copies(ANN)
         else:
             writer.flush(ANN)
+        writer.drop_copies(ANN)
+
+
+def _has_summary(disk: MemoryDisk) -> bool:
+    return any(".summary" in name for name in disk.image())
 
 
 def _holds_dropped(kind: Kind, disk: MemoryDisk, _: object) -> None:
+    assert not _has_summary(disk)
     assert _found(kind, disk) == _KEPT[1:]
 
 
@@ -105,6 +125,7 @@ def _erase(kind: Kind, folder: JournalFolder) -> None:
 
 
 def _holds_erased(kind: Kind, disk: MemoryDisk, _: object) -> None:
+    assert not _has_summary(disk)
     assert _found(kind, disk) == []
     assert texts(read(kind.open(disk), BOB)) == [record(9)]
 
@@ -139,6 +160,11 @@ def _holds_last(kind: Kind, disk: MemoryDisk, _: object) -> None:
     assert found[-1] == _NEW
 
 
+def _summarize(kind: Kind, folder: JournalFolder) -> None:
+    append(folder, ANN, _NEW)
+    assert summarize(folder, ANN)
+
+
 def _first_save(kind: Kind, folder: JournalFolder) -> None:
     append(folder, ("agent", "new"), _NEW)
 
@@ -154,6 +180,7 @@ def _rotate(kind: Kind, folder: JournalFolder) -> None:
 
 
 def _holds_rotated(kind: Kind, disk: MemoryDisk, _: object) -> None:
+    assert not _has_summary(disk)
     assert _found(kind, disk, key=1) == _KEPT
     assert _is_locked_out(kind, disk, key=0)
 
@@ -178,6 +205,7 @@ OPERATIONS = {
     "an erasure": _Operation(_erase, _holds_erased),
     "a salvage": _Operation(_salvage, _holds_all),
     "an anchor": _Operation(_anchor, _holds_anchor),
+    "a save and a summary": _Operation(_summarize, _holds_last),
     "a save and a rest": _Operation(_rest, _holds_last),
     "a rotation": _Operation(_rotate, _holds_rotated, (SEALED,)),
     "the removal of a key": _Operation(_remove_key, _holds_removed, (SEALED,)),
@@ -194,6 +222,7 @@ def _store(kind: Kind) -> Image:
     append(folder, BOB, record(9))
     if folder.keys is not None:
         folder.keys.add(Aes256GCMEncryptor(KEYS[2]))
+    assert summarize(folder, ANN)
     return disk.image()
 
 

@@ -1,0 +1,216 @@
+"""Summary files: what a large journal comes to up to some record, in blocks that are read alone.
+
+A summary stands beside the index of its journal, and is like it derived, sealed as the journal is,
+and replaced whole without a flush. It begins with a line that no other file shares, and each block
+is sealed with its number and that line. At the end stand the directory, sealed like a block, and its
+length in 8 bytes.
+
+The directory names the journal by its first line, and how far it was read by the number of its last
+record and by the bytes that end it. A summary of any other file, or of one that was cut or changed
+there, is as good as none.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from hashlib import sha256
+from secrets import token_hex
+from typing import Any
+
+import orjson
+
+from factmem.errors import CorruptJournalError, StorageError
+from factmem.storage._file_calls import Files
+from factmem.storage._indexes import FOLDER, summary_name
+from factmem.storage._journal import (
+    LONGEST_HEADER,
+    Damage,
+    Place,
+    at_start,
+    journal_path,
+    read_header,
+)
+from factmem.storage._plain_codec import BlockSealer, Codec, compact
+
+_LENGTH = 8
+"""How many bytes the length of the directory takes, at the end of the file."""
+
+_END = 512
+"""How many bytes of a journal before the end of a summary must be the same: more than any tag takes."""
+
+_DIRECTORY = 0
+"""The number under which the directory is sealed; blocks count from 1."""
+
+_UNREADABLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    RecursionError,
+    OSError,
+    StorageError,
+    CorruptJournalError,
+    Damage,
+)
+"""What reading a damaged summary, or one beside another journal, may raise."""
+
+
+class OpenSummary:
+    """A summary whose file is open; see `base.Summary`."""
+
+    def __init__(
+        self, files: Files, fd: int, sealer: BlockSealer, spans: list[tuple[int, int]], place: Place
+    ) -> None:
+        self._files = files
+        self._fd = fd
+        self._sealer = sealer
+        self._spans = spans
+        self.position = place
+
+    def block(self, number: int) -> bytes:
+        """See `base.Summary.block`."""
+        start, size = self._spans[number]
+        try:
+            sealed = self._files.read(self._fd, size, start)
+        except OSError:
+            raise ValueError("cannot be read") from None
+        return self._sealer.open(1 + number, sealed)
+
+
+class SummaryFiles:
+    """The summaries of one folder's journals."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def open(self, codec: Codec, journal: str) -> tuple[int, OpenSummary] | None:
+        """Return the open file of a journal's summary, and the summary; None if there is none.
+
+        The caller closes the file.
+        """
+        name = summary_name(codec, journal)
+        try:
+            fd = self._files.open(f"{FOLDER}/{name}")
+        except (OSError, CorruptJournalError):
+            return None
+        found = None
+        with suppress(*_UNREADABLE):
+            found = self._opened(codec, name, journal, fd)
+        if found is None:
+            self._files.close(fd)
+            return None
+        return fd, found
+
+    def _opened(self, codec: Codec, name: str, journal: str, fd: int) -> OpenSummary:
+        files = self._files
+        first, end, _ = files.read(fd, LONGEST_HEADER, 0).partition(b"\n")
+        sealer = codec.open_blocks(name, first + end)
+        size = files.size(fd)
+        length = int.from_bytes(files.read(fd, _LENGTH, size - _LENGTH), "big")
+        start = size - _LENGTH - length
+        if start < len(first) + 1:
+            raise ValueError("no directory")
+        directory = orjson.loads(sealer.open(_DIRECTORY, files.read(fd, length, start)))
+        spans, at = [], len(first) + 1
+        for each in directory["sizes"]:
+            spans.append((at, each))
+            at += each
+        return OpenSummary(files, fd, sealer, spans, self._place(codec, journal, directory))
+
+    def _place(self, codec: Codec, journal: str, directory: dict[str, Any]) -> Place:
+        """Return the place in the journal that a summary comes to, if the journal has it."""
+        fd = self._files.open(journal_path(journal))
+        try:
+            line, header = read_header(self._files, codec, journal, fd)
+            start = at_start(journal, line, header)
+            if directory["journal"] != sha256(line).hexdigest() or start.version != 2:
+                raise ValueError("of another file")
+            offset, last = directory["offset"], directory["number"]
+            if directory["end"] != _digest_before(self._files, fd, offset):
+                raise ValueError("the journal is another one there")
+        finally:
+            self._files.close(fd)
+        return start._replace(
+            offset=offset,
+            size=offset,
+            line=directory["line"],
+            last=last,
+            tag=bytes.fromhex(directory["tag"]),
+            durable=last,
+            snapshot_left=0,
+            snapshot_last=directory["snapshot"],
+            is_ended=directory["ended"],
+        )
+
+    def write(self, codec: Codec, place: Place, blocks: Iterable[bytes]) -> str:
+        """Write a summary under a name of its own, and return that; raise what `blocks` raises.
+
+        It takes no lock, since it may take seconds: `put` gives it its name.
+        """
+        name = summary_name(codec, place.file)
+        for each in self._files.names(FOLDER):
+            if each.startswith(f"{name}."):  # left by a process that was killed
+                self._files.remove(f"{FOLDER}/{each}")
+        path = f"{FOLDER}/{name}.{token_hex(4)}"
+        fd = self._files.create(path)
+        try:
+            sealer = codec.new_blocks(name)
+            self._files.append(fd, sealer.first_line)
+            sizes: list[int] = []
+            for number, block in enumerate(blocks):
+                sealed = sealer.seal(1 + number, block)
+                self._files.append(fd, sealed)
+                sizes.append(len(sealed))
+            directory = sealer.seal(_DIRECTORY, self._directory(place, sizes))
+            self._files.append(fd, directory + len(directory).to_bytes(_LENGTH, "big"))
+        except BaseException:
+            self._files.remove(path)
+            raise
+        finally:
+            self._files.close(fd)
+        return path
+
+    def _directory(self, place: Place, sizes: list[int]) -> bytes:
+        fd = self._files.open(journal_path(place.file))
+        try:
+            end = _digest_before(self._files, fd, place.offset)
+        finally:
+            self._files.close(fd)
+        return compact(
+            {
+                "journal": sha256(place.header).hexdigest(),
+                "number": place.last,
+                "offset": place.offset,
+                "line": place.line,
+                "tag": place.tag.hex(),
+                "snapshot": place.snapshot_last,
+                "ended": place.is_ended,
+                "end": end,
+                "sizes": sizes,
+            }
+        )
+
+    def put(self, codec: Codec, place: Place, path: str) -> bool:
+        """Give a summary its name, unless the journal was replaced meanwhile. Under the lock.
+
+        Its values may have been purged since, and must not come back.
+        """
+        fd = self._files.open(journal_path(place.file))
+        try:
+            is_same = self._files.read(fd, len(place.header), 0) == place.header
+        finally:
+            self._files.close(fd)
+        if not is_same:
+            self._files.remove(path)
+            return False
+        self._files.rename(path, f"{FOLDER}/{summary_name(codec, place.file)}")
+        return True
+
+
+def _digest_before(files: Files, fd: int, offset: int) -> str:
+    """Return the digest of what ends at a place of a file."""
+    start = max(0, offset - _END)
+    data = files.read(fd, offset - start, start)
+    if len(data) != offset - start:
+        raise ValueError("the journal is shorter")
+    return sha256(data).hexdigest()

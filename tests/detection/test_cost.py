@@ -2,6 +2,7 @@
 
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -194,10 +195,23 @@ def test_long_messages_take_little_time(text: str) -> None:
     assert seconds(lambda: judge(f"{text} I live in Bonn {text}", *items)) < 3
 
 
-def test_the_documentation_shows_the_rules_of_the_prompt() -> None:
-    system, _ = detection_messages("", [ALICE], [AGENT], [])
-    rules = str(system["content"]).partition("\n\nThe subject")[0]
+async def test_the_documentation_shows_the_prompt_of_its_example() -> None:
+    """The rules, the example word for word, and the tokens of both."""
+    store = InMemoryProvider()
+    pets = Concept("pets", "Pets of the user", FactType.MULTIPLE)
+    january = datetime(2024, 1, 5, tzinfo=UTC)
+    await store.save(MultipleFacts(pets, ["Miso"], timestamp=january), ALICE, AGENT)
+    model = SchemaRecorder(answer())
+    memory = memory_of(store, model, scopes=MemoryScopesProfile(agent="support-bot"))
+    said = "I ran my first marathon yesterday, and Miso cheered."
 
-    docs = Path(__file__).parents[2] / "docs" / "detection.md"
+    await memory.auto_detect_facts([user(said)], said_at=SUNDAY)
 
-    assert rules in docs.read_text(encoding="utf-8")
+    docs = (Path(__file__).parents[2] / "docs" / "detection.md").read_text(encoding="utf-8")
+    system, asked = (str(each["content"]) for each in model.calls[0])
+    rules, _, rest = system.partition("\n\nThe subject")
+    assert rules in docs
+    assert f"The subject{rest}\n\n{asked}" in docs
+    schema = estimate_tokens(json.dumps(model.schema))
+    assert f"these rules, {estimate_tokens(rules)} tokens" in docs
+    assert f"{tokens(model.calls[0])} tokens, its schema {schema}" in docs

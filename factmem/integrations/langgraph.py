@@ -87,10 +87,13 @@ class FactmemStore(BaseStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations from sync code; see `BaseStore.batch`."""
-        return self._portal.call(self.abatch, list(ops))
+        return self._portal.call(self._run, list(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations; see `BaseStore.abatch`."""
+        return await self._run(ops)
+
+    async def _run(self, ops: Iterable[Op]) -> list[Result]:
         results: list[Result] = []
         puts: dict[Namespace, dict[str, PutOp]] = {}
         for op in ops:
@@ -146,6 +149,7 @@ class FactmemStore(BaseStore):
                 _concept(fact.concept.keyword),
                 fact.values[0],
                 timestamp=fact.timestamp,
+                metadata=fact.metadata,
                 expires_at=now + (fact.expires_at - fact.confirmed_at),
             )
             for fact in facts
@@ -183,6 +187,7 @@ class FactmemStore(BaseStore):
         return {
             (_namespace(match.place.subject), match.fact.concept.keyword): match.score
             for match in found
+            if not match.fact.metadata.get("indexed") is False
         }
 
     async def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
@@ -212,11 +217,15 @@ def _concept(key: str) -> Concept[Any, Any]:
 
 def _fact(op: PutOp, before: AnyFact | None) -> SingleFact[Any]:
     now = datetime.now(UTC)
+    is_indexed = op.index is not False
+    # A save keeps metadata that it does not name, so an item that becomes indexed says so.
+    is_marked = not is_indexed or (before is not None and "indexed" in before.metadata)
     return SingleFact(
         _concept(op.key),
         dict(op.value or {}),
         timestamp=now if before is None else before.timestamp,  # when the item was created
         expires_at=None if op.ttl is None else now + timedelta(minutes=op.ttl),
+        metadata={"indexed": is_indexed} if is_marked else {},
     )
 
 

@@ -27,6 +27,8 @@ class Framework:
     module: str
     """The adapter in `factmem.integrations`; its test has the same name."""
     examples: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    """Packages to install without what they require."""
 
 
 FRAMEWORKS = (
@@ -79,6 +81,7 @@ FRAMEWORKS = (
         ("deepagents==0.5.0",),
         "deepagents",
         ("deepagents_files",),
+        alone=("deepagents-cli==0.0.12",),  # the last version with the middleware beside ours
     ),
     Framework("crewai", ("crewai>=1.15",), ("crewai==1.15.0",), "crewai", ("crewai_crew",)),
 )
@@ -94,21 +97,25 @@ def main(names: list[str]) -> None:
         if names and framework.name not in names:
             continue
         for label, requirements in (("newest", framework.newest), ("lowest", framework.lowest)):
-            python = _environment(f"{framework.name}-{label}", requirements)
+            name = f"{framework.name}-{label}"
+            python = _environment(name, requirements, framework.alone)
             if not _is_passed(framework, label, python):
                 failed.append(f"{framework.name} ({label})")
     print("failed: " + ", ".join(failed) if failed else "all passed")
     sys.exit(bool(failed))
 
 
-def _environment(name: str, requirements: tuple[str, ...]) -> Path:
+def _environment(name: str, requirements: tuple[str, ...], alone: tuple[str, ...]) -> Path:
     folder = ENVIRONMENTS / name
     python = folder / "bin" / "python"
     made_of = folder / "requirements.txt"
-    wanted = "\n".join((*requirements, *NEEDED))
+    wanted = "\n".join((*requirements, *NEEDED, *alone))
     if not made_of.exists() or made_of.read_text() != wanted:
         _run([sys.executable, "-m", "venv", "--clear", str(folder)])
-        _run([str(python), "-m", "pip", "install", "-q", "-e", str(ROOT), *requirements, *NEEDED])
+        install = [str(python), "-m", "pip", "install", "-q"]
+        _run([*install, "-e", str(ROOT), *requirements, *NEEDED])
+        if alone:
+            _run([*install, "--no-deps", *alone])
         made_of.write_text(wanted)
     return python
 
@@ -124,6 +131,8 @@ def _is_passed(framework: Framework, label: str, python: Path) -> bool:
     if label == "newest":
         module = f"factmem/integrations/{framework.module}.py"
         commands.append([str(python), "-m", "mypy", "--strict", module])
+        # --pythonpath, as pyright reads the packages of the first python on the path otherwise.
+        commands.append([str(python), "-m", "pyright", "--pythonpath", str(python), module])
     codes = [_run(command, is_checked=False) for command in commands]  # all run, whatever fails
     return not any(codes)
 

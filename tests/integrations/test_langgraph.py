@@ -289,3 +289,15 @@ def test_a_search_of_a_thousand_items_is_quick() -> None:
     begun = time.perf_counter()
     assert len(store.search(("n",), filter={"n": {"$gte": 990}}, limit=50)) == 10
     assert time.perf_counter() - begun < 5
+
+
+async def test_an_item_that_is_not_indexed_is_found_last() -> None:
+    store = FactmemStore(AgentMemory(InMemoryProvider()))
+    await store.aput(("notes",), "a", {"text": "tea and more tea"}, index=False)
+    await store.aput(("notes",), "b", {"text": "some tea"})
+    found = await store.asearch(("notes",), query="tea")
+    assert [(item.key, item.score is None) for item in found] == [("b", False), ("a", True)]
+
+    await store.aput(("notes",), "a", {"text": "tea and more tea"})
+    again = await store.asearch(("notes",), query="tea")
+    assert [item.score is None for item in again] == [False, False]

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
+from langchain import agents
 from langgraph.checkpoint.memory import InMemorySaver
 
 from factmem import AgentMemory, InMemoryProvider, MemoryScope
@@ -28,6 +28,7 @@ from tests.integrations.chat_openai import ChatOpenAI
 from tests.integrations.model_server import ModelServer, model_server
 from tests.integrations.world import USER, BreakableProvider, memory_of
 
+create_agent: Any = agents.create_agent  # its overloads take no tuples as messages
 NOTES = MemoryScope.Feature("notes")
 
 

@@ -6,6 +6,7 @@ VENV ?= .venv
 KILLS = 1000
 STATES = 1000000
 ROTATIONS = 200
+WEB_SECONDS = 60
 MUTANTS = 50
 SERVER_KILLS = 1
 CUTS = 20
@@ -17,6 +18,7 @@ ifdef SHORT
 KILLS = 20
 STATES = 4000
 ROTATIONS = 2
+WEB_SECONDS = 5
 endif
 
 python = $(VENV)/bin/python
@@ -60,6 +62,7 @@ storm: $(VENV)/.installed-test
 	$(python) -m pytest -n 2 -m storm
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
+	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
 	$(python) -m tests.storage.crash_sweep --states $(STATES)
 ifndef SHORT
 	$(python) -m tests.storms.many_processes

@@ -4,10 +4,19 @@ Imports memory.
 """
 
 from factmem.agent.agent import Agent
-from factmem.agent.context import AgentContext, AgentFeature, AgentResult, AgentTool, FeatureError
+from factmem.agent.context import (
+    AgentContext,
+    AgentFeature,
+    AgentResult,
+    AgentStep,
+    AgentTool,
+    FeatureError,
+    StepFeature,
+)
 from factmem.agent.nodes import (
     MemoryNode,
     Node,
+    SkippedDetection,
     Strategy,
     node_llm_compress_history,
     node_llm_request,
@@ -25,10 +34,13 @@ __all__ = [
     "AgentContext",
     "AgentFeature",
     "AgentResult",
+    "AgentStep",
     "AgentTool",
     "FeatureError",
     "MemoryNode",
     "Node",
+    "SkippedDetection",
+    "StepFeature",
     "StepLimitError",
     "Strategy",
     "Tool",

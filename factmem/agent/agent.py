@@ -7,7 +7,14 @@ from typing import Any, ParamSpec, Self, overload
 from typing_extensions import TypeVar, Unpack
 
 from factmem._arguments import expect, expect_all, expect_function, expect_methods, kind_of
-from factmem.agent.context import MAX_STEPS, AgentContext, AgentFeature, AgentResult, AgentTool
+from factmem.agent.context import (
+    MAX_STEPS,
+    AgentContext,
+    AgentFeature,
+    AgentResult,
+    AgentTool,
+    StepFeature,
+)
 from factmem.agent.memory_feature import MemoryFeature, MemoryOptions
 from factmem.agent.nodes import Strategy, node_llm_request
 from factmem.agent.tools import ToolFunction, tools_by_name
@@ -257,6 +264,9 @@ class Agent:
             scopes=None if scopes is None else _checked_scopes(scopes),
             conversation=conversation,
             background=self._background,
+            after_step=[
+                feature.after_step for feature in self._features if isinstance(feature, StepFeature)
+            ],
         )
 
 

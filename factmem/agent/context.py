@@ -2,13 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from datetime import datetime
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from typing_extensions import TypeVar
 
 from factmem.concurrency.background import BackgroundWork
 from factmem.errors import FactmemError
-from factmem.llm.base import ChatModel, Message, ToolDefinition
+from factmem.llm.base import ChatModel, ChatResponse, Message, ToolDefinition
 from factmem.llm.messages import dicts_of
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.checked import checked_subjects
@@ -16,7 +17,17 @@ from factmem.models.places import MemorySubject, subject_keys
 from factmem.models.scopes import ScopeChoice
 from factmem.usage import Usage
 
-__all__ = ["MAX_STEPS", "AgentContext", "AgentFeature", "AgentResult", "AgentTool", "FeatureError"]
+__all__ = [
+    "MAX_STEPS",
+    "AgentContext",
+    "AgentFeature",
+    "AgentResult",
+    "AgentStep",
+    "AgentTool",
+    "FeatureError",
+    "StepFeature",
+    "StepHook",
+]
 
 
 R = TypeVar("R")
@@ -96,6 +107,26 @@ class FeatureError(FactmemError):
         """The run without what failed."""
 
 
+@dataclass(frozen=True, slots=True)
+class AgentStep:
+    """One call to the model in a run, with the tool calls that it asked for."""
+
+    number: int
+    """From 1 on, in each answer."""
+    response: ChatResponse = field(repr=False)
+    """What the model returned."""
+    results: tuple[str, ...] = field(repr=False)
+    """What its tool calls returned, in their order; empty for the answer."""
+    started_at: datetime
+    ended_at: datetime
+    """When the last tool had returned."""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the model answered, so that no other step follows."""
+        return not self.response.tool_calls
+
+
 class AgentContext:
     """One run of an agent, made for it and gone with it.
 
@@ -111,6 +142,7 @@ class AgentContext:
         scopes: The scopes of the run; without any, the memory's own.
         conversation: The application's name for the conversation.
         background: Where work may go on after the run.
+        after_step: Functions that are called after each step.
 
     Raises:
         TypeError: `messages`, `tools` or `subjects` is of the wrong kind.
@@ -128,6 +160,7 @@ class AgentContext:
         scopes: Sequence[ScopeChoice] | None = None,
         conversation: str | None = None,
         background: BackgroundWork | None = None,
+        after_step: Iterable["StepHook"] = (),
     ) -> None:
         self.text = text
         self.messages: list[dict[str, object]] = dicts_of(messages)
@@ -147,6 +180,7 @@ class AgentContext:
         """What the model said at last."""
         self.finish_reason: str | None = None
         self._background = background or BackgroundWork()
+        self._after_step = tuple(after_step)
         self._question: dict[str, object] | None = None
         self._memory: AgentMemory | None = None
 
@@ -205,6 +239,11 @@ class AgentContext:
             subject.check_bound()
         return named[0]
 
+    async def end_step(self, step: AgentStep) -> None:
+        """Call the hooks of the run for a step, in the order of installation."""
+        for hook in self._after_step:
+            await hook(self, step)
+
     def check_background(self) -> None:
         """Make sure that work can go on after the run.
 
@@ -255,7 +294,7 @@ class AgentContext:
 class AgentFeature(Protocol):
     """Something that an agent has besides a model and tools: a memory, a log, a moderator.
 
-    Implement the three methods; inherit from nothing. `agent.install(MyFeature, option=...)` makes
+    Implement the three methods; inherit from nothing. A `StepFeature` has a fourth. `agent.install(MyFeature, option=...)` makes
     one and returns it.
 
     One instance serves all runs of the agent, which may be under way at once: what belongs to a
@@ -277,3 +316,24 @@ class AgentFeature(Protocol):
     async def aclose(self) -> None:
         """Let go of what the feature opened itself; called at the end of `async with agent`."""
         ...
+
+
+@runtime_checkable
+class StepFeature(Protocol):
+    """A feature that also works between the calls to the model of one run.
+
+    Implement it besides the methods of `AgentFeature`.
+    """
+
+    async def after_step(self, context: AgentContext, step: AgentStep) -> None:
+        """Work after a step: after an answer, or after all tool calls of a response have ended.
+
+        `context.messages` ends with their results, and the next call to the model gets what it
+        contains then: a feature can shorten old results, drop images or add an instruction. What it
+        raises ends the run.
+        """
+        ...
+
+
+StepHook: TypeAlias = Callable[[AgentContext, AgentStep], Awaitable[None]]
+"""The method `after_step` of a feature."""

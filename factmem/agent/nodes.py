@@ -1,5 +1,6 @@
 """Strategies and their nodes: the steps of a run."""
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -9,6 +10,7 @@ from factmem.agent.context import AgentContext
 from factmem.agent.tool_loop import run_tool_loop
 from factmem.detection.compression import RetrieveFactsFromHistory
 from factmem.errors import MemoryAccessError
+from factmem.llm.messages import OWN_MESSAGES
 from factmem.models.checked import checked_concepts, checked_subjects
 from factmem.models.facts import Concept
 from factmem.models.names import checked_text
@@ -19,6 +21,7 @@ __all__ = [
     "CheckedNode",
     "MemoryNode",
     "Node",
+    "SkippedDetection",
     "Strategy",
     "node_llm_compress_history",
     "node_llm_request",
@@ -29,6 +32,7 @@ __all__ = [
     "node_save_to_memory_auto_detect_facts",
 ]
 
+_log = logging.getLogger("factmem.agent")
 
 Node: TypeAlias = Callable[[AgentContext, str], Awaitable[str]]
 """A step of a run: a function of the run and the text of the previous step, returning a text."""
@@ -239,8 +243,9 @@ def node_save_to_memory(
 ) -> MemoryNode:
     """Return a node that saves what this run states about concepts.
 
-    One call to the model for each concept. Before the model was asked, the whole conversation
-    belongs to the run.
+    One call to the model for each concept. Put it after `node_llm_request`, which adds the user's
+    text to the chat. Before that, only messages of earlier runs are read; without any the node
+    reports a `SkippedDetection`.
 
     Args:
         concepts: The concepts to look for.
@@ -255,6 +260,7 @@ def node_save_to_memory(
     checked_choice(scope)
 
     async def save(context: AgentContext) -> None:
+        _check_said(context)
         for concept in wanted:
             report = await context.memory.save_facts_from_history(
                 context.messages,
@@ -277,12 +283,13 @@ def node_save_to_memory_auto_detect_facts(
 ) -> MemoryNode:
     """Return a node that finds and saves the facts of this run. One call to the model.
 
-    Before the model was asked, the whole conversation belongs to the run. `subjects` and `scopes`
-    are those of `node_load_from_memory`.
+    Put it after `node_llm_request`, as `node_save_to_memory` explains. `subjects` and `scopes` are
+    those of `node_load_from_memory`.
     """
     concerned, where = _subjects(subjects), _scopes(scopes)
 
     async def save(context: AgentContext) -> None:
+        _check_said(context)
         report = await context.memory.auto_detect_facts(
             context.messages,
             subjects=_bound(concerned, context),
@@ -334,6 +341,29 @@ def node_llm_compress_history(compression: RetrieveFactsFromHistory) -> Node:
         return text
 
     return compress_history
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedDetection:
+    """A report: a node that saves facts found no message of the user to read."""
+
+    reason: str
+
+
+_TOO_EARLY = (
+    "A node that saves facts ran before the chat had a message of the user, so it found nothing. "
+    "The user's text joins the chat in node_llm_request: put the node after it"
+)
+
+
+def _check_said(context: AgentContext) -> None:
+    """Report a detection that has nothing to read, as at the start of a strategy."""
+    if not any(
+        message.get("role") == "user" and message.get("name") not in OWN_MESSAGES
+        for message in context.messages
+    ):
+        _log.warning(_TOO_EARLY)
+        context.reports.append(SkippedDetection(_TOO_EARLY))
 
 
 def _name(subject: MemorySubject) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import anyio
 
-from factmem.agent.context import AgentContext, AgentTool
+from factmem.agent.context import AgentContext, AgentStep, AgentTool
 from factmem.errors import FactmemError
 from factmem.llm.base import ChatResponse, ToolCall
+from factmem.models.clock import system_clock
 
 __all__ = ["StepLimitError", "run_tool_loop"]
 
@@ -51,15 +52,20 @@ async def run_tool_loop(context: AgentContext, text: str, *, allow_tool_calls: b
     context.add_question(text)
     tools = context.tools if allow_tool_calls else {}
     definitions = [tool.definition for tool in tools.values()]
-    for _ in range(context.max_steps):
+    for number in range(1, context.max_steps + 1):
+        started_at = system_clock()
         response = await context.chat_model.respond(context.messages, tools=definitions)
         context.usage += response.usage
         context.finish_reason = response.finish_reason
-        if not response.tool_calls:
+        results: tuple[str, ...] = ()
+        if response.tool_calls:
+            results = await _run_calls(context, response, tools)
+        else:
             context.messages.append(dict(response.message))
             context.answer = response.text or response.refusal or ""
+        await context.end_step(AgentStep(number, response, results, started_at, system_clock()))
+        if not response.tool_calls:
             return context.answer
-        await _run_calls(context, response, tools)
     raise StepLimitError(
         f"The model called tools {context.max_steps} times and did not answer: allow more, as in "
         f"Agent(..., max_steps={context.max_steps * 2}), or check what the tools return",
@@ -69,7 +75,7 @@ async def run_tool_loop(context: AgentContext, text: str, *, allow_tool_calls: b
 
 async def _run_calls(
     context: AgentContext, response: ChatResponse, tools: Mapping[str, AgentTool]
-) -> None:
+) -> tuple[str, ...]:
     results: dict[int, str] = {}
     failures: list[Exception] = []
 
@@ -96,6 +102,7 @@ async def _run_calls(
         for failure in failures[1:]:
             failures[0].add_note(f"Another tool failed as well: {type(failure).__name__}")
         raise failures[0]
+    return tuple(results[position] for position in range(len(response.tool_calls)))
 
 
 async def _result(context: AgentContext, call: ToolCall, tools: Mapping[str, AgentTool]) -> str:

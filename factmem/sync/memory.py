@@ -293,10 +293,10 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> DetectionReport:
         """Find the facts that a chat states, about all subjects at once, and save them.
 
-        One call to the model for each 6,000 tokens of messages; none if no message may be cited. Each item of its answer is validated
-        alone; the report gives a reason for each item that was rejected. The facts of one place are
-        saved in one durable write, all or none; places are written one after the other. A second
-        run over the same chat saves nothing new.
+        One call to the model for each 6,000 tokens of messages; none if no message may be cited.
+        Each item of its answer is validated alone; the report gives a reason for each item that was
+        rejected. The facts of one place are saved in one durable write, all or none; places are
+        written one after the other. A second run over the same chat saves nothing new.
 
         Facts come from messages of the user only, unless `trust` says otherwise: what a tool or a
         web page says never becomes a fact about the user. Messages that factmem added are ignored.

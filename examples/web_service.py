@@ -1,0 +1,152 @@
+"""A web service with a memory for each user: FastAPI, any number of worker processes.
+
+uvicorn --factory examples.web_service:service --workers 4
+python examples/web_service.py
+
+The second command calls the service in its own process, with a model that is a function. Every
+worker opens the same folder. A request sees the memory of its user and no other.
+"""
+
+import os
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from itertools import repeat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Header, HTTPException
+from fastapi.testclient import TestClient
+from pydantic import BaseModel
+
+from factmem import (
+    Agent,
+    AgentMemory,
+    ChatModel,
+    Concept,
+    FactType,
+    LocalFileMemoryProvider,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    OpenAIChatModel,
+)
+from factmem.llm.base import Message
+from factmem.testing.chat import ScriptedChatModel
+
+USER = MemorySubject("user", "The person who talks to the assistant", 1, per_entity=True)
+PRODUCT = MemoryScope.Product("notes")
+NOTES = Concept("notes", "What the user wants to have noted", FactType.MULTIPLE)
+
+
+class Text(BaseModel):
+    """The body of a request with one text."""
+
+    text: str
+
+
+def user_of(x_user: Annotated[str, Header()]) -> MemorySubject:
+    """Return the subject of a request. Take the name from your authentication instead."""
+    try:
+        return USER.of(x_user)
+    except ValueError as error:
+        raise HTTPException(400, "This is no name of a user") from error
+
+
+Caller = Annotated[MemorySubject, Depends(user_of)]
+
+
+def create_app(folder: Path, model: ChatModel) -> FastAPI:
+    """Return the service on a folder. Store and agent live as long as the worker."""
+    store = LocalFileMemoryProvider(folder)
+    agent = Agent(model, system_prompt="You keep notes for the user.")
+    memory = agent.install(
+        AgentMemory,
+        provider=store,
+        product_name=PRODUCT.name,
+        subjects=[USER],
+        concepts=[NOTES],
+        auto_detect=True,
+        background=True,  # the answer does not wait for detection
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        # At shutdown the agent finishes its background work, then the store closes.
+        async with store, agent:
+            yield
+
+    app = FastAPI(lifespan=lifespan)
+
+    @app.post("/chat")
+    async def chat(body: Text, user: Caller) -> dict[str, str]:
+        result = await agent.run(body.text, subjects=[user])
+        return {"answer": result.text}
+
+    @app.post("/notes", status_code=201)
+    async def note(body: Text, user: Caller) -> None:
+        await store.save(MultipleFacts(NOTES, [body.text]), user, PRODUCT)
+
+    @app.get("/notes")
+    async def notes(user: Caller) -> list[str]:
+        facts = await memory.current(NOTES, subjects=[user])
+        return [value for fact in facts for value in fact.values]
+
+    @app.get("/notes/search")
+    async def search(question: str, user: Caller) -> list[str]:
+        matches = await memory.recall(question, subjects=[user])
+        return [str(value) for match in matches for value in match.fact.values]
+
+    @app.get("/me")
+    async def export(user: Caller) -> dict[str, Any]:
+        """Everything that is stored about a person who asks for it."""
+        return await memory.view(subjects=[user]).contents.export()
+
+    @app.delete("/me")
+    async def erase(user: Caller) -> dict[str, Any]:
+        """Erase a person, with history, and return what proves it."""
+        report = await memory.view(subjects=[user]).contents.reset(confirm=True)
+        return {"values": report.count, "erased": [str(each.place) for each in report.places]}
+
+    return app
+
+
+def service() -> FastAPI:
+    """Return the service as the environment describes it."""
+    folder = Path(os.environ.get("NOTES_FOLDER", "memory"))
+    return create_app(folder, OpenAIChatModel(os.environ.get("NOTES_MODEL", "gpt-4o-mini")))
+
+
+def pretended(messages: Sequence[Message]) -> object:
+    """Answer in place of a model: note what follows the word `note`."""
+    prompt = "\n".join(str(message["content"]) for message in messages)
+    if "You extract facts" not in prompt:
+        known = re.findall(r'^- "([^"]*)"', prompt, re.MULTILINE)
+        return f"You have {len(known)} notes."
+    found = re.search(r'"message": (\d+),[^\n]*"(?:Please )?(note ([\w. -]+))"', prompt)
+    if found is None:
+        return {"facts": []}
+    return {"facts": [{"message": int(found[1]), "quote": found[2], "subject": "user",
+                       "keyword": NOTES.keyword, "value": found[3]}]}  # fmt: skip
+
+
+def main() -> None:
+    """Call the service as two users would."""
+    with TemporaryDirectory() as folder:
+        model = ScriptedChatModel(*repeat(pretended, 10))
+        with TestClient(create_app(Path(folder) / "memory", model)) as client:
+            alice, bob = {"X-User": "alice"}, {"X-User": "bob"}
+            client.post("/notes", json={"text": "buy tea"}, headers=alice)
+            print("alice:", client.get("/notes", headers=alice).json())
+            print("bob:", client.get("/notes", headers=bob).json())
+            print(client.post("/chat", json={"text": "How many?"}, headers=alice).json())
+            print("search:", client.get("/notes/search?question=tea", headers=alice).json())
+            print("export:", len(client.get("/me", headers=alice).json()["places"]), "place")
+            print(client.delete("/me", headers=alice).json())
+            print("alice:", client.get("/notes", headers=alice).json())
+            print("without a user:", client.get("/notes").status_code)
+
+
+if __name__ == "__main__":
+    main()

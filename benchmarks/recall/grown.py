@@ -138,10 +138,10 @@ def hits(ranks: Ranks) -> list[bool]:
     return [rank >= 0.2 for rank in ranks]
 
 
-def interval(ranks: Ranks, others: Ranks) -> str:
-    """The difference in hit@5, with its interval."""
+def difference(hits: Sequence[bool], others: Sequence[bool]) -> str:
+    """The difference of two shares of the same questions, with its interval."""
     chance = random.Random(5)
-    gains = [a - b for a, b in zip(hits(ranks), hits(others), strict=True)]
+    gains = [a - b for a, b in zip(hits, others, strict=True)]
     means = sorted(mean(chance.choices(gains, k=len(gains))) for _ in range(SAMPLES))
     low, high = means[SAMPLES // 40], means[-SAMPLES // 40]
     return f"{mean(gains):+.3f} [{low:+.3f}, {high:+.3f}]"
@@ -169,7 +169,7 @@ def row(name: str, ranks: Ranks, first: Ranks) -> None:
     for is_in in GROUPS.values():
         group = [rank for rank, q in zip(ranks, QUESTIONS, strict=True) if is_in(q)]
         cells.append(f"{mean(hits(group)):.3f} {mean(group):.3f}   ")
-    print(f"{name:34}{''.join(cells)}{interval(ranks, first)}", flush=True)
+    print(f"{name:34}{''.join(cells)}{difference(hits(ranks), hits(first))}", flush=True)
 
 
 async def parts(embedder: Embedder | None) -> Ranks:

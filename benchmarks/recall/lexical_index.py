@@ -7,6 +7,7 @@ from typing import Any, Generic, NamedTuple
 from typing_extensions import TypeVar
 
 from factmem.recall.arrays import numpy_or_none
+from factmem.recall.lexical.analysis import words
 from factmem.recall.lexical.bm25 import TermIndex
 
 __all__ = ["LexicalHit", "LexicalIndex"]
@@ -32,6 +33,7 @@ class LexicalIndex(Generic[K]):
 
     def __init__(self, *, dense: bool = True, **options: Any) -> None:
         self._terms = TermIndex(**options)
+        self._analyze = options.get("analyze", words)
         self._is_dense = dense and numpy_or_none() is not None
         self._slots: dict[K, int] = {}
         self._ids: list[K | None] = []
@@ -70,13 +72,14 @@ class LexicalIndex(Generic[K]):
             for each in candidates:
                 if each in self._slots:
                     among[self._slots[each]] = 1
+        asked = self._terms.query(self._analyze(query))
         if self._is_dense:
-            bm25, coverage = self._terms.dense_scan(query, among)
+            bm25, coverage = self._terms.dense_scan(asked, among)
             found = {
                 slot: (float(bm25[slot]), float(coverage[slot]))
                 for slot in bm25.nonzero()[0].tolist()
             }
         else:
-            found = self._terms.scan(query, among)
+            found = self._terms.scan(asked, among)
         best = sorted(found.items(), key=lambda each: -each[1][0])[:limit]
         return [LexicalHit(self._ids[slot], *parts) for slot, parts in best]

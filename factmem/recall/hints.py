@@ -1,14 +1,14 @@
-"""What a question says of the facts it is about: the entity it names, the days it names."""
+"""Hints in a question: the entity and the days that it names."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
 from factmem.recall.arrays import Array
-from factmem.recall.lexical.analysis import STOP_WORDS, words
+from factmem.recall.lexical.analysis import STOP_WORDS, Word, words
 
-__all__ = ["Day", "asked_days", "named_entity"]
+__all__ = ["Day", "asked_days", "name_terms", "named_entity"]
 
 
 class Day(NamedTuple):
@@ -26,19 +26,24 @@ class Day(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _name_terms(entity: str) -> frozenset[str]:
+def name_terms(entity: str) -> frozenset[str]:
     """Return the terms by which a question names an entity; none where it cannot."""
     terms = frozenset(term for word in words(entity) for term in word)
     is_telling = any(not term.isdecimal() and term not in STOP_WORDS for term in terms)
     return terms if is_telling else frozenset()
 
 
-def named_entity(question: str, entities: Collection[str]) -> str | None:
-    """Return the only one of the entities that a question names; None where it is not one."""
+def named_entity(asked: Iterable[Word], entities: Collection[str]) -> str | None:
+    """Return the only one of the entities that a question names; None where it is not one.
+
+    Args:
+        asked: The words of the question.
+        entities: All entities that are asked about.
+    """
     if not entities:
         return None
-    asked = {term for word in words(question) for term in word}
-    named = [entity for entity in entities if (terms := _name_terms(entity)) and terms <= asked]
+    terms = {term for word in asked for term in word}
+    named = [entity for entity in entities if (name := name_terms(entity)) and name <= terms]
     return named[0] if len(named) == 1 else None
 
 

@@ -33,20 +33,36 @@ class TextRows:
         self._table: VectorTable | None = None
         self._changes = 0
         self._rows: Sequence[int] = ()
+        self._is_whole = False
+        """Whether the texts are those of all rows, in the order of the rows."""
 
     def taken_from(self, table: VectorTable, products: Sequence[float]) -> Sequence[float]:
         """Return each text's product; NaN where it has no row."""
-        if self._table is not table or self._changes != table.changes:
-            rows = table.rows(self.digests)
-            self._table, self._changes = table, table.changes
-            self._rows = array("q", [-1 if row is None else row for row in rows])
+        self._follow(table)
         np = numpy_or_none()
         if np is None or not self._rows or not len(products):
             return [products[row] if row >= 0 else nan for row in self._rows]
+        if self._is_whole and len(products) == len(self._rows):
+            return products
         rows = np.frombuffer(self._rows, np.int64)
         taken: Array = np.asarray(products)[rows]
         taken[rows < 0] = nan
         return cast("Sequence[float]", taken)
+
+    def chosen(self, table: VectorTable, chosen: Sequence[bool] | None) -> Sequence[int] | None:
+        """Return the rows of the chosen texts that have one; None for every row of the table."""
+        self._follow(table)
+        if chosen is None:
+            return None if self._is_whole else [row for row in self._rows if row >= 0]
+        held = zip(self._rows, chosen, strict=True)
+        return [row for row, is_chosen in held if is_chosen and row >= 0]
+
+    def _follow(self, table: VectorTable) -> None:
+        if self._table is not table or self._changes != table.changes:
+            rows = table.rows(self.digests)
+            self._table, self._changes = table, table.changes
+            self._rows = array("q", [-1 if row is None else row for row in rows])
+            self._is_whole = list(self._rows) == list(range(table.width))
 
 
 class PlaceVectors:
@@ -170,16 +186,38 @@ class PlaceVectors:
             if number is not None and not self.missing(digests):
                 self._whole_for = number
 
-    def cosines(self, vector: Sequence[float], texts: "TextRows") -> Sequence[float]:
-        """Return the cosine between each text and a vector; NaN where a text has no vector.
+    @property
+    def changes(self) -> object:
+        """A value that is another one after each change of the vectors."""
+        table = self._table
+        return None if table is None else (table, table.changes)
 
-        None has one where the dimensions differ.
+    def cosines(self, vector: "array[float]", texts: "TextRows") -> Sequence[float]:
+        """Return the cosine between each text and a vector of length 1.
+
+        It is NaN where a text has no vector, and for all texts where the dimensions differ.
         """
         with self._lock:
             table = self._table
             if table is None or table.dimensions != len(vector):
                 return [nan] * len(texts.digests)
             return texts.taken_from(table, table.products(vector))
+
+    def total(
+        self, texts: "TextRows", chosen: Sequence[bool] | None, dimensions: int
+    ) -> Sequence[float] | None:
+        """Return the sum of the vectors of texts; None where none has one of these dimensions.
+
+        Args:
+            texts: The texts; one that is there twice counts twice.
+            chosen: Whether each of them counts; None means all.
+            dimensions: Those of the sum.
+        """
+        with self._lock:
+            table = self._table
+            if table is None or table.dimensions != dimensions:
+                return None
+            return table.total(texts.chosen(table, chosen))
 
     def settle(
         self, digests: AbstractSet[bytes], number: int | None = None, *, is_last: bool = False

@@ -1,6 +1,7 @@
 """The facts that hold in one set of places, kept up to date with the places."""
 
 import threading
+from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -11,16 +12,42 @@ from factmem.concurrency.per_loop import PerLoop
 from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve
 from factmem.models.facts import AnyFact, FactType
 from factmem.models.places import Identity, Place
-from factmem.recall.fact_index import Cosines, FactIndex
+from factmem.recall.fact_index import FactIndex
 from factmem.recall.match import Match
 from factmem.recall.place_cache import EMPTY, PlaceCache, PlaceSnapshot
+from factmem.recall.place_vectors import TextRows
 from factmem.recall.query import RecallQuery
+from factmem.recall.vector_table import unit
 
 __all__ = ["PlacesIndex", "holding", "seen_together"]
 
 
 Snapshots: TypeAlias = Mapping[Identity, PlaceSnapshot]
 """The snapshots of some places."""
+
+
+class _QuestionVectors:
+    """The vectors of some places, and that of a question."""
+
+    def __init__(self, caches: Mapping[Identity, PlaceCache], vector: Sequence[float]) -> None:
+        self._caches = caches
+        self._vector = unit(vector)
+
+    def cosines(self, identity: Identity, texts: TextRows) -> Sequence[float]:
+        return self._caches[identity].vectors.cosines(self._vector, texts)
+
+    def along(
+        self, identity: Identity, texts: TextRows, direction: Sequence[float]
+    ) -> Sequence[float]:
+        return self._caches[identity].vectors.cosines(array("f", direction), texts)
+
+    def total(
+        self, identity: Identity, texts: TextRows, chosen: Sequence[bool] | None
+    ) -> Sequence[float] | None:
+        return self._caches[identity].vectors.total(texts, chosen, len(self._vector))
+
+    def changes(self, identity: Identity) -> object:
+        return self._caches[identity].vectors.changes
 
 
 class PlacesIndex:
@@ -63,7 +90,9 @@ class PlacesIndex:
                 self._follow()
             found = [
                 self._index.search(
-                    query, now, None if vectors is None else self._cosines(vectors[at])
+                    query,
+                    now,
+                    None if vectors is None else _QuestionVectors(self.caches, vectors[at]),
                 )
                 for at, query in enumerate(queries)
             ]
@@ -76,9 +105,6 @@ class PlacesIndex:
             for identity, place in self.places.items()
             for keyword, error in snapshots[identity].unreadable.items()
         ]
-
-    def _cosines(self, vector: Sequence[float]) -> Cosines:
-        return lambda identity, texts: self.caches[identity].vectors.cosines(vector, texts)
 
     def _follow(self) -> None:
         """Bring the index up to date with the latest snapshots."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from math import isfinite
 from numbers import Real
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from pydantic import JsonValue
 
@@ -33,12 +33,30 @@ _CONCEPTS = "concepts=['city']"
 Strictness: TypeAlias = Literal["many", "balanced", "few"]
 """Whether a recall returns many matches, or few that are mostly right."""
 
-LEAST_RELEVANCE: dict[bool, dict[Strictness, float]] = {
-    False: {"many": 0.15, "balanced": 0.26, "few": 0.33},
-    True: {"many": 0.2, "balanced": 0.3, "few": 0.38},
+
+class LeastRelevance(NamedTuple):
+    """What relevance must reach."""
+
+    match: float
+    """Of each match."""
+    best: float
+    """Of the best one: otherwise there are no matches at all."""
+
+
+LEAST_RELEVANCE: dict[bool, dict[Strictness, LeastRelevance]] = {
+    False: {
+        "many": LeastRelevance(0.15, 0.15),
+        "balanced": LeastRelevance(0.2, 0.26),
+        "few": LeastRelevance(0.26, 0.33),
+    },
+    True: {
+        "many": LeastRelevance(0.05, 0.1),
+        "balanced": LeastRelevance(0.1, 0.205),
+        "few": LeastRelevance(0.15, 0.26),
+    },
 }
-"""The least relevance of a match where a call does not say it, without an embedder and with one.
-Chosen on the grown corpus of `benchmarks/recall`."""
+"""The least relevance where a call does not say it, without an embedder and with one. Chosen on the
+grown corpus of `benchmarks/recall`, by cross-validation."""
 
 Depth: TypeAlias = Literal["shallow", "deep", "auto"]
 """Whether a chat model is asked to take a question apart: never, always, or for long ones."""
@@ -100,12 +118,12 @@ class RecallSettings:
     half_life: timedelta = timedelta(days=30)
     """After this time since its last confirmation a fact's recency is one half."""
     min_score: float | None = None
-    """The least `relevance` of a match, from 0 to 1. By default `strictness` decides. A model whose
-    vectors are all near each other needs a higher one than that."""
+    """The least `relevance` of a match, from 0 to 1. By default `strictness` decides."""
     strictness: Strictness = "balanced"
-    """Whether a recall returns few matches and mostly right ones, or many. The least relevance is
-    0.15 for "many", 0.26 for "balanced" and 0.33 for "few" where words alone are compared, and 0.2,
-    0.3 and 0.38 with an embedder."""
+    """Whether a recall returns few matches and mostly right ones, or many. Without an embedder
+    "many" asks for a relevance of 0.15, "balanced" for 0.2 and "few" for 0.26, and of the best match
+    for 0.15, 0.26 and 0.33: otherwise there is none. With an embedder it is 0.05, 0.1 and 0.15, and
+    0.1, 0.205 and 0.26 of the best match."""
     prompt_min_score: float = 0.1
     """The least relevance for `recall_facts_to_agent`. It is low: people who chat use many words
     that no fact has, and the model that reads the facts ignores what does not help."""
@@ -230,10 +248,10 @@ class RecallQuery:
             )
         )
 
-    def least_relevance(self, *, has_meaning: bool) -> float:
-        """Return what a match's relevance must reach."""
+    def least_relevance(self, *, has_meaning: bool) -> LeastRelevance:
+        """Return what the relevance of matches must reach."""
         if self.min_score is not None:
-            return self.min_score
+            return LeastRelevance(self.min_score, self.min_score)
         return LEAST_RELEVANCE[has_meaning][self.strictness]
 
     def is_about(self, place: Place) -> bool:

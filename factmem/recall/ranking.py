@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from heapq import nlargest
 from operator import itemgetter
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
@@ -21,6 +21,7 @@ from factmem.recall.arrays import Array, numpy_or_none
 from factmem.recall.lexical.bm25 import DenseScores, WordScores
 from factmem.recall.match import Match
 from factmem.recall.query import RecallQuery
+from factmem.recall.text_slots import Nearness
 
 __all__ = ["Candidates", "Hints", "Ranking"]
 
@@ -36,6 +37,10 @@ DAY = 0.2
 
 TOGETHER = 0.3
 """What the best three facts of one conversation gain, times the mean of the others among them."""
+
+USUAL = 20
+"""How many facts of cosine 0 count with the facts that say what a random one scores: with few facts
+there is no telling, and the right one may be most of them."""
 
 _SUPPORTERS = 3
 _NO_WORDS = (0.0, 0.0)
@@ -98,7 +103,7 @@ class Ranking:
         self,
         candidates: Candidates,
         words: WordScores | DenseScores,
-        cosines: "Mapping[int, float] | Array | None",
+        near: Nearness[Any] | None,
     ) -> list[Match]:
         """Return the matches, best first; of equal ones the last confirmed goes first.
 
@@ -108,15 +113,14 @@ class Ranking:
         Args:
             candidates: The facts by slot.
             words: BM25 and coverage of those that have words of the question.
-            cosines: The cosine of each candidate that has a vector: by slot, or as an array with
-                NaN for the others. Their relevance is what words alone give; they are ranked as if
-                their cosine was the mean.
+            near: The cosine of each candidate that has a vector. The relevance of the others is
+                what words alone give; they are ranked as if their cosine was the mean.
         """
         limit = self._query.limit
         if isinstance(words, DenseScores):
-            best = self._dense(candidates, words, cosines)
+            best = self._dense(candidates, words, near)
         else:
-            scored = self._scored(candidates, words, cosines or {})
+            scored = self._scored(candidates, words, near or Nearness({}, {}))
             best = nlargest(limit, scored)
             if best and len(best) < len(scored):
                 least = best[-1][0]
@@ -130,9 +134,10 @@ class Ranking:
         return [match for _, match in ordered[:limit]]
 
     def _scored(
-        self, candidates: Candidates, words: WordScores, cosines: Mapping[int, float]
+        self, candidates: Candidates, words: WordScores, near: Nearness[Mapping[int, float]]
     ) -> list[_Scored]:
-        relevances = self._relevances(words, cosines, candidates.conversations)
+        relevances = self._relevances(words, near.cosines, candidates.conversations)
+        cosines = near.ranked
         most = max((score for score, _ in words.values()), default=1.0)
         least = min(cosines.values(), default=0.0)
         span = max(cosines.values(), default=0.0) - least
@@ -169,24 +174,35 @@ class Ranking:
     ) -> dict[int, float]:
         """Return the relevance of what is relevant enough, or part of a conversation that is."""
         named = self._hints.named
+        usual = self._usual(cosines)
         relevances: dict[int, float] = {}
         for slot in words.keys() | cosines.keys() if self._semantic else words:
             bm25, relevance = words.get(slot, _NO_WORDS)
             cosine = cosines.get(slot)
             if cosine is not None:
-                relevance = self._lexical * relevance + self._semantic * max(cosine, 0.0)
+                above = max(cosine - usual, 0.0) / (1 - usual)
+                relevance = self._lexical * relevance + self._semantic * above
             if named is not None and named[slot] == 2:
                 relevance *= OTHERS
             if relevance > 0 or bm25 > 0:
                 relevances[slot] = relevance
+        if max(relevances.values(), default=0.0) < self._least.best:
+            return {}
         codes = conversations or ()
         of_slot = {slot: codes[slot] if slot < len(codes) else -1 for slot in relevances}
-        reached = {of_slot[slot] for slot, each in relevances.items() if each >= self._least} - {-1}
+        least = self._least.match
+        reached = {of_slot[slot] for slot, each in relevances.items() if each >= least} - {-1}
         return {
             slot: relevance
             for slot, relevance in relevances.items()
-            if relevance >= self._least or of_slot[slot] in reached
+            if relevance >= least or of_slot[slot] in reached
         }
+
+    def _usual(self, cosines: Mapping[int, float]) -> float:
+        """Return the cosine of a random fact: of the entity that the question names, if it does."""
+        named = self._hints.named
+        own = [each for slot, each in cosines.items() if named is None or named[slot] == 1]
+        return sum(own) / (len(own) + USUAL)
 
     def _supports(
         self, fused: Mapping[int, float], conversations: Sequence[int] | None
@@ -210,19 +226,15 @@ class Ranking:
         return support
 
     def _dense(
-        self, candidates: Candidates, words: DenseScores, cosines: Array | None
+        self, candidates: Candidates, words: DenseScores, near: Nearness[Any] | None
     ) -> Iterable[_Scored]:
         np: Array = numpy_or_none()
-        bm25, relevance = words
-        known: Array = None
-        if cosines is not None:
-            known = ~np.isnan(cosines)
-            both = self._lexical * relevance + self._semantic * np.maximum(cosines, 0.0)
-            relevance = np.where(known, both, relevance)
-        if self._hints.named is not None:
-            others = np.frombuffer(self._hints.named, np.uint8)[: len(relevance)] == 2
-            relevance = np.where(others, relevance * OTHERS, relevance)
-        kept = relevance >= self._least
+        bm25 = words.bm25
+        known: Array = None if near is None else ~np.isnan(near.cosines)
+        relevance = self._dense_relevance(np, words.coverage, near, known)
+        if not len(relevance) or float(relevance.max()) < self._least.best:
+            return ()
+        kept = relevance >= self._least.match
         if candidates.conversations is not None:
             codes = np.full(len(kept), -1)
             noted = np.frombuffer(candidates.conversations, np.int32)[: len(kept)]
@@ -236,8 +248,8 @@ class Ranking:
             return ()
         lexical = bm25[slots] / (float(bm25.max()) or 1.0)
         semantic, fused = np.zeros(len(slots)), lexical
-        if cosines is not None and known.any():
-            semantic = _stretched(np, cosines, known)[slots]
+        if near is not None and known.any():
+            semantic = _stretched(np, near.ranked, known)[slots]
             fused = self._lexical * lexical + self._semantic * semantic
         support = self._dense_support(np, slots, fused, candidates.loose)
         weights = self._query.weights
@@ -252,6 +264,24 @@ class Ranking:
             best = np.flatnonzero(score >= np.partition(score, at)[at])
         columns = (score, heard_at, slots, relevance[slots], lexical, semantic, support, recency)
         return zip(*(column[best].tolist() for column in columns), strict=True)
+
+    def _dense_relevance(
+        self, np: Array, coverage: Array, near: Nearness[Any] | None, known: Array
+    ) -> Array:
+        named = None
+        if self._hints.named is not None:
+            named = np.frombuffer(self._hints.named, np.uint8)[: len(coverage)]
+        relevance = coverage
+        if near is not None:
+            own = near.cosines[known if named is None else known & (named == 1)]
+            usual = float(own.sum()) / (len(own) + USUAL)
+            above = np.maximum(near.cosines - usual, 0.0)
+            above *= self._semantic / (1 - usual)
+            above += self._lexical * coverage
+            relevance = np.where(known, above, coverage)
+        if named is not None:
+            relevance = np.where(named == 2, relevance * OTHERS, relevance)
+        return relevance
 
     def _dense_support(
         self, np: Array, slots: Array, fused: Array, conversations: Sequence[int] | None

@@ -16,7 +16,14 @@ from typing import TypeAlias, cast
 
 from factmem.recall.arrays import Array, numpy_or_none
 
-__all__ = ["Products", "VectorTable", "default_products", "numpy_products", "python_products"]
+__all__ = [
+    "Products",
+    "VectorTable",
+    "default_products",
+    "numpy_products",
+    "python_products",
+    "unit",
+]
 
 
 Floats: TypeAlias = "array[float]"
@@ -100,11 +107,11 @@ class VectorTable:
         self.changes += 1
         if self._free:
             row, width = self._free.pop(), self.dimensions
-            self._numbers[row * width : (row + 1) * width] = _unit(vector)
+            self._numbers[row * width : (row + 1) * width] = unit(vector)
             self._rows[key] = row
         else:
             self._rows[key] = len(self._numbers) // self.dimensions
-            self._numbers.extend(_unit(vector))
+            self._numbers.extend(unit(vector))
 
     def discard(self, key: bytes) -> None:
         """Let go of a vector, if it is there; the next one takes its row."""
@@ -113,15 +120,37 @@ class VectorTable:
             self.changes += 1
             self._free.append(row)
 
-    def products(self, vector: Sequence[float]) -> Sequence[float]:
-        """Return the cosine between each row and a vector, from -1 to 1."""
+    @property
+    def width(self) -> int:
+        """The number of rows, those of discarded keys included."""
+        return len(self._numbers) // self.dimensions
+
+    def products(self, vector: Floats) -> Sequence[float]:
+        """Return the cosine between each row and a vector of length 1, from -1 to 1."""
         if not self._numbers:
             return ()
-        return (self._products or default_products())(self._numbers, _unit(vector))
+        return (self._products or default_products())(self._numbers, vector)
+
+    def total(self, rows: Sequence[int] | None) -> Sequence[float] | None:
+        """Return the sum of some rows, or of all; None if there is none.
+
+        In double precision: so the order of the rows changes nothing that single precision shows.
+        """
+        if not self._numbers or (rows is not None and not rows):
+            return None
+        np, width = numpy_or_none(), self.dimensions
+        if np is None:
+            numbers = self._numbers
+            chosen = range(self.width) if rows is None else rows
+            return [sum(numbers[row * width + at] for row in chosen) for at in range(width)]
+        matrix = np.frombuffer(self._numbers, np.float32).reshape(-1, width)
+        if rows is not None:
+            matrix = matrix[np.array(rows, np.intp)]
+        return cast("Sequence[float]", np.add.reduce(matrix, axis=0, dtype=np.float64).tolist())
 
     def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
         """Return the cosine between each key's vector and this one."""
-        products = self.products(vector)
+        products = self.products(unit(vector))
         return {key: float(products[row]) for key, row in self._rows.items()}
 
     def dump(self, model: str) -> bytes:
@@ -169,7 +198,7 @@ class VectorTable:
         return table
 
 
-def _unit(vector: Sequence[float]) -> Floats:
+def unit(vector: Sequence[float]) -> Floats:
     """Return a vector at length 1, in single precision."""
     length = hypot(*vector)
     if not length:

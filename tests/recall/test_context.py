@@ -14,6 +14,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.conversations import Conversations
 from factmem.recall.fact_index import FactIndex
 from factmem.recall.hints import Day, asked_days, named_entity
+from factmem.recall.lexical.analysis import words
 from factmem.recall.query import RecallQuery, RecallSettings
 from tests.recall.world import (
     AGENT,
@@ -130,7 +131,7 @@ async def test_a_name_in_the_question_raises_that_entity() -> None:
 )
 def test_who_is_named(question: str, named: str | None) -> None:
     """A bare number and a stop word are no names."""
-    assert named_entity(question, {"서윤", "alice", "user-4711", "7", "will"}) == named
+    assert named_entity(words(question), {"서윤", "alice", "user-4711", "7", "will"}) == named
 
 
 @pytest.mark.parametrize(

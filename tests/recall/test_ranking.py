@@ -1,9 +1,11 @@
 """The score of a match: the formula that is documented, and what it must never do."""
 
+from array import array
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from math import isclose, nan
+from random import Random
 from typing import Any
 
 import pytest
@@ -20,8 +22,10 @@ from factmem.recall.documents import (
 )
 from factmem.recall.fact_index import FactIndex
 from factmem.recall.match import Match
+from factmem.recall.place_vectors import PlaceVectors, TextRows
 from factmem.recall.query import RecallQuery, RecallSettings, RecallWeights
-from tests.recall.world import AGENT, ALICE, NOW, note, notes
+from factmem.recall.vector_table import unit
+from tests.recall.world import AGENT, ALICE, BOB, NOW, note, notes
 
 HERE = Place(AGENT, ALICE)
 
@@ -54,10 +58,27 @@ def index_of(*facts: Any) -> FactIndex:
     return index
 
 
-def near(**cosines: float) -> Any:
-    """Compares the texts of facts by their ids."""
-    known = {text_digest(name): cosine for name, cosine in cosines.items()}
-    return lambda identity, texts: [known.get(digest, nan) for digest in texts.digests]
+class Near:
+    """Compares the texts of facts by their ids; they have no direction in common."""
+
+    def __init__(self, known: dict[bytes, float]) -> None:
+        self.known = known
+
+    def cosines(self, identity: object, texts: TextRows) -> list[float]:
+        return [self.known.get(digest, nan) for digest in texts.digests]
+
+    def along(self, identity: object, texts: TextRows, direction: object) -> list[float]:
+        raise AssertionError
+
+    def total(self, identity: object, texts: TextRows, chosen: object) -> None:
+        return None
+
+    def changes(self, identity: object) -> object:
+        return self
+
+
+def near(**cosines: float) -> Near:
+    return Near({text_digest(name): cosine for name, cosine in cosines.items()})
 
 
 def ids(matches: list[Match]) -> list[str]:
@@ -103,6 +124,12 @@ def test_parts_are_normalised_over_the_candidates() -> None:
     assert isclose(semantic["trip"], 0.7)
 
 
+def above(cosine: float, *all_cosines: float) -> float:
+    """What of a cosine is more than a random fact of these has; 20 more of 0 count with them."""
+    usual = sum(all_cosines) / (len(all_cosines) + 20)
+    return max(cosine - usual, 0.0) / (1 - usual)
+
+
 def test_relevance_is_coverage_and_cosine() -> None:
     """Not stretched over the candidates: it does not make the best of a bad lot perfect."""
     index, question = index_of(*FACTS), asked("Does Miso like hazelnuts more than kumquats?")
@@ -115,11 +142,87 @@ def test_relevance_is_coverage_and_cosine() -> None:
     assert coverage.keys() == {"cat", "nuts"}
     assert all(0 < share < 0.5 for share in coverage.values())
     relevance = {match.fact.id: match.relevance for match in evenly}
-    assert isclose(relevance["cat"], (coverage["cat"] + 0.8) / 2)
+    near_cat, near_trip = (above(COSINES[name], *COSINES.values()) for name in ("cat", "trip"))
+    assert isclose(relevance["cat"], (coverage["cat"] + near_cat) / 2)
     assert isclose(relevance["nuts"], coverage["nuts"] / 2)
-    assert isclose(relevance["trip"], 0.5 / 2)
+    assert isclose(relevance["trip"], near_trip / 2)
     uneven = {match.fact.id: match.relevance for match in unevenly}
-    assert isclose(uneven["cat"], 0.25 * coverage["cat"] + 0.75 * 0.8)
+    assert isclose(uneven["cat"], 0.25 * coverage["cat"] + 0.75 * near_cat)
+
+
+def test_relevance_is_the_same_by_a_model_that_finds_everything_alike() -> None:
+    """All its cosines lie between 0.7 and 1, and a random fact's is what relevance begins at."""
+    chance = Random(13)
+    facts = [note(f"k{n}", "x", id=f"f{n}") for n in range(400)]
+    cosines = {fact.id: chance.uniform(-0.1, 0.1) for fact in facts} | {"f7": 0.6}
+    alike = {name: 0.7 + 0.3 * cosine for name, cosine in cosines.items()}
+    index = index_of(*facts)
+
+    for strictness in ("balanced", "few"):
+        query = replace(asked("unheard"), min_score=None, strictness=strictness)
+        for known in (cosines, alike):
+            assert ids(index.search(query, NOW, near(**known))) == ["f7"]
+            without = {name: each for name, each in known.items() if name != "f7"}
+            assert index.search(query, NOW, near(**without)) == []
+
+
+def test_a_random_fact_is_one_of_the_entity_that_is_named() -> None:
+    """Its name makes all of its facts near, and tells nothing of them; nor does it in coverage."""
+    bob = Place(AGENT, BOB)
+    index = FactIndex([HERE, bob])
+    named = {f"b{n}": 0.5 for n in range(20)} | {"b7": 0.9}
+    cosines = named | {f"a{n}": 0.0 for n in range(20)}
+    for name in cosines:
+        place = bob if name[0] == "b" else HERE
+        fact = PlacedFact(place, note(f"k{name}", "likes jazz" if name == "b7" else "x", id=name))
+        index.put(place.identity, fact, text_digest(name))
+
+    found = {m.fact.id: m for m in index.search(asked("Does Bob paint?"), NOW, near(**cosines))}
+
+    assert isclose(found["b7"].relevance, above(0.9, *named.values()) / 2)
+    assert isclose(found["b0"].relevance, above(0.5, *named.values()) / 2)
+    [jazz] = index.search(asked("Bob and jazz?", min_score=0.4), NOW, near(**cosines))
+    assert isclose(jazz.relevance, (1 + above(0.9, *named.values())) / 2)
+
+
+class Vectors:
+    """The vectors of texts, by the ids of their facts, in one table."""
+
+    def __init__(self, question: list[float], **vectors: list[float]) -> None:
+        self._question = unit(question)
+        self._held = PlaceVectors()
+        self._held.use("m", len(question))
+        self._held.add({text_digest(name): vector for name, vector in vectors.items()})
+
+    def cosines(self, identity: object, texts: TextRows) -> Any:
+        return self._held.cosines(self._question, texts)
+
+    def along(self, identity: object, texts: TextRows, direction: Any) -> Any:
+        return self._held.cosines(array("f", direction), texts)
+
+    def total(self, identity: object, texts: TextRows, chosen: Any) -> Any:
+        return self._held.total(texts, chosen, len(self._question))
+
+    def changes(self, identity: object) -> object:
+        return self._held.changes
+
+
+def test_what_all_facts_share_ranks_none_of_them() -> None:
+    """A part of the cosine with their mean vector is taken off; relevance keeps it."""
+    vectors = {"cat": [0.9, 0.3], "trip": [1.0, 0.0], "nuts": [0.9, -0.1]}
+    index, question = index_of(*FACTS), asked("unheard")
+    near_all = Vectors([1.0, 0.12], **vectors)
+
+    found = index.search(question, NOW, near_all)
+
+    assert ids(found) == ["trip", "cat", "nuts"]
+    assert found[0].relevance > found[1].relevance
+    for left_out in ({"min_importance": 0.4}, {"concepts": ["pet", "trip"]}):
+        fewer = index.search(asked("unheard", **left_out), NOW, near_all)
+        alone = index_of(*FACTS[:2]).search(question, NOW, near_all)
+        assert fewer == alone
+    index.drop(HERE.identity, "allergy", ["nuts"])
+    assert index.search(question, NOW, near_all) == alone
 
 
 def test_a_fact_without_a_vector_means_what_others_do_in_the_mean() -> None:
@@ -244,7 +347,7 @@ def test_equal_cosines_count_as_near() -> None:
     both = index_of(*FACTS[:2]).search(asked("unheard"), NOW, near(cat=0.7, trip=0.7))
 
     assert [match.semantic for match in (*found, *both)] == [1.0, 1.0, 1.0]
-    assert isclose(found[0].relevance, 0.35)
+    assert isclose(found[0].relevance, above(0.7, 0.7) / 2)
 
 
 def test_a_fact_without_a_vector_is_found_by_its_words() -> None:

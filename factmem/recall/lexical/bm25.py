@@ -30,7 +30,7 @@ from typing import NamedTuple
 from factmem.recall.arrays import Array, numpy_or_none
 from factmem.recall.lexical.analysis import STOP_WORDS, Word, content_terms, words
 
-__all__ = ["DenseScores", "TermIndex", "WordScores"]
+__all__ = ["DenseScores", "QueryWords", "TermIndex", "WordScores"]
 
 
 _LEAST_WEIGHT = 1.0
@@ -50,6 +50,15 @@ WordScores = dict[int, tuple[float, float]]
 """BM25 and coverage by slot, of the documents that hold a term of the query."""
 
 
+class QueryWords(NamedTuple):
+    """The words of a query."""
+
+    wanted: Sequence[Word]
+    """The words that are searched."""
+    covered: Sequence[Word]
+    """Those of them that count in coverage."""
+
+
 class DenseScores(NamedTuple):
     """BM25 and coverage of every slot, as numpy arrays; 0 where a document holds no term."""
 
@@ -60,7 +69,7 @@ class DenseScores(NamedTuple):
 class _Postings:
     """The documents that hold a term, by ascending slots."""
 
-    __slots__ = ("counts", "holders", "own", "slots", "term")
+    __slots__ = ("arrays", "counts", "holders", "own", "slots", "term")
 
     def __init__(self, term: str) -> None:
         self.term = term
@@ -73,8 +82,11 @@ class _Postings:
         """1 where the document itself holds the term, 0 where only its neighbours do."""
         self.holders = 0
         """How many documents hold the term themselves."""
+        self.arrays: _Term | None = None
+        """The same as numpy arrays, from the first search for the term to its next change."""
 
     def put(self, slot: int, count: float, is_own: bool) -> None:
+        self.arrays = None
         at = len(self.slots)
         if at and self.slots[-1] >= slot:
             at = bisect_left(self.slots, slot)
@@ -88,6 +100,7 @@ class _Postings:
         self.holders += is_own
 
     def drop(self, slot: int) -> None:
+        self.arrays = None
         at = bisect_left(self.slots, slot)
         self.holders -= self.own[at]
         del self.slots[at], self.counts[at], self.own[at]
@@ -154,6 +167,8 @@ class TermIndex:
         self._lengths: array[float] = array("d")
         self._total = 0.0
         self._count = 0
+        self._norms: Array | None = None
+        """What the length of each document adds below the fraction line, until the next change."""
 
     def __len__(self) -> int:
         return self._count
@@ -170,6 +185,7 @@ class TermIndex:
         """
         counts, length = self._counted(fields)
         self.drop(slot)
+        self._norms = None
         while len(self._terms) <= slot:
             self._terms.append(None)
             self._lengths.append(0.0)
@@ -193,6 +209,7 @@ class TermIndex:
         terms = self._terms[slot] if slot < len(self._terms) else None
         if terms is None:
             return False
+        self._norms = None
         for term in terms:
             postings = self._postings[term]
             postings.drop(slot)
@@ -203,14 +220,25 @@ class TermIndex:
         self._count -= 1
         return True
 
-    def scan(self, query: str, among: bytearray | None = None) -> WordScores:
+    def query(self, words: Sequence[Word], name: Collection[str] = ()) -> QueryWords:
+        """Return the words of a query to search for.
+
+        Args:
+            words: Those of a question, as `analyze` cuts it.
+            name: The terms of a name that narrows the query already. Every document about that
+                entity has it, so that it says nothing of what else the document is about.
+        """
+        wanted = self._searched(words)
+        covered = [word for word in wanted if not any(term in name for term in word)]
+        return QueryWords(wanted, covered or wanted)
+
+    def scan(self, query: QueryWords, among: bytearray | None = None) -> WordScores:
         """Return BM25 and coverage of all documents that share a term with a query.
 
         Args:
-            query: A question or a few words.
+            query: The words to search for.
             among: By slot, 1 for a document to look at. The others move neither score nor coverage.
         """
-        wanted = self._query_words(query)
         size, average = self._count, self._total / (self._count or 1)
         if among is not None:
             size = sum(among)
@@ -220,7 +248,7 @@ class TermIndex:
         constant, per_length = k1 * (1 - self._b), k1 * self._b / (average or 1.0)
         terms = {
             term: _looked_up(self._postings.get(term, _NOWHERE), among)
-            for term in chain.from_iterable(wanted)
+            for term in chain.from_iterable(query.wanted)
         }
         scores: dict[int, float] = {}
         score_so_far = scores.get
@@ -231,47 +259,54 @@ class TermIndex:
                     count + constant + per_length * lengths[slot]
                 )
         covered = dict.fromkeys(scores, 0.0)
-        whole, weights = _weights(wanted, terms, size)
-        for word, weight in zip(wanted, weights, strict=True):
+        whole, weights = _weights(query.covered, terms, size)
+        for word, weight in zip(query.covered, weights, strict=True):
             known = [terms[term].own for term in word]
             for slot in known[0] if len(known) == 1 else {*chain.from_iterable(known)}:
                 covered[slot] += weight
         return {slot: (score, covered[slot] / whole) for slot, score in scores.items()}
 
-    def dense_scan(self, query: str, among: bytearray | None = None) -> DenseScores:
+    def dense_scan(self, query: QueryWords, among: bytearray | None = None) -> DenseScores:
         """Do what `scan` does with numpy arrays: the same numbers, many times faster. numpy must be there."""
         np: Array = numpy_or_none()
-        wanted = self._query_words(query)
-        lengths = np.array(self._lengths)
-        size, total, mask = self._count, self._total, None
-        if among is not None:
+        size, mask = self._count, None
+        if among is None:
+            norms = self._norms
+            if norms is None:
+                norms = self._norms = self._dense_norms(np.array(self._lengths), self._total, size)
+        else:
+            lengths = np.array(self._lengths)
             mask = np.frombuffer(among, np.bool_)[: len(lengths)]
-            size, total = int(np.count_nonzero(mask)), float(lengths[mask].sum())
-        norms = lengths
-        norms *= self._k1 * self._b / (total / (size or 1) or 1.0)
-        norms += self._k1 * (1 - self._b)
+            size = int(np.count_nonzero(mask))
+            norms = self._dense_norms(lengths, float(lengths[mask].sum()), size)
         terms = {
-            term: _dense(np, self._postings.get(term), mask) for term in chain.from_iterable(wanted)
+            term: _dense(np, self._postings.get(term), mask)
+            for term in chain.from_iterable(query.wanted)
         }
-        scores, covered = np.zeros(len(lengths)), np.zeros(len(lengths))
+        scores, covered = np.zeros(len(norms)), np.zeros(len(norms))
         for held in terms.values():
             if len(held.slots):
                 counts: Array = held.counts
                 parts = counts * (_idf(held.holders, size) * (self._k1 + 1))
                 parts /= counts + norms[held.slots]
                 scores[held.slots] += parts
-        whole, weights = _weights(wanted, terms, size)
-        for word, weight in zip(wanted, weights, strict=True):
+        whole, weights = _weights(query.covered, terms, size)
+        for word, weight in zip(query.covered, weights, strict=True):
             known = [terms[term].own for term in word if len(terms[term].own)]
             if len(known) == 1:
                 covered[known[0]] += weight
             elif known:
-                has = np.zeros(len(lengths), np.bool_)
+                has = np.zeros(len(norms), np.bool_)
                 for slots in known:
                     has[slots] = True
                 covered[has] += weight
         covered /= whole or 1.0
         return DenseScores(scores, covered)
+
+    def _dense_norms(self, lengths: Array, total: float, size: int) -> Array:
+        lengths *= self._k1 * self._b / (total / (size or 1) or 1.0)
+        lengths += self._k1 * (1 - self._b)
+        return lengths
 
     def _counted(self, fields: Mapping[str, str]) -> tuple[dict[str, float], float]:
         """Return the weighted count of each term, and their sum."""
@@ -287,9 +322,9 @@ class TermIndex:
                     counts[term] = counts.get(term, 0.0) + weight * count
         return counts, length
 
-    def _query_words(self, query: str) -> list[Word]:
+    def _searched(self, words: Sequence[Word]) -> list[Word]:
         """Return each word of a query once, without stop words where others remain."""
-        wanted = dict.fromkeys(self._analyze(query))
+        wanted = dict.fromkeys(words)
         content = (content_terms(word) for word in wanted if not self._stop_words.issuperset(word))
         return list(dict.fromkeys(filter(None, content))) or list(wanted)
 
@@ -322,6 +357,9 @@ def _counts(analyze: Callable[[str], Sequence[Word]], text: str) -> _Counts:
 _recurring = lru_cache(maxsize=2**12)(_counts)
 
 
+_NO_TERM = _Term(0, (), (), ())
+
+
 def _looked_up(postings: _Postings, among: bytearray | None) -> _Term:
     slots: Sequence[int] = postings.slots
     counts: Sequence[float] = postings.counts
@@ -338,16 +376,20 @@ def _looked_up(postings: _Postings, among: bytearray | None) -> _Term:
 
 def _dense(np: Array, postings: _Postings | None, mask: Array | None) -> _Term:
     if postings is None:
-        return _Term(0, (), (), ())
-    slots = np.array(postings.slots, np.intp)
-    counts = np.array(postings.counts, np.float64)
-    own = slots
-    if not postings.is_all_own:
-        own = slots[np.frombuffer(postings.own, np.bool_)]
-    if mask is not None:
-        kept = mask[slots]
-        slots, counts, own = slots[kept], counts[kept], own[mask[own]]
-    return _Term(len(own), slots, counts, own)
+        return _NO_TERM
+    held = postings.arrays
+    if held is None:
+        slots: Array = np.array(postings.slots, np.intp)
+        own = slots
+        if not postings.is_all_own:
+            own = slots[np.array(postings.own, np.bool_)]
+        counts = np.array(postings.counts, np.float64)
+        held = postings.arrays = _Term(len(own), slots, counts, own)
+    if mask is None:
+        return held
+    slots, counts, own = held.slots, held.counts, held.own
+    kept, own = mask[slots], own[mask[own]]
+    return _Term(len(own), slots[kept], counts[kept], own)
 
 
 def _idf(holders: int, size: int) -> float:
@@ -355,7 +397,7 @@ def _idf(holders: int, size: int) -> float:
 
 
 def _weights(
-    wanted: list[Word], terms: Mapping[str, _Term], size: int
+    wanted: Sequence[Word], terms: Mapping[str, _Term], size: int
 ) -> tuple[float, list[float]]:
     """Return the sum of the weights of a query's words in its coverage, and each of them.
 

@@ -124,7 +124,7 @@ async def measure(embedder: Embedder | None) -> None:
     )
     sure = LEAST_RELEVANCE[embedder is not None]["few"].best
     first = [each for each in known if is_first(each)]
-    for name, least in {"none": NONE, **LEAST_RELEVANCE[embedder is not None]}.items():
+    for name, least in [("none", NONE), *LEAST_RELEVANCE[embedder is not None].items()]:
         costs = [cost(some, [least] * len(some)) for some in (known, first)]
         print(
             f"{name:10}{least.match:5.2f} {least.best:6.3f}      {hits(known, least):.3f} {costs[0]}"

@@ -217,10 +217,10 @@ def test_what_all_facts_share_ranks_none_of_them() -> None:
 
     assert ids(found) == ["trip", "cat", "nuts"]
     assert found[0].relevance > found[1].relevance
-    for left_out in ({"min_importance": 0.4}, {"concepts": ["pet", "trip"]}):
-        fewer = index.search(asked("unheard", **left_out), NOW, near_all)
-        alone = index_of(*FACTS[:2]).search(question, NOW, near_all)
-        assert fewer == alone
+    alone = index_of(*FACTS[:2]).search(question, NOW, near_all)
+    filters: list[dict[str, Any]] = [{"min_importance": 0.4}, {"concepts": ["pet", "trip"]}]
+    for left_out in filters:
+        assert index.search(asked("unheard", **left_out), NOW, near_all) == alone
     index.drop(HERE.identity, "allergy", ["nuts"])
     assert index.search(question, NOW, near_all) == alone
 

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, NotRequired, TypeAlias, get_args, get_origin
@@ -141,8 +142,8 @@ class Tool:
         if isinstance(returned, str):
             return _sendable(returned)
         try:
-            return to_json(returned).decode()
-        except (PydanticSerializationError, ValueError):
+            return _json_of(returned)
+        except (PydanticSerializationError, TypeError, ValueError):
             raise TypeError(
                 f"The tool {self._name!r} returned a {type(returned).__name__}, which has no JSON: "
                 f"return a text, or what pydantic can serialise"
@@ -306,6 +307,14 @@ def _misfit(exc: ValidationError) -> str:
         lines.append(f"- and {len(problems) - _MOST_PROBLEMS} more")
     head = "Error: the tool was not called. These arguments do not fit:"
     return _sendable("\n".join((head, *lines, "Call it again with all arguments put right.")))
+
+
+def _json_of(returned: object) -> str:
+    try:
+        return to_json(returned).decode()
+    except PydanticSerializationError:
+        # Half a surrogate pair in a page or a file name must not end the run.
+        return _sendable(json.dumps(returned, ensure_ascii=False, default=to_jsonable_python))
 
 
 def _sendable(text: str) -> str:

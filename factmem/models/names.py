@@ -38,7 +38,7 @@ def checked_name(name: str, what: str) -> str:
     if type(name) is not str:  # a call costs as much as the rest of the usual way
         expect(name, str, what, '"alice"')
     if name.isascii() and name.isprintable() and 0 < len(name) <= MAX_NAME and not name.isspace():
-        return str(name)
+        return str.__str__(name)  # an Enum's own __str__ names its class
     if not is_text(name):
         raise ValueError(
             f"{with_article(what)} holds a lone surrogate: it cannot be written as UTF-8"
@@ -52,7 +52,7 @@ def checked_name(name: str, what: str) -> str:
         )
     if any(category(char) == "Cc" for char in name):
         raise ValueError(f"{with_article(what)} holds control characters: leave them out")
-    return name
+    return str.__str__(name)
 
 
 def checked_text(text: str, what: str) -> str:

@@ -71,7 +71,7 @@ class MemorySubject:
         if levels:
             parts = [checked_name(each, "entity") for each in (entity, *levels)]
             entity = _LEVELS + "/".join(map(_quoted, parts))
-        elif str(entity).startswith(_LEVELS):
+        elif expect(entity, str, "entity", '"alice"').startswith(_LEVELS):
             raise ValueError(
                 'An entity begins with "//": give its levels, USER.of("acme", "alice")'
             )

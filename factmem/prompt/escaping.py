@@ -20,12 +20,16 @@ _UNSAFE = re.compile(
     "[<>"  # markup, the closing delimiter, and the special tokens of chat templates
     "\x7f-\x9f"  # control characters beyond ASCII; U+0085 ends a line
     "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\u115f\u1160\u3164\uffa0"  # letters that show nothing
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0"  # letters that show nothing
     "\ufe00-\ufe0d\U000e0000-\U000e0fff"  # selectors and tags, which can carry hidden text
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U00013430-\U0001343f]"
-    r"|\[(?=/?(?:INST|SYS)\])"  # the chat template of some models is plain text
+    # Joiners shape single letters and emoji; a run of them shows nothing and can carry hidden text.
+    "|[\u200c\u200d](?=[\u200c\u200d\ufe0e\ufe0f])|(?<=[\u200c\u200d])[\u200c\u200d\ufe0e\ufe0f]"
+    "|[\ufe0e\ufe0f](?=[\ufe0e\ufe0f])|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]"
+    # The special tokens of some chat templates are plain text: [INST], [/INST], [TOOL_CALLS].
+    r"|\[(?=/?[A-Z][A-Z_]*\])"
 )
-_UNSAFE_ASCII = re.compile(r"\x7f|\[(?=/?(?:INST|SYS)\])")
+_UNSAFE_ASCII = re.compile(r"\x7f|\[(?=/?[A-Z][A-Z_]*\])")
 
 NAME = re.compile(r"[^\W_](?:[\w.-]*[^\W_])?")
 """A name that needs no quotes: letters, digits, and `-`, `.` or `_` between them."""
@@ -57,8 +61,11 @@ def harmless(text: str) -> str:
 
 def name_text(name: str) -> str:
     """Return a name as it is where it is a plain one, else as a JSON string."""
-    is_plain = name.replace("-", "x").isalnum() and name[0] != "-" != name[-1]
-    return name if is_plain or NAME.fullmatch(name) else value_text(name)
+    if name.isascii():
+        is_plain = name.replace("-", "x").isalnum() and name[0] != "-" != name[-1]
+        return name if is_plain or NAME.fullmatch(name) else value_text(name)
+    # Some letters show nothing: a name of them would look like another one, or like none.
+    return name if NAME.fullmatch(name) and not _UNSAFE.search(name) else value_text(name)
 
 
 def json_line(**fields: JsonValue) -> str:

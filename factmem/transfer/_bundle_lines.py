@@ -7,8 +7,8 @@
     {"end":{"places":1,"entries":2,"sha256":"..."}}
 
 A place line says how many of the lines after it are its entries, so no entry can be taken for
-anything else. The digest is over all bytes before the last line. Every line ends in a line feed:
-whatever is missing at the end is told, down to the last byte.
+anything else. The digest is over all bytes before the last line. Every line ends in a line feed, so
+that a reader notices a single byte that is missing at the end.
 """
 
 import json
@@ -139,6 +139,12 @@ class BundleReader:
         self._entries += 1
         checked: Entry = entry
         return checked
+
+    def mark(self) -> bytes:
+        """Return the digest of all lines that were read."""
+        digest = self._digest.copy()
+        digest.update(self._line)
+        return digest.digest()
 
     def _next(self) -> dict[str, Any]:
         self._digest.update(self._line)

@@ -11,20 +11,15 @@ not forgery. Treat it as you treat the facts themselves.
 """
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from errno import EISDIR
 from functools import partial
-from io import TextIOBase
-from secrets import token_hex
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 
-from anyio import CancelScope
 from anyio.to_thread import run_sync
 from typing_extensions import TypeIs
 
-from factmem._arguments import expect_function, expect_methods
+from factmem._arguments import expect_function
 from factmem.ledger.entries import Entry, stamp
 from factmem.ledger.removal import compacted
 from factmem.ledger.resolution import PlacedFact
@@ -33,14 +28,12 @@ from factmem.models.checked import checked_places
 from factmem.models.clock import TimeProvider, system_clock, utc
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
+from factmem.transfer._bundle_files import BundleFile, held, opened, written
 from factmem.transfer._bundle_lines import BundleReader, BundleWriter
 from factmem.transfer.rows import import_rows
 
 __all__ = ["ExportReport", "ImportReport", "export_facts", "import_facts"]
 
-
-BundleFile: TypeAlias = str | os.PathLike[str] | BinaryIO
-"""A path, or a file that is open in binary mode."""
 
 _LINES_AT_A_TIME = 10_000
 """How much is verified in one go: a cancellation waits no longer than that."""
@@ -77,9 +70,10 @@ async def export_facts(
 ) -> ExportReport:
     """Write what a store holds into a bundle.
 
-    The bundle is **not encrypted**. A path is written atomically and durably: beside it first,
-    with mode 0600, then renamed over what was there; if anything fails, or on cancellation, the
-    old file stays as it was. A file object is written from where it stands and stays open; a
+    The bundle is **not encrypted**. A path is written atomically and durably, with mode 0600, and
+    then renamed over what was there; if anything fails, or on cancellation, the old file stays as
+    it was. Until it is whole the new file has no name, so a killed export leaves nothing behind;
+    where the system has no such files, the next export into the folder removes it. A file object is written from where it stands and stays open; a
     bundle that was begun there and not finished is refused by `import_facts`.
 
     Each place is written as it is at one moment; places that others write to meanwhile are not
@@ -104,7 +98,7 @@ async def export_facts(
     now = utc(expect_function(clock, "clock", "clock=system_clock")(), "clock's time")
     places = None if places is None else checked_places(places)
     kept: list[Place] = []
-    async with _written(target) as file:
+    async with written(target) as file:
         writer = BundleWriter(file)
         await run_sync(partial(writer.write_header, stamp(now), history=history))
         for place in await _places_of(store, places):
@@ -126,14 +120,15 @@ async def import_facts(
 ) -> ImportReport:
     """Bring the facts of a bundle, or rows with their own times, into a store.
 
-    The whole bundle is verified before anything is written: of one that is cut short or damaged
-    nothing is imported. Then each place is written at once, whole or not at all; if the store
-    fails or the import is cancelled, the places before it are there, and importing again brings
-    the rest. What the store holds already is not doubled, so importing twice changes nothing.
+    The whole bundle is verified before anything is written: of one that is cut short, damaged or
+    edited nothing is imported. Then each place is written at once, whole or not at all; if the
+    store fails or the import is cancelled, the places before it are there, and importing again
+    brings the rest. What the store holds already is not doubled, so importing twice changes nothing.
 
     What the store has in a place stays, and the bundle's entries come after it: where both hold a
-    SINGLE concept, the bundle's value is the newest. Memory: the largest place; verifying takes
-    one line at a time. No LLM calls. File work is done in worker threads.
+    SINGLE concept, the bundle's value is the newest. Memory: the largest place, and up to 64 MiB of
+    the bundle. A larger one is read a second time; no place is written that changed meanwhile. No
+    LLM calls. File work is done in worker threads.
 
     Rows are `PlacedFact`s in any order. Each is recorded at the `timestamp` of its fact, so that
     `as_of` knows it; one that is older than the newest entry of its place counts as recorded at
@@ -163,7 +158,8 @@ async def import_facts(
         return ImportReport(tuple(written), rows, unknown)
     done: list[Place] = []
     read = new = 0
-    async with _opened(source) as file:
+    async with opened(source) as whole:
+        file = await run_sync(held, whole)
         start = await run_sync(file.tell)
         checking = _Verification(file, lambda each: _is_refused(each, into, wanted))
         while await run_sync(checking.go_on):
@@ -173,7 +169,8 @@ async def import_facts(
         await run_sync(file.seek, start)
         reader = BundleReader(file, is_verified=True)
         await run_sync(reader.read_header)
-        while (found := await _next_place(reader, wanted)) is not None:
+        marks = iter(checking.marks)
+        while (found := await _next_place(reader, wanted, marks)) is not None:
             place, entries = found
             new += await into.replay(entries, place.subject, place.scope)
             read += len(entries)
@@ -220,6 +217,8 @@ class _Verification:
     def __init__(self, file: BinaryIO, is_refused: Callable[[Place], bool]) -> None:
         self.refused: Place | None = None
         """The first place that cannot be written."""
+        self.marks: list[bytes] = []
+        """The digest of the bundle up to the end of each place."""
         self._is_refused = is_refused
         self._reader = BundleReader(file)
         self._is_begun = False
@@ -234,8 +233,12 @@ class _Verification:
             if self._left:
                 self._reader.read_entry()
                 self._left -= 1
+                if not self._left:
+                    self.marks.append(self._reader.mark())
             elif (found := self._reader.read_place()) is not None:
                 place, self._left = found
+                if not self._left:
+                    self.marks.append(self._reader.mark())
                 if self.refused is None and self._is_refused(place):
                     self.refused = place
             else:
@@ -244,11 +247,11 @@ class _Verification:
 
 
 async def _next_place(
-    reader: BundleReader, wanted: set[Identity] | None
+    reader: BundleReader, wanted: set[Identity] | None, marks: Iterator[bytes]
 ) -> tuple[Place, list[Entry]] | None:
     """Read on to the next place that is wanted, in a bundle that was verified."""
     try:
-        return await run_sync(_read_on, reader, wanted)
+        return await run_sync(_read_on, reader, wanted, marks)
     except ValueError:
         raise ValueError(
             "The bundle was changed while it was imported, and what came before the change is in "
@@ -257,14 +260,19 @@ async def _next_place(
 
 
 def _read_on(
-    reader: BundleReader, wanted: set[Identity] | None
+    reader: BundleReader, wanted: set[Identity] | None, marks: Iterator[bytes]
 ) -> tuple[Place, list[Entry]] | None:
     while (found := reader.read_place()) is not None:
         place, count = found
-        if _is_wanted(place, wanted):
-            return place, [reader.read_entry() for _ in range(count)]
+        is_wanted, entries = _is_wanted(place, wanted), list[Entry]()
         for _ in range(count):
-            reader.read_entry()
+            entry = reader.read_entry()
+            if is_wanted:
+                entries.append(entry)
+        if reader.mark() != next(marks, None):
+            raise ValueError("another place stood there")
+        if is_wanted:
+            return place, entries
     return None
 
 
@@ -285,81 +293,3 @@ def _current(entries: list[Entry], now: str) -> list[Entry]:
     """Return what is current; a clock that was set back brings back nothing that has expired."""
     cutoff = max([now, *(entry["at"] for entry in entries)])
     return [entry for entry in compacted(entries, cutoff) if entry is not None]
-
-
-@asynccontextmanager
-async def _opened(source: BundleFile) -> AsyncGenerator[BinaryIO]:
-    """Give a file to read from; one that was opened here is closed."""
-    if isinstance(source, str | os.PathLike):
-        file: BinaryIO = await run_sync(_open, source)
-        try:
-            yield file
-        finally:
-            with CancelScope(shield=True):
-                await run_sync(file.close)
-        return
-    _check_binary(source, "readline", "seek", "tell")
-    if not source.seekable():
-        raise ValueError(
-            "A bundle is read twice, and this file cannot seek: give a path, or read it into "
-            "an io.BytesIO first"
-        )
-    yield source
-
-
-@asynccontextmanager
-async def _written(target: BundleFile) -> AsyncGenerator[BinaryIO]:
-    """Give a file to write into; at a path it appears whole, at the end, or not at all."""
-    if not isinstance(target, str | os.PathLike):
-        _check_binary(target, "write", "flush")
-        yield target
-        await run_sync(target.flush)
-        return
-    draft = await run_sync(_Draft, os.fspath(target))
-    try:
-        yield draft.file
-        await run_sync(draft.publish)
-    finally:
-        with CancelScope(shield=True):
-            await run_sync(draft.discard)
-
-
-def _open(path: str | os.PathLike[str]) -> BinaryIO:
-    return open(path, "rb")
-
-
-def _check_binary(file: object, *methods: str) -> None:
-    if isinstance(file, TextIOBase):
-        raise TypeError("file must be open in binary mode: open(path, 'rb')")
-    expect_methods(file, methods, "file", "a path, 'facts.jsonl', or io.BytesIO()")
-
-
-class _Draft:
-    """A file beside the one that it will replace."""
-
-    def __init__(self, path: str) -> None:
-        if os.path.isdir(path):
-            raise IsADirectoryError(EISDIR, "A bundle is one file, and this is a folder", path)
-        self._path = path
-        self._folder = os.path.dirname(path) or "."
-        self._draft = os.path.join(self._folder, f".factmem-{token_hex(8)}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self.file: BinaryIO = os.fdopen(os.open(self._draft, flags, 0o600), "wb")
-
-    def publish(self) -> None:
-        """Put it in the place of what has its name, durably."""
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        os.replace(self._draft, self._path)
-        folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-    def discard(self) -> None:
-        """Close it; if it was not published, remove it."""
-        with suppress(OSError):  # a full disk is told once, by what failed first
-            self.file.close()
-        with suppress(FileNotFoundError):
-            os.unlink(self._draft)

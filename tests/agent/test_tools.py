@@ -508,3 +508,16 @@ def test_what_is_no_function_is_no_tool(wrong: Any) -> None:
     """A class is not called by accident."""
     with pytest.raises(TypeError, match="Each of tools must be a function"):
         tools_by_name([wrong])
+
+
+@pytest.mark.parametrize("returned", ["a\ud800b", {"name": "a\ud800b"}, {"a\ud800b": [1]}])
+async def test_half_a_surrogate_pair_ends_no_run(returned: object) -> None:
+    """A page or a file name may hold one; the model reads a question mark."""
+
+    def look() -> object:
+        """Look."""
+        return returned
+
+    told = await Tool(look).call("{}", CONTEXT)
+
+    assert "a?b" in told

@@ -1,18 +1,21 @@
 """The rule for names."""
 
 import unicodedata
+from enum import Enum
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factmem.models.facts import Concept
 from factmem.models.names import (
     MAX_NAME,
     checked_name,
     checked_text,
     is_text,
 )
+from factmem.models.places import MemoryScope, MemorySubject, Place
 
 
 @pytest.mark.parametrize(
@@ -91,3 +94,19 @@ def test_messages_name_what_they_are_about(what: str, told: str) -> None:
     """As a sentence does."""
     with pytest.raises(ValueError, match=f"^{told} empty"):
         checked_name(" ", what)
+
+
+def test_an_enum_of_strings_names_what_its_text_names() -> None:
+    """Its own `__str__` is the class's name, and a value of it is no plain string."""
+
+    class Who(str, Enum):  # noqa: UP042 - many applications have such a class
+        ALICE = "alice"
+        ZOE = "zoë"
+
+    person = MemorySubject("user", "A person", 1, per_entity=True)
+    for who in Who:
+        place = Place(MemoryScope.Product(who), person.of(who))
+        assert place.identity == ("product", who.value, "user", who.value)
+        assert {type(each) for each in place.identity} == {str}
+        assert type(Concept(who, "").keyword) is str
+    assert person.of(Who.ALICE, Who.ZOE).levels == ("alice", "zoë")

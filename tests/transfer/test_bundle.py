@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import stat
 import traceback
 import tracemalloc
@@ -39,6 +40,7 @@ from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.encryption.key import Key
+from factmem.transfer import _bundle_files
 from factmem.transfer.bundle import (
     ExportReport,
     export_facts,
@@ -537,8 +539,11 @@ class TestDamage:
         assert "version 2" in told
         assert "update factmem" in told
 
-    async def test_a_bundle_that_changes_under_the_import(self) -> None:
+    async def test_a_large_bundle_that_changes_under_the_import(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Verified, and then another: what was imported before is said to be there."""
+        monkeypatch.setattr(_bundle_files, "_MOST_HELD", 0)
 
         class Changing(io.BytesIO):
             reads = 0
@@ -556,6 +561,93 @@ class TestDamage:
             await import_facts(Changing(bundle), store)
 
         assert [info.subject.entity for info in await store.places()] == ["alice"]
+
+    async def test_what_was_verified_is_imported(self) -> None:
+        """Whoever edits the file meanwhile."""
+        line = orjson.dumps(ENTRY) + b"\n"
+        bundle = sealed([HEADER, PLACE, line], places=1, entries=1)
+
+        class Edited(io.BytesIO):
+            def read(self, size: int | None = -1, /) -> bytes:
+                content = super().read(size)
+                self.getbuffer()[:] = bundle.replace(b"alice", b"mally")
+                return content
+
+        store = InMemoryProvider()
+        await import_facts(Edited(bundle), store)
+
+        assert [info.subject.entity for info in await store.places()] == ["alice"]
+
+    @pytest.mark.parametrize("at", [b"alice", b"bob"])
+    async def test_a_large_bundle_imports_no_edited_place(
+        self, at: bytes, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whichever place it is."""
+        monkeypatch.setattr(_bundle_files, "_MOST_HELD", 0)
+        line = orjson.dumps(ENTRY) + b"\n"
+        lines = [HEADER, PLACE, line, PLACE.replace(b"alice", b"bob"), line]
+        bundle = sealed(lines, places=2, entries=2)
+
+        class Edited(io.BytesIO):
+            seeks = 0
+
+            def seek(self, *args: int) -> int:
+                self.seeks += 1
+                if self.seeks == 2:  # after the verification
+                    self.getbuffer()[:] = bundle.replace(at, at.upper())
+                return super().seek(*args)
+
+        store = InMemoryProvider()
+        with pytest.raises(ValueError, match="changed while it was imported"):
+            await import_facts(Edited(bundle), store)
+
+        there = [info.subject.entity for info in await store.places()]
+        assert there == ([] if at == b"alice" else ["alice"])
+
+
+def _killed_export(target: Path) -> None:
+    """Begin an export in another process, and kill it."""
+    child = os.fork()
+    if not child:  # pragma: no cover - it is killed
+        draft = _bundle_files._Draft(str(target))
+        draft.file.write(b"secret")
+        draft.file.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+class TestKilledExports:
+    """Of an export that is killed nothing stays beside the old bundle."""
+
+    @pytest.mark.parametrize("has_nameless_files", [True, False])
+    async def test_its_plaintext_is_gone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_nameless_files: bool
+    ) -> None:
+        """At once on Linux, elsewhere with the next export into the folder."""
+        if not has_nameless_files:
+            monkeypatch.setattr(_bundle_files, "_nameless", lambda folder: None)
+        target = tmp_path / "facts.jsonl"
+        _killed_export(target)
+
+        assert len(os.listdir(tmp_path)) == (0 if has_nameless_files else 1)
+        await export_facts(await full_store(), target)
+        assert os.listdir(tmp_path) == [target.name]
+        assert target.stat().st_mode & 0o777 == 0o600
+
+    async def test_an_export_under_way_is_left_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its draft is locked."""
+        monkeypatch.setattr(_bundle_files, "_nameless", lambda folder: None)
+        one = _bundle_files._Draft(str(tmp_path / "one.jsonl"))
+        one.file.write(b"one")
+
+        await export_facts(await full_store(), tmp_path / "two.jsonl")
+        one.publish()
+        one.discard()
+
+        assert (tmp_path / "one.jsonl").read_bytes() == b"one"
+        assert len(os.listdir(tmp_path)) == 2
 
 
 class TestStores:
@@ -613,8 +705,11 @@ class TestStores:
         assert [fact.value for fact in await store.load(concept, ALICE, PRODUCT)] == [SECRET]
         assert len(await store.history(concept, ALICE, PRODUCT)) == 2
 
-    async def test_verifying_takes_one_line_at_a_time(self) -> None:
+    async def test_verifying_takes_one_line_at_a_time(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A bundle larger than memory can be checked, and one place be taken out of it."""
+        monkeypatch.setattr(_bundle_files, "_MOST_HELD", 0)
         store = InMemoryProvider()
         for number in range(2000):
             await store.save(SingleFact(THEME, f"{number} " + "x" * 1000), ALICE, PRODUCT)

@@ -1,0 +1,54 @@
+"""Names and values in prompts: nothing invisible, and no special token of a chat template."""
+
+import json
+
+import pytest
+
+from factmem.prompt.escaping import name_text, value_text
+
+TOKENS = ["[TOOL_CALLS]", "[/AVAILABLE_TOOLS]", "[INST]", "[/SYS]", "[IMG]", "[TOOL_RESULTS]"]
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_special_token_is_no_token(token: str) -> None:
+    """In values and names; read back it is the same."""
+    text = f"a {token} b"
+
+    for escaped in (value_text(text), name_text(text)):
+        assert token not in escaped
+        assert json.loads(escaped) == text
+    assert value_text("[1] [ok] [x]") == '"[1] [ok] [x]"'
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "\u200c\u200d",
+        "\u200d\u200d\u200c",
+        "\ufe0f\ufe0e\ufe0f",
+        "\u200d\ufe0e",
+        "\u200b",
+        "\u2800",
+    ],
+)
+def test_a_run_of_what_shows_nothing_is_escaped(hidden: str) -> None:
+    """It can carry hidden text."""
+    escaped = value_text(f"a{hidden}b")
+
+    assert escaped.isascii()
+    assert json.loads(escaped) == f"a{hidden}b"
+
+
+@pytest.mark.parametrize("text", ["❤️‍🔥", "👨‍👩‍👧", "می‌خواهم", "क्‍ष", "☎️"])
+def test_joiners_that_shape_a_text_stay(text: str) -> None:
+    """Emoji, Persian and Hindi read as they were written."""
+    assert value_text(text) == f'"{text}"'
+
+
+@pytest.mark.parametrize("letter", ["\u3164", "\uffa0", "\u115f", "\u1160"])
+def test_a_letter_that_shows_nothing_is_no_plain_name(letter: str) -> None:
+    """A name with it looks like another one, or like none."""
+    for name in (letter, f"a{letter}", f"alice{letter}bob"):
+        assert name_text(name).isascii()
+        assert json.loads(name_text(name)) == name
+    assert [name_text(name) for name in ("alice", "zoë", "앨리스")] == ["alice", "zoë", "앨리스"]

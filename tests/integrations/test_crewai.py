@@ -3,15 +3,19 @@
 import json
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+if find_spec("crewai") is None:
+    pytest.skip("it has a gigabyte: make frameworks ONLY=crewai", allow_module_level=True)
+
+# Read when it is imported; without it, other tests need their own settings.
 os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true"}
 os.environ |= {"CREWAI_TRACING_ENABLED": "false", "OPENAI_API_KEY": "x"}
-pytest.importorskip("crewai", reason="it has a gigabyte: make frameworks ONLY=crewai")
 
 from crewai import LLM, Agent, Crew, Task
 from crewai.flow.flow import Flow, start

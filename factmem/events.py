@@ -1,4 +1,4 @@
-"""What a memory does, told to listeners: one event at the end of every operation."""
+"""Events of memory operations: one for each operation, when it ends."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
@@ -32,14 +32,14 @@ __all__ = [
 
 
 LISTENER_SECONDS = 5.0
-"""How long an asynchronous listener may take; then it is cancelled, and the operation goes on."""
+"""The most seconds that an asynchronous listener may take before it is cancelled."""
 
 _LOG = logging.getLogger(__name__)
 _CORRELATION: ContextVar[str | None] = ContextVar("factmem_correlation", default=None)
 
 
 class MemoryOperation(StrEnum):
-    """What a memory can do."""
+    """The operations that events report."""
 
     SAVE = "save"
     LOAD = "load"
@@ -54,57 +54,57 @@ class MemoryOperation(StrEnum):
     REMEMBER = "remember"
     RECALL = "recall"
     CONSOLIDATE = "consolidate"
-    """Values that mean the same were looked for, or merged."""
+    """Values of the same meaning were searched for, or merged."""
     RESTORE = "restore"
-    """What was merged was brought back."""
+    """Merged values were restored."""
     EMBED = "embed"
-    """An embedder was asked once, on behalf of a recall."""
+    """One request to an embedder, for a recall or a detection."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEvent:
-    """The end of one operation, by which it was completed or failed."""
+    """One operation that completed or failed."""
 
     operation: MemoryOperation
     correlation_id: str
-    """The same for an operation and all that it caused, and for all in one `correlated` block."""
+    """Shared by an operation, the operations that it caused, and all in one `correlated` block."""
     started_at: datetime
     milliseconds: float
     places: tuple[Place, ...] = ()
-    """Where it wrote or looked; a listing names none."""
+    """The places that it read or wrote; none for a listing."""
     count: int = 0
-    """How many values were saved, found, forgotten or erased; for a listing, how many places, and
-    for a request to an embedder, how many texts."""
+    """The number of values that were saved, found, forgotten or erased; of places for a listing; of
+    strings for a request to an embedder."""
     erased: int = 0
-    """How many values were found and not recorded, as their place was erased meanwhile."""
+    """The number of values that were found and not saved, as their place was erased meanwhile."""
     llm_calls: int = 0
-    """How many requests to a chat model it took."""
+    """The number of requests to a chat model."""
     input_tokens: int = 0
-    """Tokens of their prompts, where the endpoint says."""
+    """Tokens of their prompts, if the endpoint reports them."""
     output_tokens: int = 0
-    """Tokens of their answers, where the endpoint says."""
+    """Tokens of their answers, if the endpoint reports them."""
     embedding_calls: int = 0
-    """How many requests to an embedder it took."""
+    """The number of requests to an embedder."""
     error_type: str | None = None
-    """The name of the exception's class that ended it; None when it was completed."""
+    """The class name of the exception that ended it; None if it completed."""
     facts: tuple[AnyFact, ...] | None = field(default=None, repr=False)
-    """What was saved or found; None unless values were asked for."""
+    """The facts that were saved or found; None without `include_values`."""
     text: str | None = field(default=None, repr=False)
-    """What was searched for; None unless values were asked for."""
+    """The query; None without `include_values`."""
 
     @property
     def is_failed(self) -> bool:
-        """Whether it was ended by an exception, a cancellation included."""
+        """Whether an exception ended it, a cancellation included."""
         return self.error_type is not None
 
 
 EventListener: TypeAlias = Callable[[MemoryEvent], Awaitable[object] | object]
-"""A function of an event, sync or async. A sync one runs on the event loop and must not block."""
+"""A sync or async function of an event. A sync one runs on the event loop and must not block."""
 
 
 @dataclass(slots=True)
 class OperationInProgress:
-    """What is known so far of an operation: what does it fills it in."""
+    """The result of an operation so far, filled in by the code that runs it."""
 
     places: Sequence[Place] = ()
     count: int = 0
@@ -116,31 +116,31 @@ class OperationInProgress:
     facts: list[AnyFact] = field(default_factory=list[AnyFact])
     text: str | None = None
     is_handed_over: bool = False
-    """Whether it goes on elsewhere, and ends there: then its end here is no event."""
+    """Whether it continues elsewhere, which reports its end."""
 
     def spent(self, usage: Usage) -> None:
-        """Note what calls to a chat model cost, besides what is noted already."""
+        """Add the cost of calls to a chat model."""
         self.llm_calls += usage.calls
         self.input_tokens += usage.input_tokens
         self.output_tokens += usage.output_tokens
 
     def found(self, facts: Iterable[AnyFact]) -> None:
-        """Note facts that were read or are to be written; each of their values counts."""
+        """Set the facts that were read or will be written, and count their values."""
         self.facts = list(facts)
         self.count = sum(len(fact.values) for fact in self.facts)
 
 
 class MemoryEvents:
-    """Tells listeners of operations.
+    """Reports operations to listeners.
 
-    Listeners are called one after the other when an operation has ended, before its caller goes
-    on. One that raises, or takes longer than five seconds, is reported to the log of
-    `factmem.events` by its name and the kind of error, without a value, and harms nothing else. A
-    cancelled operation is told as well.
+    Listeners are called one after the other when an operation ends, before its caller continues. If
+    one raises or takes longer than five seconds, the logger `factmem.events` gets its name and the
+    class of the error, without a value, and nothing else is affected. Cancelled operations are
+    reported too.
 
     Args:
-        listeners: Who is told.
-        include_values: Whether events hold facts and queries.
+        listeners: The functions that receive events.
+        include_values: Whether events contain facts and queries.
     """
 
     def __init__(
@@ -150,49 +150,49 @@ class MemoryEvents:
         self._include_values = include_values
 
     def __bool__(self) -> bool:
-        """Whether anybody listens."""
+        """Whether there are listeners."""
         return bool(self._listeners)
 
     @asynccontextmanager
     async def operation(
         self, operation: MemoryOperation, places: Sequence[Place] = ()
     ) -> AsyncGenerator[OperationInProgress]:
-        """Hold an operation: the end of the block is its end, and one event."""
-        seen = OperationInProgress(places)
+        """Report the operation in the block as one event when the block ends."""
+        progress = OperationInProgress(places)
         if not self._listeners:
-            yield seen
+            yield progress
             return
         correlation = _CORRELATION.get() or uuid4().hex
         started_at, start = datetime.now(UTC), perf_counter()
         error: str | None = None
         token = _CORRELATION.set(correlation)
         try:
-            yield seen
+            yield progress
         except BaseException as exc:
             error = type(exc).__name__
-            seen.is_handed_over = False
+            progress.is_handed_over = False
             if isinstance(exc, ChatModelError | ExtractionError):
-                seen.spent(exc.usage)
+                progress.spent(exc.usage)
             raise
         finally:
             _CORRELATION.reset(token)
-            if not seen.is_handed_over:
+            if not progress.is_handed_over:
                 values: dict[str, Any] = {}
                 if self._include_values:
-                    values = {"facts": tuple(seen.facts), "text": seen.text}
-                await self._tell(
+                    values = {"facts": tuple(progress.facts), "text": progress.text}
+                await self._notify(
                     MemoryEvent(
                         operation,
                         correlation,
                         started_at,
                         milliseconds=(perf_counter() - start) * 1000,
-                        places=tuple(seen.places),
-                        count=0 if error else seen.count,
-                        erased=seen.erased,
-                        llm_calls=seen.llm_calls,
-                        input_tokens=seen.input_tokens,
-                        output_tokens=seen.output_tokens,
-                        embedding_calls=seen.embedding_calls,
+                        places=tuple(progress.places),
+                        count=0 if error else progress.count,
+                        erased=progress.erased,
+                        llm_calls=progress.llm_calls,
+                        input_tokens=progress.input_tokens,
+                        output_tokens=progress.output_tokens,
+                        embedding_calls=progress.embedding_calls,
                         error_type=error,
                         **values,
                     )
@@ -202,30 +202,30 @@ class MemoryEvents:
     async def before(
         self, operation: MemoryOperation, places: Sequence[Place] = ()
     ) -> AsyncGenerator[OperationInProgress]:
-        """Hold what comes before operations that are told of where they are done.
+        """Report the operation in the block only if it fails or is cancelled there.
 
-        What fails or is cancelled in the block is the end of the operation, and one event.
+        For preparations of work that reports itself.
         """
-        async with self.operation(operation, places) as seen:
-            yield seen
-            seen.is_handed_over = True
+        async with self.operation(operation, places) as progress:
+            yield progress
+            progress.is_handed_over = True
 
-    async def _tell(self, event: MemoryEvent) -> None:
+    async def _notify(self, event: MemoryEvent) -> None:
         for listener in self._listeners:
             try:
-                told = listener(event)
-                if isawaitable(told):
+                outcome = listener(event)
+                if isawaitable(outcome):
                     with move_on_after(LISTENER_SECONDS, shield=True) as limit:
-                        await told
+                        await outcome
                     if limit.cancelled_caught:
                         _LOG.warning("The listener %s took too long", _name(listener))
-            except Exception as exc:  # noqa: BLE001 - a listener must not break what it listens to
+            except Exception as exc:  # noqa: BLE001 - a listener must not break the operation
                 _LOG.warning("The listener %s raised %s", _name(listener), type(exc).__name__)
 
 
 @contextmanager
 def correlated(correlation_id: str) -> Generator[None]:
-    """Give all operations in a block one correlation id, such as that of a request.
+    """Give all operations in a block one correlation id, such as the id of a request.
 
     Raises:
         TypeError: It is not a string.

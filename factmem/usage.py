@@ -1,4 +1,4 @@
-"""What calls to a chat model cost."""
+"""Usage: tokens and number of calls to a chat model."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ __all__ = ["ONE_CALL", "Usage"]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What calls to a model cost. Add two to sum them."""
+    """Tokens and number of calls to a model. Add two to sum them."""
 
     input_tokens: int = 0
-    """Tokens of the prompts, as the endpoint counted them; 0 where it does not say."""
+    """Tokens of the prompts, as the endpoint counted them; 0 if it reports none."""
     output_tokens: int = 0
-    """Tokens of the answers, those of hidden reasoning included where the endpoint counts them."""
+    """Tokens of the answers, hidden reasoning included if the endpoint counts it."""
     calls: int = 0
-    """Requests that factmem made. What an HTTP client repeats on its own is not counted."""
+    """Requests that factmem made. Retries of the HTTP client are not counted."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -25,4 +25,4 @@ class Usage:
 
 
 ONE_CALL = Usage(calls=1)
-"""A call of which nothing more is known."""
+"""One call of unknown tokens."""

@@ -157,8 +157,13 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ("fields", lambda it: OpenAIChatModel("m", extra_body=it), SECRET, "not str: extra_body={"),
     ("a client", lambda it: OpenAIChatModel("m", client=it), SECRET, r"not str: .*AsyncOpenAI\("),
     ("an API key", lambda it: OpenAIChatModel("m", api_key=it), 5, "a string, not int"),
-    ("a model", lambda it: OpenAIChatModel("m").respond(it), SECRET, r"not one text: \[{"),
-    ("a model", lambda it: OpenAIChatModel("m").respond([it]), SECRET, "A message is a dict"),
+    ("a model", lambda it: OpenAIChatModel("m").respond(it), SECRET, r"not a string: \[{"),
+    (
+        "a model",
+        lambda it: OpenAIChatModel("m").respond([it]),
+        SECRET,
+        "messages must contain dicts",
+    ),
     (
         "a model",
         lambda it: OpenAIChatModel("m").extract(it, str),
@@ -192,7 +197,7 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ("a tool", lambda it: Tool(look_up, reported_errors=it), LookupError, r"=\[LookupError\]"),
     ("a tool", lambda it: Tool(look_up, reported_errors=it), [SECRET], "not of str: .*LookupError"),
     ("a chat", Transcript, SECRET, r"memory\.remember\(text\)"),
-    ("a chat", Transcript, CHAT[0], r"give \[message\]"),
+    ("a chat", Transcript, CHAT[0], r"\[message\]"),
     ("a chat", lambda it: Transcript(CHAT, since=it), "1", "not str: since=0"),
     ("a chat", lambda it: Transcript(CHAT, trust=it), "tool", r"trust=\[SourceKind\.ASSISTANT\]"),
     ("settings", lambda it: RecallSettings(auto_tokens=it), True, "a number, not bool"),
@@ -205,7 +210,12 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ("a question", lambda it: memory().recall(it), None, "question must be a str, not NoneType"),
     ("concepts", lambda it: memory().recall("x", concepts=it), [5], r"not int: concepts=\['city'"),
     ("a memory", lambda it: memory().auto_detect_facts(it), SECRET, r"memory\.remember\(text\)"),
-    ("a memory", lambda it: memory().auto_detect_facts(it), [SECRET], "A message is a dict"),
+    (
+        "a memory",
+        lambda it: memory().auto_detect_facts(it),
+        [SECRET],
+        "messages must contain dicts",
+    ),
     (
         "a memory",
         lambda it: memory().save_facts_from_history(CHAT, it, ALICE, AGENT),

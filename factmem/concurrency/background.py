@@ -1,4 +1,4 @@
-"""Background work: work that goes on after the call that started it, inside one task group."""
+"""BackgroundWork: work in one task group that outlives the call that started it."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable
@@ -12,7 +12,13 @@ from anyio.lowlevel import checkpoint, current_token
 
 from factmem._arguments import expect
 
-__all__ = ["MAX_FAILURES", "BackgroundWork", "check_deadline", "told_if_broken_off", "within"]
+__all__ = [
+    "MAX_FAILURES",
+    "BackgroundWork",
+    "check_deadline",
+    "raise_if_cancelled_inside",
+    "within",
+]
 
 
 MAX_FAILURES = 100
@@ -51,7 +57,7 @@ def within(deadline: float | None, pending: Callable[[], int]) -> Generator[None
         )
 
 
-async def told_if_broken_off(work: Callable[[], Awaitable[object]]) -> None:
+async def raise_if_cancelled_inside(work: Callable[[], Awaitable[object]]) -> None:
     """Run work; an unexpected cancellation from inside it becomes an error.
 
     On asyncio any library may raise one, such as a client that shares a request among its callers
@@ -65,20 +71,20 @@ async def told_if_broken_off(work: Callable[[], Awaitable[object]]) -> None:
     except anyio.get_cancelled_exc_class() as exc:
         if anyio.current_effective_deadline() == -inf:
             raise
-        raise RuntimeError("Something broke it off, as if it had been cancelled") from exc
+        raise RuntimeError("The work was cancelled from inside; nothing was saved") from exc
 
 
 class BackgroundWork:
     """Runs work in a task group of its own, and reports every failure exactly once.
 
-    Work that is started in the same line is done one after the other, in the order in which it
-    was started; different lines run at once. A failure ends neither the other work nor the line.
+    Work of one line runs in the order in which it was started; different lines run concurrently. A
+    failure stops neither other work nor its line.
 
     It belongs to the event loop in which it is open.
 
     Args:
         on_failure: Called with each failure, on the event loop, as soon as it happens; it must not
-            block. Without it, and where it fails itself, failures are kept for `drain` and the end
+            block. Without it, or if it raises, failures are kept for `drain` and the end
             of `async with`, which raise them in an `ExceptionGroup`.
     """
 
@@ -88,13 +94,13 @@ class BackgroundWork:
         self._token: object = None
         self._last: dict[Hashable, anyio.Event] = {}
         self._pending: dict[anyio.Event, frozenset[Hashable]] = {}
-        """The work that is not done, each with what it is about."""
+        """Pending work, each with its topics."""
         self._failures: list[tuple[frozenset[Hashable], Exception]] = []
         self._uncounted: Counter[frozenset[Hashable]] = Counter()
         """The number of failures that are not kept."""
 
     async def __aenter__(self) -> None:
-        """Begin to take work.
+        """Open: work can be started from now on.
 
         Raises:
             RuntimeError: It is open already.
@@ -140,23 +146,22 @@ class BackgroundWork:
             self._raise_failures()
         elif self._failures:
             names = ", ".join(sorted({type(failure).__name__ for _, failure in self._failures}))
-            exc.add_note(f"In the background failed as well: {names}; `drain` raises it")
+            exc.add_note(f"Background work failed too: {names}; `drain` raises it")
 
     def check_open(self) -> None:
-        """Make sure that work can be started here.
+        """Check that work can be started here.
 
         Raises:
             RuntimeError: It is not open, or in another event loop.
         """
         if self._tasks is None:
             raise RuntimeError(
-                "Work in the background needs a place to run in: open the agent around its runs, "
-                "as in `async with agent: await agent.run(...)`"
+                "Background work needs an open agent: `async with agent: await agent.run(...)`"
             )
         if current_token() != self._token:
             raise RuntimeError(
-                "The agent was opened in another event loop, and its work in the background runs "
-                "there: run it in that loop, or make an agent for each loop"
+                "The agent was opened in another event loop: run it there, or create an agent for "
+                "each loop"
             )
 
     def start(
@@ -167,14 +172,14 @@ class BackgroundWork:
         about: Iterable[Hashable] = (),
         waiting: Callable[[], AbstractAsyncContextManager[object]] = nullcontext,
     ) -> None:
-        """Do work as soon as the work before it in its line is done.
+        """Run work as soon as the work before it in its line is done.
 
         Args:
             work: The work.
             line: The line that it waits in.
-            about: What `drain` and `count` select it by, such as its subjects.
-            waiting: Makes a context that is entered while it waits for its turn. Work that is
-                cancelled there never begins.
+            about: The topics by which `drain` and `count` select it, such as its subjects.
+            waiting: Returns a context that is entered while the work waits for its turn. Work that
+                is cancelled there never begins.
 
         Raises:
             RuntimeError: It is not open, or in another event loop.
@@ -187,7 +192,7 @@ class BackgroundWork:
         self._tasks.start_soon(self._do, work, line, waiting, before, done)
 
     def count(self, about: Iterable[Hashable] | None = None) -> int:
-        """Return how much work is pending, or how much of it is about any of these."""
+        """Return the number of pending works, or of those about any of these topics."""
         return len(self._waiting_for(about))
 
     async def drain(
@@ -196,7 +201,7 @@ class BackgroundWork:
         """Wait for work that was started before this call, and raise its failures.
 
         Args:
-            about: Only work that is about any of these.
+            about: Only work about any of these topics.
             deadline: The most seconds to wait.
 
         Raises:
@@ -230,7 +235,7 @@ class BackgroundWork:
             if before is not None:
                 async with waiting():
                     await before.wait()
-            await told_if_broken_off(work)
+            await raise_if_cancelled_inside(work)
         except Exception as exc:  # noqa: BLE001 - one failure must not end the other work
             self._report(self._pending.get(done, frozenset()), exc)
         finally:

@@ -1,4 +1,4 @@
-"""One of a thing for each event loop: connections belong to the loop that opened them."""
+"""One object for each event loop: connections belong to the loop that opened them."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
@@ -23,7 +23,7 @@ class _Slot(Generic[T]):
 
 
 class PerLoopResource(Generic[T]):
-    """Opens a thing on the first use in each event loop, and keeps it until it is closed there."""
+    """Opens a resource on first use in each event loop, and keeps it until it is closed there."""
 
     def __init__(self, opened: Callable[[], T], close: Callable[[T], Awaitable[None]]) -> None:
         self._opened = opened
@@ -31,7 +31,7 @@ class PerLoopResource(Generic[T]):
         self._slot: RunVar[_Slot[T]] = RunVar("slot")
 
     async def get(self) -> T:
-        """Return this loop's one; opening it runs in a worker thread."""
+        """Return the resource of the running loop; it is opened in a worker thread."""
         slot = self._slot.get(None)
         if slot is None:
             slot = _Slot()
@@ -42,7 +42,7 @@ class PerLoopResource(Generic[T]):
             return slot.value
 
     async def aclose(self) -> None:
-        """Close this loop's one, if there is one; the next `get` opens another."""
+        """Close the resource of the running loop, if it is open; the next `get` opens another."""
         slot = self._slot.get(None)
         if slot is None:
             return
@@ -56,13 +56,13 @@ _made: RunVar[WeakKeyDictionary["PerLoop[Any]", Any]] = RunVar("factmem_per_loop
 
 
 class PerLoop(Generic[T]):
-    """Makes one object for each event loop that asks; it goes with the loop, or with this."""
+    """Creates one object for each event loop, on first use. It lives as long as the loop and this."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
 
     def get(self) -> T:
-        """Return the running loop's own."""
+        """Return the object of the running loop."""
         made = _made.get(None)
         if made is None:
             made = WeakKeyDictionary()

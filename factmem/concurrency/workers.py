@@ -17,13 +17,13 @@ _THREADS = 40
 
 
 class Workers:
-    """Runs blocking work in threads of its owner's own.
+    """Runs blocking work in threads with a limiter of its owner.
 
-    On anyio's default limiter, forty threads that wait for a save would deadlock, and calls that
-    hang would take the threads that everything else needs.
+    On anyio's default limiter, forty threads that wait for a save would deadlock, and hanging calls
+    would take the threads that everything else needs.
 
     Args:
-        abandon: Whether a cancelled caller leaves at once. The work runs on to its end and its
+        abandon: Whether a cancelled caller returns at once; the work finishes in its thread and its
             result is dropped. Otherwise the caller waits for it.
     """
 

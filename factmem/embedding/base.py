@@ -1,4 +1,4 @@
-"""What factmem asks of an embedder: a vector for each text."""
+"""The Embedder protocol: one vector for each string."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -8,40 +8,40 @@ __all__ = ["Embedder", "QueryEmbedder"]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Gives vectors that are near each other where texts mean about the same.
+    """Turns strings into vectors; strings of similar meaning get vectors of similar direction.
 
-    Implement what is below; inherit from nothing. Any number of tasks may call an instance at once.
-    A plain function becomes one by `factmem.embedding.callable.CallableEmbedder`.
+    Implement these members; no base class is needed. Any number of tasks may call an instance at
+    once. `factmem.embedding.callable.CallableEmbedder` makes one from a plain function.
     """
 
     @property
     def model(self) -> str:
-        """Names the model. Vectors of one name are compared, those of another are made anew."""
+        """The name of the model. Only vectors of one name are compared."""
         ...
 
     @property
     def dimensions(self) -> int | None:
-        """How many numbers a vector has; None while that is not known."""
+        """The length of a vector; None while it is unknown."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return one vector for each text, in their order, all of one length.
+        """Return one vector for each string, in order, all of one length.
 
-        factmem passes up to 512 texts at a time, none of them empty or longer than 4,000
-        characters. The length of a vector means nothing: only its direction counts.
+        factmem passes up to 512 strings at a time, none of them empty or longer than 4,000
+        characters. Only the direction of a vector counts, not its norm.
 
         Raises:
             EmbeddingError: The model refused, failed, or could not be reached. A `status` of 400,
-                413 or 422 says that a text is at fault, as a `ValueError` does: it is looked for,
-                and the others get their vectors.
+                413 or 422, or a `ValueError`, means that one of the strings is at fault: factmem
+                finds it, and embeds the others.
         """
         ...
 
 
 @runtime_checkable
 class QueryEmbedder(Embedder, Protocol):
-    """An embedder whose model tells questions from the texts that are to be found."""
+    """An embedder whose model embeds questions in another way than documents."""
 
     async def embed_queries(self, queries: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return one vector for each question. Raises as `embed` does."""
+        """Return one vector for each question. Raises the errors of `embed`."""
         ...

@@ -1,9 +1,10 @@
-"""An embedder made of a plain function."""
+"""CallableEmbedder: an embedder over a plain function."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable, iscoroutinefunction
 from typing import TypeAlias
 
+from factmem._arguments import expect_function
 from factmem.concurrency.workers import Workers
 from factmem.embedding.vectors import checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError
@@ -14,30 +15,29 @@ __all__ = ["CallableEmbedder", "EmbeddingFunction"]
 EmbeddingFunction: TypeAlias = Callable[
     [list[str]], Sequence[Sequence[float]] | Awaitable[Sequence[Sequence[float]]]
 ]
-"""Takes texts and gives one vector for each, at once or awaited. Lists, tuples, numpy's arrays and
-torch's tensors are taken for vectors, whatever a type checker says."""
+"""Takes strings and returns one vector for each, directly or as an awaitable. Vectors may be lists,
+tuples, numpy arrays or torch tensors, whatever a type checker says."""
 
 
 class CallableEmbedder:
-    """An `Embedder` over any function from texts to vectors.
+    """An `Embedder` over any function from strings to vectors.
 
         embedder = CallableEmbedder(my_function, model="my-model-v2")
 
-    A plain function runs in a worker thread, so that it may block; several calls may run at once.
-    A coroutine function is awaited. When a call is cancelled a plain function runs on to its end,
-    and what it gives is dropped.
+    A plain function runs in a worker thread, so it may block; several calls may run at once. A
+    coroutine function is awaited. If a call is cancelled, a plain function finishes in its thread
+    and its result is dropped.
 
     Args:
-        function: Takes a list of texts and gives one vector for each, in their order.
-        model: Names what the vectors are made by. Give another name whenever the function would
-            give other vectors: those of one name are compared with one another, and kept.
-        queries: Another function for questions, for models that tell them from what is to be found.
-        dimensions: How many numbers a vector has, to be checked; learnt from the first one if not
-            given.
+        function: Takes a list of strings and returns one vector for each, in order.
+        model: The name under which vectors are stored and compared. Change it whenever the
+            function returns other vectors.
+        queries: A separate function for questions, for models that embed them in another way.
+        dimensions: The expected length of a vector; by default that of the first one.
 
     Raises:
         ValueError: `model` is empty, or `dimensions` is not positive.
-        TypeError: `function` or `queries` is no function.
+        TypeError: `function` or `queries` is not a function.
     """
 
     def __init__(
@@ -48,12 +48,9 @@ class CallableEmbedder:
         queries: EmbeddingFunction | None = None,
         dimensions: int | None = None,
     ) -> None:
-        for each in (function, queries or function):
-            if not callable(each):
-                raise TypeError(
-                    f"An embedder is made of a function from texts to vectors, not of "
-                    f"{type(each).__name__}"
-                )
+        example = "CallableEmbedder(function, model='my-model-v1')"
+        expect_function(function, "function", example)
+        expect_function(queries or function, "queries", example)
         self._function = function
         self._queries = queries or function
         self._model = checked_name(model)
@@ -74,7 +71,7 @@ class CallableEmbedder:
         return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """See `Embedder.embed`. What the function raises is the error's cause."""
+        """See `Embedder.embed`. An exception of the function becomes the error's cause."""
         return await self._call(self._function, texts)
 
     async def embed_queries(self, queries: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -91,7 +88,7 @@ class CallableEmbedder:
         except EmbeddingError:
             raise
         except Exception as exc:
-            message = f"the function that embeds for {self._model!r} raised {type(exc).__name__}"
+            message = f"The function that embeds for {self._model!r} raised {type(exc).__name__}"
             raise EmbeddingError(message) from exc
         vectors = checked_vectors(
             given, count=len(texts), dimensions=self._dimensions, model=self._model
@@ -100,11 +97,11 @@ class CallableEmbedder:
         return vectors
 
     async def _called(self, function: EmbeddingFunction, texts: list[str]) -> object:
-        """Call a function where it does not block the event loop."""
+        """Call a function without blocking the event loop."""
         given: object
         if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
             given = function(texts)
         else:
-            # In a list, since trio lets no coroutine out of a thread: the function may make one.
+            # The function may return a coroutine, and trio lets none out of a thread: hence the list.
             given, *_ = await self._workers.run(lambda: [function(texts)])
         return await given if isawaitable(given) else given

@@ -1,4 +1,4 @@
-"""An embedder for every service that LiteLLM speaks to.
+"""LiteLLMEmbedder: an embedder for every service that LiteLLM supports.
 
 Azure, Bedrock, Cohere, Gemini, Hugging Face, Jina, Mistral, Vertex, Voyage, WatsonX and more. The
 `litellm` package (`pip install 'factmem[litellm]'`) is imported on the first call.
@@ -17,11 +17,11 @@ __all__ = ["LiteLLMEmbedder"]
 
 
 _LONGEST_REQUEST = 100_000
-"""Characters in one request: below the limits of the services whose limits are the narrowest."""
+"""The most characters in one request: below the narrowest limit of the services."""
 
 
 class LiteLLMEmbedder:
-    """An embedding model by the name that LiteLLM has for it: "voyage/voyage-3.5".
+    """An embedding model by its LiteLLM name, such as "voyage/voyage-3.5".
 
         embedder = LiteLLMEmbedder(
             "cohere/embed-multilingual-v3.0",
@@ -29,23 +29,23 @@ class LiteLLMEmbedder:
             query_options={"input_type": "search_query"},
         )
 
-    Credentials are LiteLLM's affair: options, or the environment variables that its documentation
-    names for each service. Calls run in worker threads, so that trio is served too; when one is
-    cancelled its request runs on to its end, and what it gives is dropped. Any number of tasks,
-    threads and event loops may use an instance at once.
+    LiteLLM handles credentials: pass them in `options`, or set the environment variables that its
+    documentation names for each service. Calls run in worker threads, so trio works too. If a call
+    is cancelled, its request finishes and its result is dropped. Any number of tasks, threads and
+    event loops may use an instance at once.
 
     Args:
-        model: The name of the model, the service before it.
-        dimensions: Asks for vectors of so many numbers, which some models can; also checked. If
-            not given it is what the model gives.
-        options: What is passed to `litellm.embedding` besides: `api_key`, `api_base`, `timeout`,
-            `num_retries` and the like.
-        document_options: The same, for texts that are to be found only.
-        query_options: The same, for questions only.
-        batch_size: How many texts one request holds at most; Cohere takes 96.
+        model: The name of the model, prefixed with the service.
+        dimensions: The length of vectors to request, which some models support; also checked. By
+            default the model's own.
+        options: Further arguments of `litellm.embedding`: `api_key`, `api_base`, `timeout`,
+            `num_retries` and so on.
+        document_options: Further arguments for documents only.
+        query_options: Further arguments for questions only.
+        batch_size: The most strings in one request; Cohere accepts 96.
 
     Raises:
-        ValueError: A name that is empty, or a number that is not positive.
+        ValueError: `model` is empty, or a number is not positive.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class LiteLLMEmbedder:
         """See `Embedder.embed`. One request for each batch, one after the other.
 
         Raises:
-            EmbeddingError: The service refused, failed, could not be reached, or gave no vectors.
+            EmbeddingError: The service refused, failed, could not be reached, or returned no vectors.
             MissingExtraError: `litellm` is not installed.
         """
         return await self._embed(texts, self._for_documents)
@@ -114,15 +114,15 @@ class LiteLLMEmbedder:
             litellm: Any = import_module("litellm")
         except ImportError as exc:
             raise MissingExtraError(
-                "Embedding by LiteLLM needs its package: pip install 'factmem[litellm]'"
+                "Embedding with LiteLLM needs its package: pip install 'factmem[litellm]'"
             ) from exc
         try:
             answer = litellm.embedding(model=self._model, input=batch, **options)
         except Exception as exc:  # noqa: BLE001 - each service has errors of its own
-            # Their texts may repeat what was sent, so that the cause is not shown.
+            # Their messages may repeat what was sent, so the cause is not shown.
             status = getattr(exc, "status_code", None)
             raise EmbeddingError(
-                f"{self._model!r} could not be asked through LiteLLM ({type(exc).__name__}): check "
+                f"{self._model!r} could not be called through LiteLLM ({type(exc).__name__}): check "
                 f"the model's name, its credentials and the network",
                 status=status if isinstance(status, int) else None,
             ) from None
@@ -132,12 +132,10 @@ class LiteLLMEmbedder:
         try:
             return [_member(item, "embedding") for item in answer.data]
         except (TypeError, AttributeError, KeyError):
-            raise EmbeddingError(
-                f"{self._model!r} gave an answer that holds no embeddings"
-            ) from None
+            raise EmbeddingError(f"{self._model!r} returned an answer without embeddings") from None
 
 
 def _member(item: Any, name: str) -> object:
-    """Return a member of what is a dict for some services and an object for others."""
+    """Return a member of an item, which is a dict for some services and an object for others."""
     found: object = item[name] if isinstance(item, Mapping) else getattr(item, name)
     return found

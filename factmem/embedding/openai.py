@@ -1,4 +1,4 @@
-"""An embedder behind any endpoint that speaks OpenAI's embeddings.
+"""OpenAIEmbedder: an embedder behind any endpoint with OpenAI's embeddings API.
 
 The `openai` package is imported on the first call, not with this module.
 """
@@ -19,7 +19,8 @@ __all__ = ["OpenAIEmbedder"]
 
 
 _LONGEST_REQUEST = 200_000
-"""Characters in one request: OpenAI takes 300,000 tokens, and a character is seldom more than one."""
+"""The most characters in one request: OpenAI accepts 300,000 tokens, and a character is rarely more
+than one."""
 
 
 class OpenAIEmbedder:
@@ -28,30 +29,30 @@ class OpenAIEmbedder:
         embedder = OpenAIEmbedder("text-embedding-3-small")
         embedder = OpenAIEmbedder("nomic-embed-text", base_url="http://localhost:11434/v1", api_key="-")
 
-    An instance serves any number of tasks, threads and event loops at once. The client that it
-    opens for itself is opened once in each event loop, on first use; `aclose`, or leaving
-    `async with`, closes the one of the running loop, and the next call opens another. A client
-    that is passed in is used as it is, in the event loop that it belongs to, and stays open.
+    Any number of tasks, threads and event loops may use an instance at once. It opens one client
+    in each event loop, on first use; `aclose`, or leaving `async with`, closes the client of the
+    running loop, and the next call opens another. A client that you pass is used in its own event
+    loop and stays open.
 
-    Rate limits, server errors and broken connections are retried by the client alone, as often as
-    its `max_retries` says. Cancelling a call closes its connection.
+    The client alone retries rate limits, server errors and broken connections, up to its
+    `max_retries`. Cancelling a call closes its connection.
 
     Args:
         model: The model's name at the endpoint; on Azure the deployment's.
         client: An `AsyncOpenAI`, or one of its subclasses such as `AsyncAzureOpenAI`.
-        dimensions: Asks for vectors of so many numbers, which some models can; also checked. If
-            not given it is what the model gives.
-        base_url: The endpoint, when no client is passed in; else `OPENAI_BASE_URL`, else OpenAI.
-        api_key: Its key, when no client is passed in; else `OPENAI_API_KEY`. A local server takes
-            any text.
-        max_retries: The client's retries, when no client is passed in; 2 if not given.
-        timeout: Seconds that one request may take, the client's retries included. Without it the
-            client's own time-outs hold.
-        batch_size: How many texts one request holds at most.
+        dimensions: The length of vectors to request, which some models support; also checked. By
+            default the model's own.
+        base_url: The endpoint; by default `OPENAI_BASE_URL`, else OpenAI. Not with `client`.
+        api_key: Its key; by default `OPENAI_API_KEY`. A local server accepts any string. Not with
+            `client`.
+        max_retries: The client's retries; 2 by default. Not with `client`.
+        timeout: The most seconds for one request, retries included. By default the client's own
+            time-outs apply.
+        batch_size: The most strings in one request.
 
     Raises:
-        ValueError: A name that is empty, a number that is not positive, or options of a client
-            beside a client.
+        ValueError: `model` is empty, a number is not positive, or options of a client are passed
+            with a client.
     """
 
     def __init__(
@@ -109,8 +110,8 @@ class OpenAIEmbedder:
         """See `Embedder.embed`. One request for each batch, one after the other.
 
         Raises:
-            EmbeddingError: The endpoint refused, failed, could not be reached, or gave no vectors.
-            ValueError: A text, or the API key, holds characters that cannot be sent.
+            EmbeddingError: The endpoint refused, failed, could not be reached, or returned no vectors.
+            ValueError: A string, or the API key, contains characters that cannot be sent.
         """
         vectors: list[Sequence[float]] = []
         for batch in batches(texts, most=self._batch_size, characters=_LONGEST_REQUEST):
@@ -134,22 +135,24 @@ class OpenAIEmbedder:
     def _failed(self, failure: CallFailure) -> EmbeddingError:
         reason, status = failure.reason, failure.status
         if failure.unreadable is not None:
-            reason = "gave an answer that holds no embeddings"
+            reason = "returned an answer without embeddings"
         elif status == 413:
-            reason = "was given too much at once (HTTP 413): pass a smaller batch_size"
+            reason = "got too much at once (HTTP 413): pass a smaller batch_size"
         elif status is not None:
             reason = complaint(status, failure.body, check="the model's name and dimensions")
         return EmbeddingError(f"{self._model!r} {reason}{failure.omission}", status=status)
 
     def _vectors(self, answer: object) -> object:
-        """Return the vectors of an answer in the order of the texts."""
+        """Return the vectors of an answer in the order of the strings."""
         data = getattr(answer, "data", None)
         if not isinstance(data, list):
-            raise EmbeddingError(f"{self._model!r} gave an answer that holds no embeddings")
+            raise EmbeddingError(f"{self._model!r} returned an answer without embeddings")
         places = [getattr(item, "index", None) for item in data]
         vectors = [getattr(item, "embedding", None) for item in data]
         if all(place is None for place in places):  # some servers do not number them
             return vectors
         if set(places) != set(range(len(data))):
-            raise EmbeddingError(f"{self._model!r} gave embeddings of texts that were not sent")
+            raise EmbeddingError(
+                f"{self._model!r} returned embeddings of strings that were not sent"
+            )
         return [vectors[places.index(place)] for place in range(len(data))]

@@ -1,7 +1,7 @@
-"""An embedder that runs on this machine, by the `sentence-transformers` package.
+"""SentenceTransformerEmbedder: an embedder that runs on this machine.
 
-`pip install 'factmem[sentence-transformers]'` brings it, PyTorch included. It is imported on the
-first call.
+`pip install 'factmem[sentence-transformers]'` installs its package, with PyTorch. It is imported on
+the first call.
 """
 
 import threading
@@ -18,9 +18,9 @@ __all__ = ["SentenceTransformerEmbedder", "TransformerModel"]
 
 
 class TransformerModel(Protocol):
-    """What is asked of a `SentenceTransformer`.
+    """The part of `SentenceTransformer` that is used.
 
-    Its `encode_query` and `encode_document`, which came with version 5, are used where it has them.
+    `encode_query` and `encode_document`, new in version 5, are used if it has them.
     """
 
     def encode(self, sentences: list[str], **options: Any) -> Any:
@@ -29,27 +29,27 @@ class TransformerModel(Protocol):
 
 
 class SentenceTransformerEmbedder:
-    """A model of the Sentence Transformers kind, run in a worker thread.
+    """A Sentence Transformers model that runs in a worker thread.
 
         embedder = SentenceTransformerEmbedder("all-MiniLM-L6-v2")
 
-    The model is loaded on the first call, which downloads it if the machine does not have it yet;
-    `options={"local_files_only": True}` forbids that. One call computes at a time, and the others
-    wait; any number of tasks, threads and event loops may use an instance. When a call is
-    cancelled that computes already, it runs on to its end, and what it gives is dropped.
+    The first call loads the model, and downloads it if the machine does not have it;
+    `options={"local_files_only": True}` prevents the download. One call computes at a time, the
+    others wait; any number of tasks, threads and event loops may use an instance. If a call is
+    cancelled while it computes, it finishes in its thread and its result is dropped.
 
     Args:
         model: The model's name or folder.
-        options: What is passed to `SentenceTransformer` besides: `device`, `cache_folder`,
-            `revision` and the like.
-        loaded: A model that is loaded already, instead of one that is loaded by its name; `model`
-            is then the name that its vectors are kept under.
-        dimensions: How many numbers a vector has, to be checked; what the model gives if not given.
-        batch_size: How many texts are computed at once.
+        options: Further arguments of `SentenceTransformer`: `device`, `cache_folder`, `revision`
+            and so on.
+        loaded: A loaded model to use instead; `model` is then the name under which its vectors are
+            stored.
+        dimensions: The expected length of a vector; by default the model's own.
+        batch_size: The most strings that are computed at once.
 
     Raises:
-        ValueError: A name that is empty, a number that is not positive, or `options` for a model
-            that is loaded already.
+        ValueError: `model` is empty, a number is not positive, or `options` are passed with a
+            loaded model.
     """
 
     def __init__(
@@ -62,7 +62,9 @@ class SentenceTransformerEmbedder:
         batch_size: int = 32,
     ) -> None:
         if loaded is not None and options:
-            raise ValueError("the model is loaded already: give its options where it is loaded")
+            raise ValueError(
+                "options and loaded exclude each other: pass the options where you load the model"
+            )
         if batch_size < 1:
             raise ValueError("batch_size must be 1 or more")
         self._model = checked_name(model)
@@ -116,7 +118,7 @@ class SentenceTransformerEmbedder:
 
     def _encoded(self, texts: list[str], method: str, given_up: threading.Event) -> object:
         with self._lock:
-            if given_up.is_set():  # while others were computed, or the model was loaded
+            if given_up.is_set():  # cancelled while it waited for the lock
                 return None
             try:
                 if self._loaded is None:
@@ -130,7 +132,7 @@ class SentenceTransformerEmbedder:
             except Exception as exc:
                 raise EmbeddingError(
                     f"{self._model!r} could not be loaded or run ({type(exc).__name__}): check "
-                    f"its name, the options, and what the machine has of it"
+                    f"its name, its options and the downloaded files"
                 ) from exc
         return encoded
 

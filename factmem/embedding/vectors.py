@@ -1,4 +1,4 @@
-"""What an embedder gave, checked: as many vectors as texts, of one length, of finite numbers."""
+"""Validation of an embedder's vectors and arguments, and batches of strings."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,24 +12,25 @@ __all__ = ["batches", "checked_dimensions", "checked_name", "checked_vectors"]
 def checked_vectors(
     given: object, *, count: int, dimensions: int | None, model: str
 ) -> "list[array[float]]":
-    """Return the vectors that an embedder gave for `count` texts, in single precision.
+    """Return the vectors that an embedder returned for `count` strings, in single precision.
 
-    Lists, tuples, numpy's arrays and torch's tensors are taken.
+    Accepts lists, tuples, numpy arrays and torch tensors.
 
     Raises:
-        EmbeddingError: There are more or fewer of them, one has another length than `dimensions`
-            or the first one, or something in them is no finite number. That may be the fault of a
-            text, so that a `ValueError` is its cause: models in half precision give NaN for some.
+        EmbeddingError: The number of vectors is wrong, a vector has another length than
+            `dimensions` or the first one, or a number is not finite. The last may be the fault of
+            one string, as models in half precision return NaN for some; its cause is a
+            `ValueError`.
     """
     vectors = [_vector(row, model) for row in _items(given, model)]
     if len(vectors) != count:
-        raise EmbeddingError(f"{model!r} gave {len(vectors)} vectors for {count} texts")
+        raise EmbeddingError(f"{model!r} returned {len(vectors)} vectors for {count} strings")
     for vector in vectors:
         dimensions = dimensions or len(vector)
         if len(vector) != dimensions:
             raise EmbeddingError(
-                f"{model!r} gave a vector of {len(vector)} dimensions where {dimensions} were "
-                f"expected: check the model's name and its dimensions"
+                f"{model!r} returned a vector of {len(vector)} dimensions instead of {dimensions}: "
+                f"check the model's name and its dimensions"
             )
     return vectors
 
@@ -41,22 +42,26 @@ def _vector(row: object, model: str) -> "array[float]":
         vector = array("f")
     # The sum of single-precision numbers fits into a double, so it is finite if they all are.
     if not vector or not isfinite(sum(vector)):
-        failure = EmbeddingError(f"{model!r} gave a vector that is no list of finite numbers")
-        raise failure from ValueError("one of the texts may have none by this model")
+        failure = EmbeddingError(
+            f"{model!r} returned a vector that is not a list of finite numbers"
+        )
+        raise failure from ValueError("The model may have no vector for one of the strings")
     return vector
 
 
 def _items(given: object, model: str) -> Iterable[float]:
-    """Return what a list, an array or a tensor holds."""
+    """Return the items of a list, an array or a tensor."""
     as_list = getattr(given, "tolist", None)
     items: object = as_list() if callable(as_list) else given
     if not isinstance(items, Sequence) or isinstance(items, str | bytes):
-        raise EmbeddingError(f"{model!r} gave no list of vectors but {type(given).__name__}")
+        raise EmbeddingError(
+            f"{model!r} returned {type(given).__name__} instead of a list of vectors"
+        )
     return items
 
 
 def batches(texts: Sequence[str], *, most: int, characters: int) -> Iterator[Sequence[str]]:
-    """Cut texts into batches of at most `most` texts and about `characters` characters in all."""
+    """Split strings into batches of at most `most` strings and about `characters` characters."""
     batch: list[str] = []
     size = 0
     for text in texts:
@@ -73,19 +78,21 @@ def checked_name(model: object) -> str:
     """Return the name of a model.
 
     Raises:
-        ValueError: It is empty.
+        ValueError: It is empty or not a string.
     """
     if not isinstance(model, str) or not model.strip():
-        raise ValueError("model is empty: name the model, as its vectors are kept under its name")
+        raise ValueError(
+            "model must be the name of a model: its vectors are stored under that name"
+        )
     return model
 
 
 def checked_dimensions(dimensions: int | None) -> int | None:
-    """Return how many numbers a vector is to have, or None where that is not given.
+    """Return the expected length of a vector, or None for the model's own.
 
     Raises:
-        ValueError: It is no positive whole number.
+        ValueError: It is not a positive integer.
     """
     if dimensions is not None and (type(dimensions) is not int or dimensions < 1):
-        raise ValueError("dimensions must be a whole number from 1 on, or None for the model's own")
+        raise ValueError("dimensions must be a positive integer, or None for the model's own")
     return dimensions

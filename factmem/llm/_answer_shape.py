@@ -1,7 +1,7 @@
-"""The ways in which a JSON value can be meant as a value of the type that was asked for.
+"""Rearrangements of a JSON value into the shape of the requested type.
 
-Models give a bare list where `{"items": [...]}` is wanted, one item where a list is, an object in
-one more object. A shape only moves data about: whether it fits is for validation to say.
+Models return a bare list instead of `{"items": [...]}`, one item instead of a list, an object inside
+another object. A shape only rearranges data; validation decides whether it fits.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ ENVELOPE = "answer"
 
 
 class AnswerShape:
-    """What a type's JSON schema says about the outermost layers of its data."""
+    """The outermost layers of a type's JSON schema."""
 
     __slots__ = ("_item_keys", "_keys", "_list_field", "has_envelope", "is_list", "schema")
 
@@ -30,11 +30,11 @@ class AnswerShape:
         holder = _mapping(_mapping(root.get("properties")).get(self._list_field or "")) or root
         self._item_keys = _known_keys(_mapping(holder.get("items")), definitions)
 
-    def as_it_is(self, value: JsonValue) -> Iterator[JsonValue]:
-        """Yield the data of `value` if it already has the shape that was asked for.
+    def unchanged(self, value: JsonValue) -> Iterator[JsonValue]:
+        """Yield the data of `value` if it already has the requested shape.
 
-        An object of strange keys only has not. Where each key has a default it would validate as
-        an empty object, and all that it says would be lost.
+        An object with none of the schema's keys does not. If every key has a default, it would
+        validate as an empty object and lose its content.
         """
         if self.has_envelope:
             if isinstance(value, dict) and value.keys() == {ENVELOPE}:
@@ -44,12 +44,12 @@ class AnswerShape:
             yield value
 
     def shapes(self, value: JsonValue) -> Iterator[JsonValue]:
-        """Yield the data of `value` in every way that it can be meant, likeliest first."""
-        seen = list(self.as_it_is(value))
-        yield from seen
+        """Yield the data of `value` in each possible shape, the likeliest first."""
+        found = list(self.unchanged(value))
+        yield from found
         if self._list_field is not None and isinstance(value, list):
             yield self.of_items(value)
-        if isinstance(value, dict) and (not seen or self.has_envelope):
+        if isinstance(value, dict) and (not found or self.has_envelope):
             if self.is_list and value and _is_known(value, self._item_keys):
                 yield self.of_items([value])
             if len(value) == 1:
@@ -99,7 +99,7 @@ def _enveloped(schema: dict[str, JsonValue]) -> dict[str, JsonValue]:
 def _known_keys(
     schema: Mapping[str, JsonValue], definitions: Mapping[str, JsonValue]
 ) -> frozenset[str] | None:
-    """Return the keys that an object of this schema can have; None where any is allowed."""
+    """Return the keys that an object of this schema can have; None if any is allowed."""
     schema = _resolved(schema, definitions)
     choices = schema.get("anyOf", schema.get("oneOf"))
     if isinstance(choices, list):
@@ -116,7 +116,7 @@ def _is_known(value: Mapping[str, JsonValue], keys: frozenset[str] | None) -> bo
 
 
 def _list_field(root: Mapping[str, JsonValue]) -> str | None:
-    """Name the one property that is a list, if an object with that property alone is whole."""
+    """Return the only list property, if no other property is required."""
     properties = _mapping(root.get("properties"))
     lists = [name for name, field in properties.items() if _mapping(field).get("type") == "array"]
     required = root.get("required")

@@ -1,4 +1,4 @@
-"""Reading a chat completion as endpoints really send them."""
+"""A lenient reader of chat completions, as endpoints really send them."""
 
 from secrets import token_hex
 
@@ -10,21 +10,21 @@ from factmem.usage import Usage
 
 
 class MalformedCompletionError(ValueError):
-    """What came with status 200 is no chat completion; the message quotes nothing of it."""
+    """An answer with status 200 is not a chat completion. The message quotes nothing of it."""
 
 
 def chat_response(completion: object) -> ChatResponse:
     """Read the first choice of a chat completion.
 
-    What is absent or of a strange type is taken as absent, as long as there is a message. Beside
-    calls of tools everything that the endpoint put into the message is kept in
-    `ChatResponse.message`: some endpoints want their thoughts and signatures back with it.
+    A field of an unexpected type counts as absent, as long as there is a message. With tool calls,
+    `ChatResponse.message` keeps every field of the endpoint's message: some endpoints require their
+    reasoning and signatures back.
 
     Raises:
-        MalformedCompletionError: There is no message in it, or one that calls no known tool.
+        MalformedCompletionError: It has no message, or a tool call without a function name.
     """
     if not isinstance(completion, dict):
-        raise MalformedCompletionError("is no JSON object")
+        raise MalformedCompletionError("is not a JSON object")
     body = members_in(completion)
     choices = items_in(body.get("choices"))
     if not choices:
@@ -47,22 +47,22 @@ def chat_response(completion: object) -> ChatResponse:
 
 
 def _text(content: object) -> str:
-    """Return the text of a content, which a few endpoints give in parts."""
+    """Return the text of a content, which a few endpoints send in parts."""
     parts = map(members_in, items_in(content))
     texts = [text_in(part.get("text")) for part in parts if part.get("type") == "text"]
     return text_in(content) or "".join(texts)
 
 
 def _call(call: dict[str, object]) -> tuple[ToolCall, dict[str, object]]:
-    """Return a tool call, and the same as a message holds it."""
+    """Return a tool call, and its form in a message."""
     function = members_in(call.get("function"))
     name = text_in(function.get("name"))
     if not name:
-        raise MalformedCompletionError("calls a tool that is no function with a name")
+        raise MalformedCompletionError("has a tool call without a function name")
     arguments = function.get("arguments") or "{}"
     if not isinstance(arguments, str):
         arguments = to_json(arguments).decode()
-    # Its answer must name a call, and a few endpoints leave the id out.
+    # The tool's answer must name the call, and a few endpoints omit the id.
     tool_call = ToolCall(text_in(call.get("id")) or f"call_{token_hex(12)}", name, arguments)
     sent_back = {key: part for key, part in call.items() if key != "index"}
     sent_back |= {"id": tool_call.id, "type": "function"}

@@ -1,11 +1,11 @@
-"""JSON schemas in the subset that OpenAI's strict mode takes.
+"""JSON schemas in the subset of OpenAI's strict mode.
 
-Strict mode wants every object closed and every property required, refuses `oneOf` and `default`,
-and knows only some formats. What only narrows a value is left out here and judged by pydantic when
-the answer is read; a type whose *shape* the subset cannot say has no strict schema.
+Strict mode requires closed objects and all properties, refuses `oneOf` and `default`, and supports
+only some formats. Constraints outside the subset are dropped here and checked by pydantic when the
+answer is read; a type whose *shape* is outside the subset has no strict schema.
 
-The `openai` package has such a conversion in a private module; it leaves in what the endpoint
-refuses (`oneOf`, `default`), and a schema is needed here without that package as well.
+The `openai` package has such a conversion in a private module. It keeps what the endpoint refuses
+(`oneOf`, `default`), and factmem needs schemas without that package too.
 """
 
 from collections.abc import Mapping
@@ -31,11 +31,11 @@ _BEYOND = frozenset(
 
 
 class _BeyondStrictError(ValueError):
-    """A schema says something that the strict subset has no words for."""
+    """A schema is outside the strict subset."""
 
 
 def strict_schema(schema: dict[str, JsonValue]) -> dict[str, JsonValue] | None:
-    """Return `schema`, whose root is an object, in the strict subset; None where that cannot be."""
+    """Return `schema`, whose root is an object, in the strict subset; None if that is impossible."""
     definitions = _mapping(schema.get("$defs", {}))
     try:
         root = _strict(schema, definitions, ())
@@ -90,7 +90,7 @@ def _referred(
     definitions: Mapping[str, JsonValue],
     open_references: tuple[str, ...],
 ) -> dict[str, JsonValue]:
-    """Keep a bare reference; put its definition in place where a description stands beside it."""
+    """Keep a bare reference; inline its definition if there is a description beside it."""
     beside = {key: value for key, value in schema.items() if key in _KEPT}
     if not beside:
         return {"$ref": reference}

@@ -1,4 +1,4 @@
-"""The ways of asking an endpoint for JSON, from the surest down, and which of them it takes."""
+"""Fallbacks of structured output: JSON schema, JSON mode, words; and what an endpoint supports."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,20 +27,20 @@ class Failure:
 
     error: ChatModelError
     cause: BaseException | None
-    """What may be shown as the error's cause: None where its text would repeat the prompt."""
+    """The error's cause; None if its text would repeat the prompt."""
     concern: Concern = "other"
 
 
 Complete: TypeAlias = Callable[
     [Sequence[Message], dict[str, object]], Awaitable[ChatResponse | Failure]
 ]
-"""One call with these messages and these fields of the request."""
+"""Makes one call with these messages and these fields of the request."""
 
 
 class Ladder:
-    """What is known of an endpoint: how far down one must go.
+    """The best format that an endpoint supports, as far as known.
 
-    It is only ever descended. Tasks that find out at the same time find out the same.
+    It only descends. Concurrent tasks come to the same result.
     """
 
     def __init__(self, start: Format, *, is_fixed: bool) -> None:
@@ -60,10 +60,10 @@ class Ladder:
             self.format = to
 
     def note_ignored(self, *, was_ignored: bool) -> None:
-        """Count answers without any JSON to requests for it.
+        """Count answers without any JSON.
 
-        An endpoint that says nothing of a request that it does not know gives such answers every
-        time, another one once in a while.
+        An endpoint that silently ignores the request gives such answers every time, another one
+        only occasionally.
         """
         self._ignored = self._ignored + 1 if was_ignored else 0
         if self._ignored >= _IGNORED_OFTEN and not self.is_fixed:

@@ -1,8 +1,7 @@
-"""The type that an answer must have: its schema, how to ask for it, and how to read it.
+"""AnswerType: the type of an answer, its schema, its instruction and its parser.
 
-Reading is forgiving about the shape around the data and strict about the data: whatever shape is
-taken, pydantic validates the whole of it. Where an answer can be read in two ways that differ, it
-is not read at all.
+Parsing is lenient about the shape around the data and strict about the data: pydantic validates all
+of it, whatever the shape. An answer that could be read in two different ways is rejected.
 """
 
 import re
@@ -31,56 +30,56 @@ _MOST_MENDING = 3
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why an answer cannot be used."""
+    """The reason why an answer cannot be used."""
 
     summary: str
-    """For errors and logs: quotes nothing of the answer."""
+    """For errors and logs. It quotes nothing of the answer."""
     details: str
-    """For the model that gave the answer: where it does not fit, and how."""
+    """For the model: where its answer does not fit, and why."""
     has_json: bool = True
     """Whether the answer was JSON at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """What an answer says."""
+    """The value of an answer."""
 
     value: T
 
 
 class AnswerType(Generic[T]):
-    """What pydantic and the model must know of the type that is asked for.
+    """The type that a model is asked for.
 
     Raises:
-        TypeError: pydantic cannot validate the type, or write a JSON schema for it.
+        TypeError: pydantic cannot validate the type, or has no JSON schema for it.
     """
 
     def __init__(self, output_type: TypeForm[T]) -> None:
         name = getattr(output_type, "__name__", None)
-        self._label = repr(name) if name else "the type asked for"
+        self._label = repr(name) if name else "the requested type"
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(output_type)
             schema: dict[str, JsonValue] = self._adapter.json_schema()
         except PydanticUserError as exc:
-            message = f"there is no JSON schema for {self._label}: ask for a type that has one"
+            message = f"pydantic has no JSON schema for {self._label}: use a type that has one"
             raise TypeError(message) from exc
         self._shape = AnswerShape(schema)
         self.schema: dict[str, JsonValue] = self._shape.schema
         """The schema of the object that the model is asked for."""
         self.strict_schema: dict[str, JsonValue] | None = strict_schema(self.schema)
-        """The same in OpenAI's strict subset, or None where the type does not fit into it."""
+        """The same in OpenAI's strict subset; None if the type is outside it."""
         self.name: str = re.sub(r"[^A-Za-z0-9_-]", "_", name or ENVELOPE)[:64]
-        """What to call the schema in a request."""
+        """The name of the schema in a request."""
 
     def instruction(self) -> str:
-        """Say in words what is wanted, for an endpoint that takes no schema."""
+        """Return the request in words, for endpoints without schemas."""
         return (
             "Answer with one JSON object and nothing else: no prose around it, no code fence. "
             f"It must be valid against this JSON schema:\n{to_json(self.schema).decode()}"
         )
 
     def read(self, text: str) -> Reading[T] | Problem:
-        """Read a value out of a model's text. Time is linear in its length."""
+        """Parse a value from a model's text, in time linear in its length."""
         try:
             values = json_values(text)
         except UnreadableTextError as exc:
@@ -102,10 +101,10 @@ class AnswerType(Generic[T]):
         return Problem(f"the answer does not fit {self._label}: no key of it", details)
 
     def _among(self, values: list[JsonValue]) -> Reading[T] | Problem:
-        """Read the one value among several that can be meant.
+        """Return the only one of several values that fits.
 
-        An example or a footnote does not fit the type and is passed over. Objects one after the
-        other, where a list is wanted, are its items.
+        Examples and footnotes do not fit the type and are skipped. If a list is requested,
+        consecutive objects are its items.
         """
         fitting = {to_json(value): data for value in values for data in self._fitting(value)}
         if len(fitting) == 1:
@@ -116,11 +115,11 @@ class AnswerType(Generic[T]):
                 return self._in_some_shape(facts[0])
             if self._shape.is_list:
                 return self._mended(self._shape.of_items(facts))
-        summary = "the answer holds several JSON values, and any of them may be meant"
-        return Problem(summary, "- The answer holds several JSON values. Give exactly one.")
+        summary = "the answer has several JSON values that fit"
+        return Problem(summary, "- The answer has several JSON values. Give exactly one.")
 
     def _fitting(self, value: JsonValue) -> list[Reading[T]]:
-        checked = map(self._checked, self._shape.as_it_is(value))
+        checked = map(self._checked, self._shape.unchanged(value))
         return [reading for reading in checked if isinstance(reading, Reading)][:1]
 
     def _mended(self, data: JsonValue) -> Reading[T] | Problem:
@@ -171,7 +170,7 @@ _STRUCTURE_WANTED = _LIST_WANTED | {
 
 
 def mended(data: JsonValue, errors: Sequence[ErrorDetails]) -> JsonValue | None:
-    """Return `data` with what `errors` complain about unpacked; None if there is nothing to do."""
+    """Return `data` with the parts that `errors` name unpacked; None if nothing can be unpacked."""
     better: JsonValue = from_json(to_json(data, inf_nan_mode="null"))
     is_better = False
     for error in errors:
@@ -190,9 +189,9 @@ def _structure_inside(value: JsonValue) -> dict[str, JsonValue] | list[JsonValue
 def _mended_at(
     value: JsonValue, location: tuple[int | str, ...], wanted: str
 ) -> tuple[JsonValue, bool]:
-    """Mend what stands at `location` below `value`, which is changed in place.
+    """Repair the part of `value` at `location`, in place.
 
-    A location also names the branches of unions on its way, which are no keys of the data.
+    A location also names branches of unions, which are not keys of the data.
     """
     for depth, step in enumerate(location, start=1):
         if isinstance(value, dict) and isinstance(step, str) and step in value:

@@ -1,8 +1,8 @@
-"""What an endpoint's error answer is about, and whether it repeats what it was sent.
+"""Error answers of endpoints: the reason, a description, and whether they repeat the request.
 
-There is no common form: OpenAI names a code and a parameter, FastAPI servers a location, most
-others only write a sentence. Only fields that hold the endpoint's own words are looked at, since
-several servers send the whole request back with the error.
+There is no common form: OpenAI names a code and a parameter, FastAPI servers a location, most others
+only write a sentence. Only fields with the endpoint's own words are read, as several servers return
+the whole request with the error.
 """
 
 import re
@@ -15,7 +15,7 @@ __all__ = ["Concern", "complaint", "concern_of", "repeats", "texts_of"]
 
 
 Concern: TypeAlias = Literal["format", "schema", "length", "other"]
-"""Refused: the way of asking for JSON; this one schema; the number of tokens; something else."""
+"""The reason of a refusal: the response format, this schema, the number of tokens, or another."""
 
 _PLAIN_CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LENGTH = re.compile(
@@ -31,16 +31,16 @@ _FORMAT = re.compile(
     r"|handle.the.requested.parameters"  # how OpenRouter says it, with 404
 )
 _BY_CONCERN: dict[Concern, tuple[str, str]] = {
-    "length": ("was given more than fits its context window", "send fewer or shorter messages"),
-    "format": ("does not take this way of asking for JSON", "use structured_output='auto'"),
-    "schema": ("does not take this JSON schema", "use structured_output='auto' or another type"),
+    "length": ("got more tokens than its context window holds", "send fewer or shorter messages"),
+    "format": ("does not support this response format", "use structured_output='auto'"),
+    "schema": ("does not support this JSON schema", "use structured_output='auto' or another type"),
 }
 _BY_STATUS = {
     401: ("refused the credentials", "check api_key or OPENAI_API_KEY"),
-    403: ("does not allow this", "check what the API key may do"),
+    403: ("does not allow this", "check the permissions of the API key"),
     404: ("was not found", "check the model's name and base_url"),
-    408: ("gave up waiting", "try again later"),
-    429: ("limits the rate or has used up its quota", "wait, or ask less often"),
+    408: ("timed out", "try again later"),
+    429: ("limits the rate, or its quota is used up", "wait, or send fewer requests"),
 }
 _OWN_WORDS = ("error", "message", "code", "param", "type", "msg", "loc", "detail", "title")
 _NO_TEXTS = frozenset({"role", "type", "id", "tool_call_id"})
@@ -51,7 +51,7 @@ _LONGEST_ERROR = 4_000
 
 
 def concern_of(status: int, body: object) -> Concern:
-    """Tell what a refused request was refused for."""
+    """Return the reason why a request was refused."""
     if status == 413:
         return "length"
     if status not in {400, 404, 422}:
@@ -71,11 +71,11 @@ def complaint(
     *,
     check: str = "messages, temperature and extra_body",
 ) -> str:
-    """Describe what an endpoint did with a request and what to do about it.
+    """Return what an endpoint did with a request and what to do about it.
 
     Args:
         status: The HTTP status.
-        body: The endpoint's answer; nothing but a code is quoted from it.
+        body: The endpoint's answer; only its code is quoted.
         concern: The reason of the refusal.
         check: What to check after a refusal without a known reason.
     """
@@ -92,10 +92,10 @@ def complaint(
 
 
 def repeats(text: str, secrets: Iterable[str]) -> bool:
-    """Tell whether `text` may repeat a part of one of `secrets`.
+    """Whether `text` may repeat a part of one of `secrets`.
 
-    Any 16 bytes in a row of a long secret are found, and one shorter than 12 bytes as a whole word.
-    A text longer than 4,000 characters is no plain error message, and counts as repeating.
+    It finds any 16 consecutive bytes of a long secret, and one shorter than 12 bytes as a whole
+    word. A string longer than 4,000 characters is not a plain error message and counts as repeating.
     """
     if len(text) > _LONGEST_ERROR:
         return True
@@ -112,7 +112,7 @@ def repeats(text: str, secrets: Iterable[str]) -> bool:
 
 
 def texts_of(value: object, key: str = "") -> Iterator[str]:
-    """Yield the texts that a message or another part of a request holds, but no pictures."""
+    """Yield the strings in a message or another part of a request, without images."""
     if isinstance(value, str):
         if key not in _NO_TEXTS and not value.startswith("data:"):
             yield value
@@ -124,7 +124,7 @@ def texts_of(value: object, key: str = "") -> Iterator[str]:
 
 
 def _own_words(value: object, depth: int = 0) -> Iterator[str]:
-    """Yield what the endpoint itself says; `input` and `ctx` beside it hold the request."""
+    """Yield the endpoint's own words; `input` and `ctx` beside them contain the request."""
     if isinstance(value, str | int):
         yield str(value)
     if depth == _DEEPEST:

@@ -1,6 +1,6 @@
-"""What factmem asks of a language model, and what it gets back.
+"""The ChatModel protocol and its results.
 
-A chat history is a list of OpenAI chat-completions message dicts; there is no message class here.
+A chat history is a list of OpenAI chat-completions message dicts; there is no message class.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,36 +18,36 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 Message: TypeAlias = Mapping[str, object]
-"""One message as OpenAI's chat completions take it: `{"role": "user", "content": "Hello"}`."""
+"""One message in the format of OpenAI's chat completions: `{"role": "user", "content": "Hello"}`."""
 
 ToolDefinition: TypeAlias = Mapping[str, object]
-"""One tool as OpenAI's chat completions take it: `{"type": "function", "function": {...}}`."""
+"""One tool in the format of OpenAI's chat completions: `{"type": "function", "function": {...}}`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's wish to have a tool run."""
+    """A model's request to run a tool."""
 
     id: str
-    """What the tool's answer names as its `tool_call_id`."""
+    """The `tool_call_id` of the tool's answer."""
     name: str
     arguments: str
-    """The arguments as the model wrote them: meant to be a JSON object, and not checked."""
+    """The arguments as the model wrote them, unchecked: usually a JSON object."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatResponse:
-    """One answer of a model: text, calls of tools, or both."""
+    """One answer of a model: text, tool calls, or both."""
 
     text: str = ""
-    """What the model said; empty when it only calls tools."""
+    """The model's words; empty if it only calls tools."""
     tool_calls: tuple[ToolCall, ...] = ()
     message: dict[str, object] = field(default_factory=dict[str, object])
-    """The answer as a message to append to the history; built from the above when not given."""
+    """The answer as a message for the history; built from text and tool calls by default."""
     finish_reason: str | None = None
     """Why the model stopped: `stop`, `tool_calls`, `length` (cut off), `content_filter`."""
     refusal: str | None = None
-    """The model's words when it declined to answer, where the endpoint tells them apart."""
+    """The model's words if it declined to answer and the endpoint marks that."""
     usage: Usage = ONE_CALL
 
     def __post_init__(self) -> None:
@@ -57,28 +57,28 @@ class ChatResponse:
 
 @dataclass(frozen=True, slots=True)
 class Extraction(Generic[T_co]):
-    """A typed value that a model gave."""
+    """A typed value from a model."""
 
     value: T_co
     raw: str
-    """The text of the answer that the value was read from."""
+    """The answer that the value was parsed from."""
     usage: Usage
-    """The sum over every call it took, refused ones included."""
+    """The sum over all calls, refused ones included."""
 
     @property
     def calls(self) -> int:
-        """How many calls to the model it took."""
+        """The number of calls to the model."""
         return self.usage.calls
 
 
 class ChatModel(Protocol):
     """A language model behind chat completions.
 
-    Implement the two methods; inherit from nothing. `factmem.llm.extraction.extract_by_asking`
-    makes `extract` out of `respond` for a model that knows no structured output of its own.
+    Implement the two methods; no base class is needed. `factmem.llm.extraction.extract_by_asking`
+    implements `extract` with `respond` for a model without structured output.
 
-    An instance serves any number of concurrent tasks. Neither method changes `messages`, and a
-    call that is cancelled or fails leaves nothing running.
+    Any number of tasks may use an instance at once. Neither method changes `messages`, and a call
+    that is cancelled or fails leaves nothing running.
     """
 
     async def respond(
@@ -88,7 +88,7 @@ class ChatModel(Protocol):
 
         Args:
             messages: The conversation, oldest first.
-            tools: What the model may ask to have run; it is not run here.
+            tools: The tools that the model may call; this method does not run them.
 
         Raises:
             ChatModelError: The endpoint refused, failed or could not be reached.
@@ -98,17 +98,17 @@ class ChatModel(Protocol):
     async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
         """Answer the last message with a value of `output_type`. One call, seldom more.
 
-        An answer that does not fit the type is asked for once more; an endpoint that refuses a way
-        of asking is asked in another way. `Extraction.calls` counts both.
+        If an answer does not fit the type, the model is asked once more; if the endpoint refuses a
+        response format, another one is used. `Extraction.calls` counts both.
 
         Args:
             messages: The conversation, oldest first.
-            output_type: Anything that pydantic can validate and write a JSON schema for.
+            output_type: Any type that pydantic can validate and has a JSON schema for.
 
         Raises:
             ChatModelError: The endpoint refused, failed or could not be reached.
-            ExtractionError: The answer was refused, cut off, or does not fit the type, not even
-                the second time; `raw` is its text.
+            ExtractionError: The answer was refused, cut off, or did not fit the type in two
+                attempts; `raw` is its text.
             TypeError: There is no JSON schema for `output_type`.
         """
         ...

@@ -1,4 +1,4 @@
-"""Structured output from a model that has none: what a chat model of one's own can build on."""
+"""Structured output for models without it, for chat models of applications."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias
@@ -21,23 +21,22 @@ Respond: TypeAlias = Callable[[Sequence[Message]], Awaitable[ChatResponse]]
 async def extract_by_asking(
     respond: Respond, messages: Sequence[Message], output_type: TypeForm[T]
 ) -> Extraction[T]:
-    """Get a value of `output_type` from a model that can only talk. One call, or two.
+    """Get a value of `output_type` from a model without structured output. One call, or two.
 
-    The schema is put into words at the end of the messages, the answer is read tolerantly, and
-    what does not fit is asked for once more, with the reasons. That makes `ChatModel.extract` out
-    of `respond`:
+    The schema is appended to the messages, the answer is parsed leniently, and if it does not fit,
+    the model is asked once more, with the reasons. This implements `ChatModel.extract`:
 
         async def extract(self, messages, output_type):
             return await extract_by_asking(self.respond, messages, output_type)
 
     Args:
-        respond: Answers messages, as `ChatModel.respond` does. What it raises is passed on.
+        respond: Answers messages, as `ChatModel.respond` does. Its exceptions propagate.
         messages: The conversation, oldest first; it is not changed.
-        output_type: Anything that pydantic can validate and write a JSON schema for.
+        output_type: Any type that pydantic can validate and has a JSON schema for.
 
     Raises:
-        ExtractionError: The answer was refused, cut off, or does not fit the type, not even the
-            second time; `raw` is its text.
+        ExtractionError: The answer was refused, cut off, or did not fit the type in two attempts;
+            `raw` is its text.
         TypeError: There is no JSON schema for `output_type`.
     """
     wanted = AnswerType(output_type)
@@ -49,7 +48,7 @@ async def extract_by_asking(
 
 
 class Ask(Protocol):
-    """One call to a model that wants structured output; `problem` is what its last answer had."""
+    """One call for structured output; `problem` is that of the model's last answer."""
 
     async def __call__(
         self, messages: Sequence[Message], problem: Problem | None, /
@@ -59,7 +58,7 @@ class Ask(Protocol):
 
 
 async def converse(ask: Ask, messages: Sequence[Message], wanted: AnswerType[T]) -> Extraction[T]:
-    """Ask, read, and ask once more with what was wrong."""
+    """Ask and parse the answer; if it does not fit, ask once more with the reasons."""
     response = await ask(messages, None)
     usage = response.usage
     reading = _read(response, wanted, usage)
@@ -72,7 +71,7 @@ async def converse(ask: Ask, messages: Sequence[Message], wanted: AnswerType[T])
         usage += response.usage
         reading = _read(response, wanted, usage)
     if isinstance(reading, Problem):
-        message = f"Asked twice, and {reading.summary}. Nothing was kept; `raw` is the answer."
+        message = f"Asked twice, and {reading.summary}. Nothing was saved; `raw` is the answer."
         raise ExtractionError(message, raw=response.text, usage=usage)
     return Extraction(reading.value, response.text, usage)
 
@@ -80,8 +79,8 @@ async def converse(ask: Ask, messages: Sequence[Message], wanted: AnswerType[T])
 def with_words(messages: Sequence[Message], words: str) -> list[Message]:
     """Return `messages` with `words` at their end.
 
-    They join the last user message where there is one: some chat templates take neither a system
-    message that is not the first nor two user messages in a row.
+    They join the last message if it is the user's: some chat templates accept neither a later
+    system message nor two user messages in a row.
     """
     if not messages or messages[-1].get("role") != "user":
         return [*messages, {"role": "user", "content": words}]
@@ -94,21 +93,21 @@ def with_words(messages: Sequence[Message], words: str) -> list[Message]:
 
 
 def _read(response: ChatResponse, wanted: AnswerType[T], usage: Usage) -> Reading[T] | Problem:
-    """Read an answer that is whole; asking again would bring no more than this one.
+    """Parse a whole answer; asking again about a refused or cut-off one would not help.
 
-    `usage` is what was spent until then.
+    `usage` is the cost so far.
     """
     if response.refusal:
-        message = "The model refused to answer; `raw` is what it said. Nothing was kept."
+        message = "The model refused to answer; `raw` is its answer. Nothing was saved."
         raise ExtractionError(message, raw=response.text or response.refusal, usage=usage)
     if response.finish_reason == "length":
         message = (
-            "The answer was cut off at the model's output limit. Nothing was kept. Ask about "
+            "The answer was cut off at the model's output limit. Nothing was saved. Ask about "
             "fewer messages, or allow more output tokens."
         )
         raise ExtractionError(message, raw=response.text, usage=usage, is_cut_off=True)
     if response.finish_reason == "content_filter":
-        message = "The endpoint's content filter held the answer back. Nothing was kept."
+        message = "The endpoint's content filter blocked the answer. Nothing was saved."
         raise ExtractionError(message, raw=response.text, usage=usage)
     return wanted.read(response.text)
 

@@ -83,7 +83,7 @@ def json_values(text: str) -> list[JsonValue]:
     if not stripped:
         raise UnreadableTextError("it is empty", has_json=False)
     if _SURROGATE.search(stripped):
-        message = "its text holds half a surrogate pair, which is no character"
+        message = "it contains half a surrogate pair"
         raise UnreadableTextError(message, has_json=False)
     for candidate in dict.fromkeys((stripped, _unfenced(stripped))):
         try:
@@ -91,11 +91,11 @@ def json_values(text: str) -> list[JsonValue]:
         except ValueError:
             continue
     if len(stripped) > _LONGEST:
-        message = f"it is no plain JSON, and longer than {_LONGEST:,} characters"
+        message = f"it is not plain JSON, and longer than {_LONGEST:,} characters"
         raise UnreadableTextError(message, has_json=False)
     values = [span.value for span in _spans_after_thoughts(stripped)]
     if not values:
-        raise UnreadableTextError("it holds no JSON", has_json=False)
+        raise UnreadableTextError("it contains no JSON", has_json=False)
     return values
 
 
@@ -103,8 +103,8 @@ def unwrapped(value: JsonValue) -> JsonValue:
     """Return the JSON value that a string holds, or the string if it holds none.
 
     A code fence around the string is removed in both cases. The string must hold the value and
-    nothing else: text behind it could restrict what the value says. A value that is no string is
-    returned as it is.
+    nothing else: text behind it could restrict the value. A value of another type is returned
+    unchanged.
     """
     if not isinstance(value, str):
         return value
@@ -151,7 +151,7 @@ def _spans_after_thoughts(text: str) -> list[_Span]:
     if closing is None:
         return list(_spans(text, start))
     # Some chat templates write the opening tag into the prompt, so that only the closing one is
-    # in the answer. Inside a JSON string the tag is data and ends no thoughts.
+    # in the answer. Inside a JSON string the tag is data and does not end the thoughts.
     try:
         spans = list(_spans(text, 0))
     except UnreadableTextError:
@@ -168,7 +168,7 @@ def _spans(text: str, position: int) -> Iterator[_Span]:
         if span is not None:
             count += 1
             if count > _MOST_VALUES:
-                message = f"it holds more than {_MOST_VALUES:,} JSON values"
+                message = f"it contains more than {_MOST_VALUES:,} JSON values"
                 raise UnreadableTextError(message, has_json=True)
             yield span
 
@@ -176,7 +176,7 @@ def _spans(text: str, position: int) -> Iterator[_Span]:
 def _span_at(text: str, start: int) -> tuple[_Span | None, int]:
     """Read the value that starts at a bracket; return it and the position to continue from.
 
-    A bracket in prose gives None. A quoted string tells damaged JSON from prose in brackets
+    A bracket in prose gives None. A quoted string distinguishes damaged JSON from prose in brackets
     ("[2] says that ..."): prose is skipped, damage is an error.
     """
     parts: list[str] = []
@@ -243,22 +243,22 @@ def _requoted(match: re.Match[str]) -> str:
 
 
 def members_in(value: object) -> dict[str, object]:
-    """Return the members of an object; an empty dict if `value` is no object."""
+    """Return the members of an object; an empty dict if `value` is not an object."""
     return value if _is_object(value) else {}
 
 
 def items_in(value: object) -> Sequence[object]:
-    """Return the items of an array; an empty tuple if `value` is no array."""
+    """Return the items of an array; an empty tuple if `value` is not an array."""
     return value if _is_array(value) else ()
 
 
 def text_in(value: object) -> str:
-    """Return a string; an empty one if `value` is no string."""
+    """Return a string; an empty one if `value` is not a string."""
     return value if isinstance(value, str) else ""
 
 
 def count_in(value: object) -> int:
-    """Return a non-negative integer; 0 if `value` is no integer."""
+    """Return a non-negative integer; 0 if `value` is not an integer."""
     return max(value, 0) if isinstance(value, int) else 0
 
 

@@ -1,7 +1,7 @@
-"""Looking at a chat history, and keeping one message of factmem's own in it.
+"""Chat histories: their messages, and the messages that factmem adds.
 
-A history is a list of OpenAI chat-completions message dicts. factmem's message is recognised by
-its `name`, in the role of the application's own instructions, and nothing else is ever changed.
+A history is a list of OpenAI chat-completions message dicts. factmem recognises its own message by
+`name`, in the role of the application's instructions, and changes no other message.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,44 +27,44 @@ __all__ = [
 
 
 MEMORY_MESSAGE = "factmem_memory"
-"""The name of the message that holds facts of earlier conversations."""
+"""The name of the message with facts of earlier conversations."""
 
 HISTORY_MESSAGE = "factmem_history"
-"""The name of the message that stands for removed messages of this conversation."""
+"""The name of the message that replaces removed messages of this conversation."""
 
 QUESTION_MESSAGE = "factmem_question"
-"""The name of the questions that were put to the model about the conversation, and its answers."""
+"""The name of questions about the conversation, and of the model's answers."""
 
 OWN_MESSAGES = frozenset({MEMORY_MESSAGE, HISTORY_MESSAGE, QUESTION_MESSAGE})
-"""The names of all messages that factmem writes; no fact is ever taken from them."""
+"""The names of all messages that factmem writes. They are never a source of facts."""
 
 History = TypeVar("History", bound=Mapping[str, object])
-"""A message of a history, in whatever type the application has it."""
+"""A message of a history, of the application's own type."""
 
 Messages = TypeVar("Messages", bound=Iterable[Mapping[str, object]])
-"""A whole history, in whatever form the application has it."""
+"""A whole history, of the application's own type."""
 
 _Found: TypeAlias = list[int]
 _INSTRUCTIONS = frozenset({"system", "developer"})
 
 
 def checked_messages(messages: Messages) -> Messages:
-    """Return messages if they are several; each is looked at where it is read.
+    """Return messages if they are an iterable of several; each is checked when it is read.
 
     Raises:
-        TypeError: They are one text, one message, or nothing that can be walked.
+        TypeError: They are a string, one message, or not iterable.
     """
     given: object = messages
     if isinstance(given, str | bytes):
         raise TypeError(
-            'messages are a list of dicts, not one text: [{"role": "user", "content": text}]. '
-            "memory.remember(text) takes a text, and finds the facts in it"
+            'messages must be a list of dicts, not a string: [{"role": "user", "content": text}]; '
+            "memory.remember(text) finds the facts in a string"
         )
     if isinstance(given, Mapping):
-        raise TypeError("messages are a list of dicts, not one of them: give [message]")
+        raise TypeError("messages must be a list of dicts, not one dict: [message]")
     if isinstance(given, type) or not (_has(given, "__iter__") or _has(given, "__getitem__")):
         raise TypeError(
-            f"messages are a list of dicts, not {kind_of(given)}: "
+            f"messages must be a list of dicts, not {kind_of(given)}: "
             f'[{{"role": "user", "content": text}}]'
         )
     return messages
@@ -74,7 +74,7 @@ def dicts_of(messages: Iterable[Mapping[str, object]]) -> list[dict[str, object]
     """Return copies of messages, as plain dicts.
 
     Raises:
-        TypeError: They are no messages.
+        TypeError: They are not messages.
     """
     copies: list[dict[str, object]] = []
     for message in checked_messages(messages):
@@ -87,12 +87,12 @@ def checked_history(messages: list[History]) -> list[History]:
     """Return messages if they can be changed in place.
 
     Raises:
-        TypeError: They cannot, as those of a tuple, or are no messages.
+        TypeError: They cannot, such as those of a tuple, or are not messages.
     """
     if not _has(checked_messages(messages), "insert"):
         raise TypeError(
-            f"messages are changed in place, and {type(messages).__name__} cannot be: make a list "
-            f"of them, list(messages), and go on with that"
+            f"messages must be a list, as they are changed in place, not "
+            f"{type(messages).__name__}: messages = list(messages)"
         )
     return messages
 
@@ -102,12 +102,12 @@ def _has(given: object, method: str) -> bool:
 
 
 def content_text(message: Mapping[str, object]) -> str:
-    """Return the words of a message, those of several text parts one after the other.
+    """Return the text of a message, its text parts joined.
 
-    Lone surrogates, which no endpoint takes, are replaced.
+    Lone surrogates, which no endpoint accepts, are replaced.
 
     Raises:
-        TypeError: The message is no dict.
+        TypeError: The message is not a dict.
     """
     _check(message)
     content = message.get("content")
@@ -122,20 +122,20 @@ def content_text(message: Mapping[str, object]) -> str:
 
 
 def is_instruction(message: Mapping[str, object]) -> bool:
-    """Whether a message is the application's own: its role is system or developer.
+    """Whether a message is an instruction of the application: its role is system or developer.
 
     Raises:
-        TypeError: The message is no dict.
+        TypeError: The message is not a dict.
     """
     _check(message)
     return message.get("role") in _INSTRUCTIONS
 
 
 def last_said(messages: Sequence[Mapping[str, object]]) -> str:
-    """Return the words of the user's last message; empty where there is none, or none in it.
+    """Return the text of the user's last message; empty if there is none.
 
     Raises:
-        TypeError: A message is no dict.
+        TypeError: A message is not a dict.
     """
     for message in reversed(messages):
         text = content_text(message)
@@ -145,16 +145,16 @@ def last_said(messages: Sequence[Mapping[str, object]]) -> str:
 
 
 def own_text(messages: Sequence[Mapping[str, object]], name: str) -> str:
-    """Return the text of factmem's message of this name; empty where there is none."""
+    """Return the text of factmem's message of this name; empty if there is none."""
     found = _own(messages, name)
     return content_text(messages[found[0]]) if found else ""
 
 
 def put_own_text(messages: list[History], name: str, text: str) -> None:
-    """Make `text` the one message of this name, in place; without text there is none.
+    """Set the one message of this name, in place; an empty text removes it.
 
-    A new one stands after the leading instructions; one that is there keeps its position, and is
-    not touched when it says the same already.
+    A new one follows the leading instructions. An existing one keeps its position, and the message
+    object itself if its text is the same.
     """
     history: list[Any] = messages
     found = _own(messages, name)
@@ -183,8 +183,5 @@ def _check(message: object) -> None:
     if not isinstance(message, Mapping):
         instead = "append message.model_dump(exclude_none=True) instead"
         if isinstance(message, str | bytes):
-            instead = '{"role": "user", "content": text} is one'
-        raise TypeError(
-            f"A message is a dict as OpenAI's chat completions take it, not "
-            f"{type(message).__name__}: {instead}"
-        )
+            instead = '{"role": "user", "content": text}'
+        raise TypeError(f"messages must contain dicts, not {type(message).__name__}: {instead}")

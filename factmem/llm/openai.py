@@ -1,4 +1,4 @@
-"""A chat model behind any endpoint that speaks OpenAI's chat completions.
+"""OpenAIChatModel: a chat model behind any endpoint with OpenAI's chat completions API.
 
 The `openai` package is imported on the first call, not with this module.
 """
@@ -31,7 +31,7 @@ __all__ = ["OpenAIChatModel", "StructuredOutput"]
 T = TypeVar("T")
 
 StructuredOutput: TypeAlias = Literal["auto", "json_schema", "json_object", "text"]
-"""How to ask for JSON: with its schema, in JSON mode, in words, or in the first way that works."""
+"""The response format: a JSON schema, JSON mode, words, or the first one that works."""
 
 _MAPPING: Any = Mapping  # mypy takes no abstract class where a type is expected
 
@@ -42,33 +42,33 @@ class OpenAIChatModel:
         model = OpenAIChatModel("gpt-4o-mini")
         model = OpenAIChatModel("qwen3", base_url="http://localhost:11434/v1", api_key="none")
 
-    An instance serves any number of tasks, threads and event loops at once. The client that it
-    opens for itself is opened once in each event loop, on first use; `aclose`, or leaving
-    `async with`, closes the one of the running loop, and the next call opens another. A client
-    that is passed in is used as it is, in the event loop that it belongs to, and stays open.
+    Any number of tasks, threads and event loops may use an instance at once. It opens one client
+    in each event loop, on first use; `aclose`, or leaving `async with`, closes the client of the
+    running loop, and the next call opens another. A client that you pass is used in its own event
+    loop and stays open.
 
-    Rate limits, server errors and broken connections are retried by the client alone, as often as
-    its `max_retries` says; none of it counts as a call. Cancelling a call closes its connection.
+    The client alone retries rate limits, server errors and broken connections, up to its
+    `max_retries`; retries do not count as calls. Cancelling a call closes its connection.
 
     Args:
         model: The model's name at the endpoint; on Azure the deployment's.
         client: An `AsyncOpenAI`, or one of its subclasses such as `AsyncAzureOpenAI`.
-        structured_output: How `extract` asks for JSON. `auto` sends the schema, and where the
-            endpoint refuses that, asks for any JSON, then in words only; a refusal costs a call,
-            and what worked is remembered for the life of the instance.
-        base_url: The endpoint, when no client is passed in; else `OPENAI_BASE_URL`, else OpenAI.
-        api_key: Its key, when no client is passed in; else `OPENAI_API_KEY`. A local server takes
-            any text.
-        max_retries: The client's retries, when no client is passed in; 2 if not given.
-        timeout: Seconds that one call may take, the client's retries included. Without it the
-            client's own time-outs hold: 10 minutes of silence for each attempt.
-        temperature: Sent with each call if given; some models refuse it.
-        extra_body: More fields of each request: `{"max_completion_tokens": 4000}`.
+        structured_output: How `extract` asks for JSON. `auto` sends the schema; if the endpoint
+            refuses it, it uses JSON mode, then words only. A refusal costs a call, and the instance
+            remembers what worked.
+        base_url: The endpoint; by default `OPENAI_BASE_URL`, else OpenAI. Not with `client`.
+        api_key: Its key; by default `OPENAI_API_KEY`. A local server accepts any string. Not with
+            `client`.
+        max_retries: The client's retries; 2 by default. Not with `client`.
+        timeout: The most seconds for one call, retries included. By default the client's own
+            time-outs apply: 10 minutes of silence for each attempt.
+        temperature: Sent with each call if set; some models refuse it.
+        extra_body: Further fields of each request: `{"max_completion_tokens": 4000}`.
 
     Raises:
-        TypeError: An argument is of the wrong kind, such as a client in the place of the name.
-        ValueError: A name that is empty, an unknown `structured_output`, a time-out that is not
-            positive, or options of a client beside a client.
+        TypeError: An argument is of the wrong type, such as a client in place of the name.
+        ValueError: `model` is empty, `structured_output` is unknown, `timeout` is not positive, or
+            options of a client are passed with a client.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class OpenAIChatModel:
     async def respond(
         self, messages: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
     ) -> ChatResponse:
-        """See `ChatModel.respond`. An answer that was cut off has the finish reason `length`."""
+        """See `ChatModel.respond`. A cut-off answer has the finish reason `length`."""
         offered = expect_all(tools, _MAPPING, "tools", "tools=[tool.definition]")
         request: dict[str, object] = {"tools": [dict(tool) for tool in offered]} if offered else {}
         outcome = await self._complete(messages, request)
@@ -143,7 +143,7 @@ class OpenAIChatModel:
     async def _complete(
         self, messages: Sequence[Message], request: Mapping[str, object]
     ) -> ChatResponse | Failure:
-        """Make one call. A failure is returned: the ladder decides whether it is raised."""
+        """Make one call. A failure is returned; the ladder decides whether to raise it."""
         sent = dicts_of(messages)
         if not sent:
             raise ValueError("messages must hold at least one message")
@@ -157,7 +157,7 @@ class OpenAIChatModel:
 
     def _failed(self, failure: CallFailure) -> Failure:
         if failure.unreadable is not None:
-            message = f"{self.model!r} answered with no chat completion: {_why(failure.unreadable)}"
+            message = f"{self.model!r} returned no chat completion: {_why(failure.unreadable)}"
             return Failure(ChatModelError(message), None)
         if failure.status is None:
             message = f"{self.model!r} {failure.reason}{failure.omission}"
@@ -172,12 +172,12 @@ def _why(exc: Exception) -> str:
     is_json = not isinstance(exc, JSONDecodeError | UnicodeError | RecursionError)
     if isinstance(exc, MalformedCompletionError):
         return f"it {exc}"
-    return f"the openai package raised {type(exc).__name__}" if is_json else "it is no JSON"
+    return f"the openai package raised {type(exc).__name__}" if is_json else "it is not JSON"
 
 
 def _check(model: str, structured_output: str) -> None:
     if not expect(model, str, "model", "OpenAIChatModel('gpt-4o-mini')").strip():
-        raise ValueError("model is empty: name a model of the endpoint")
+        raise ValueError("model must not be empty: OpenAIChatModel('gpt-4o-mini')")
     if structured_output not in get_args(StructuredOutput):
         allowed = ", ".join(map(repr, get_args(StructuredOutput)))
         raise ValueError(f"structured_output must be one of {allowed}")

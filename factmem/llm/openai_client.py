@@ -32,14 +32,14 @@ class CallFailure:
     """A call that failed, described without a word of the request."""
 
     reason: str
-    """What the endpoint did, to follow the model's name; empty if `status` or `unreadable` says it."""
+    """What the endpoint did, worded to follow the model's name; empty with `status` or `unreadable`."""
     status: int | None = None
     body: object = None
     """The endpoint's own words; they may repeat the request."""
     unreadable: Exception | None = None
-    """What could not be read of an answer with status 200."""
+    """The error from reading an answer with status 200."""
     cause: Exception | None = None
-    """What may be shown as the cause: None if its text repeats the request."""
+    """The cause to show; None if its text repeats the request."""
     omission: str = ""
     """A note to end the message with if there is a cause that is not shown."""
 
@@ -49,8 +49,8 @@ class ClientOptions:
     """The arguments by which a chat model or an embedder reaches its endpoint, validated.
 
     Raises:
-        TypeError: `client` is no `AsyncOpenAI`, or another argument is of the wrong kind.
-        ValueError: `timeout` is not positive, or there are options of a client beside a client.
+        TypeError: `client` is not an `AsyncOpenAI`, or another argument is of the wrong kind.
+        ValueError: `timeout` is not positive, or options of a client are passed with a client.
     """
 
     client: "AsyncOpenAI | None"
@@ -119,7 +119,7 @@ class ClientOptions:
 class OpenAIClient(Generic[R]):
     """Calls one resource of an endpoint: `chat` or `embeddings`.
 
-    A client that was passed in is used as it is and never closed. Otherwise one is opened in each
+    A client that was passed in is never closed. Otherwise one is opened in each
     event loop, on first use.
 
     Args:
@@ -184,16 +184,16 @@ def _described(exc: Exception, secrets: Iterable[str]) -> CallFailure:
     omission = "; its own words repeat the request and are left out" if is_repeating else ""
     if isinstance(exc, openai.APIStatusError):
         return CallFailure("", exc.status_code, exc.body, None, cause, omission)
-    reason = "could not be asked"
+    reason = "could not be called"
     if isinstance(exc, openai.APITimeoutError):
         reason = "did not answer within the client's time-out"
     elif isinstance(exc, openai.APIConnectionError):
-        reason = "could not be reached, or broke off its answer: check base_url and network"
+        reason = "could not be reached, or closed the connection: check base_url and network"
     return CallFailure(reason, cause=cause, omission=omission)
 
 
 def _shown(exc: BaseException) -> str:
-    """Return what a traceback shows of an error and of all that led to it."""
+    """Return the messages of an error and of its causes, as a traceback shows them."""
     texts: list[str] = []
     seen: set[int] = set()
     rest: list[BaseException | None] = [exc]

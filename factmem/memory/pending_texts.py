@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 from factmem.concurrency.background import (
     MAX_FAILURES,
     BackgroundWork,
-    told_if_broken_off,
+    raise_if_cancelled_inside,
     within,
 )
 from factmem.models.boundary import UNBOUNDED, Boundary
@@ -106,7 +106,7 @@ class PendingTexts:
 
         async def run() -> None:
             try:
-                await told_if_broken_off(process)
+                await raise_if_cancelled_inside(process)
             except Exception as exc:  # noqa: BLE001 - raised by `drain`, or at the end
                 self._keep(text, exc)
             finally:

@@ -130,20 +130,20 @@ class GuardedProvider(AgentMemoryProvider):
     async def _observed(
         self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
     ) -> AsyncGenerator[OperationInProgress]:
-        async with self._events.operation(operation) as seen:
-            seen.places = [Place(scope, subject)]
-            yield seen
+        async with self._events.operation(operation) as progress:
+            progress.places = [Place(scope, subject)]
+            yield progress
 
     @asynccontextmanager
     async def _writing(
         self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
     ) -> AsyncGenerator[OperationInProgress]:
         """Hold an operation that writes to one place; raise in it where that is not allowed."""
-        async with self._at(operation, subject, scope) as seen:
+        async with self._at(operation, subject, scope) as progress:
             self._check_open()
             if self._is_view:
                 check_writable(Place(scope, subject), self._boundary)
-            yield seen
+            yield progress
 
     async def _is_outside(self, subject: MemorySubject, scope: MemoryScope) -> bool:
         self._check_open()

@@ -117,8 +117,8 @@ class EmbeddingRequests:
         """Make one request: what it costs counts, however it ends."""
         cost.calls += 1
         cost.texts += len(texts)
-        async with self._events.operation(MemoryOperation.EMBED, places) as seen:
-            seen.count, seen.embedding_calls = len(texts), 1
+        async with self._events.operation(MemoryOperation.EMBED, places) as progress:
+            progress.count, progress.embedding_calls = len(texts), 1
             given, model = await embed(texts), self._embedder.model
             check = partial(checked_vectors, count=len(texts), dimensions=dimensions, model=model)
             return await self._cache.work(lambda: check(given))

@@ -92,8 +92,12 @@ async def test_what_memory_put_first_is_no_instruction_of_the_application() -> N
     [
         ({"text": 3}, TypeError, "text must be a str, not int"),
         ({"text": None}, TypeError, "text must be a str, not NoneType"),
-        ({"text": "Hi", "messages": ["Hello"]}, TypeError, "A message is a dict .* not str"),
-        ({"text": "Hi", "messages": "Hello"}, TypeError, "messages are a list of dicts, not one"),
+        ({"text": "Hi", "messages": ["Hello"]}, TypeError, "messages must contain dicts, not str"),
+        (
+            {"text": "Hi", "messages": "Hello"},
+            TypeError,
+            "messages must be a list of dicts, not a string",
+        ),
         ({"text": "Hi", "subjects": []}, ValueError, "subjects is empty"),
         ({"text": "Hi", "subjects": [ALICE, USER]}, UnboundSubjectError, "'user' is per entity"),
     ],

@@ -240,9 +240,7 @@ async def test_an_error_of_the_application_does_not_lose_the_extraction() -> Non
 
     [known] = await store.load(THEME, ALICE, APP)
     assert known.value == "dark"
-    assert caught.value.__notes__ == [
-        "In the background failed as well: FeatureError; `drain` raises it"
-    ]
+    assert caught.value.__notes__ == ["Background work failed too: FeatureError; `drain` raises it"]
     with pytest.raises(ExceptionGroup, match="1 failed"):
         await agent.drain()
 

@@ -84,11 +84,11 @@ async def test_litellm_is_told_questions_from_documents(litellm: LiteLLM) -> Non
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (SimpleNamespace(data=None), "no embeddings"),
-        (SimpleNamespace(data=[{}]), "no embeddings"),
-        (SimpleNamespace(), "no embeddings"),
-        (SimpleNamespace(data=[]), "0 vectors for 1 texts"),
-        (SimpleNamespace(data=[SimpleNamespace(embedding=None)]), "no list"),
+        (SimpleNamespace(data=None), "without embeddings"),
+        (SimpleNamespace(data=[{}]), "without embeddings"),
+        (SimpleNamespace(), "without embeddings"),
+        (SimpleNamespace(data=[]), "0 vectors for 1 strings"),
+        (SimpleNamespace(data=[SimpleNamespace(embedding=None)]), "instead of a list"),
     ],
 )
 async def test_a_wrong_answer_of_litellm(litellm: LiteLLM, answer: Any, message: str) -> None:
@@ -217,7 +217,7 @@ async def test_a_missing_package_names_its_extra(
 @pytest.mark.parametrize("make", [LiteLLMEmbedder, SentenceTransformerEmbedder])
 def test_wrong_options_are_refused(make: Any) -> None:
     """Before anything is loaded or sent."""
-    with pytest.raises(ValueError, match="model is empty"):
+    with pytest.raises(ValueError, match="model must be the name"):
         make("")
     with pytest.raises(ValueError, match="batch_size"):
         make("m", batch_size=0)
@@ -228,5 +228,5 @@ def test_wrong_options_are_refused(make: Any) -> None:
 
 def test_a_loaded_model_takes_no_options() -> None:
     """They would be ignored."""
-    with pytest.raises(ValueError, match="loaded already"):
+    with pytest.raises(ValueError, match="exclude each other"):
         SentenceTransformerEmbedder("m", loaded=Model(), options={"device": "cpu"})

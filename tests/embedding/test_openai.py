@@ -143,7 +143,7 @@ async def test_dimensions_are_asked_for_and_checked() -> None:
     endpoint = Endpoint(right)
 
     async with endpoint.embedder(dimensions=256) as embedder:
-        with pytest.raises(EmbeddingError, match="3 dimensions where 256 were expected"):
+        with pytest.raises(EmbeddingError, match="3 dimensions instead of 256"):
             await embedder.embed(["a"])
 
     assert endpoint.requests[0]["dimensions"] == 256
@@ -155,26 +155,26 @@ async def test_a_model_that_changes_its_dimensions_is_found_out() -> None:
 
     async with Endpoint(lambda _: given([[1.0] * next(lengths)])).embedder() as embedder:
         await embedder.embed(["a"])
-        with pytest.raises(EmbeddingError, match="4 dimensions where 3 were expected"):
+        with pytest.raises(EmbeddingError, match="4 dimensions instead of 3"):
             await embedder.embed(["b"])
 
 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (given([]), "0 vectors for 1 texts|no embeddings"),
-        (given([[1.0], [2.0]]), "2 vectors for 1 texts"),
-        (given([[1.0]], index=3), "texts that were not sent"),
-        (given([None]), "no list"),
-        (given([[]]), "no list of finite numbers"),
-        (given([["a"]]), "no list of finite numbers"),
-        (given([[1e300]]), "no list of finite numbers"),
-        (given([[[1.0]]]), "no list of finite numbers"),
-        (given(["AACAPw=="]), "no list of"),
-        (httpx.Response(200, json={"data": None}), "no embeddings"),
-        (httpx.Response(200, json={"data": [None]}), "no list"),
-        (httpx.Response(200, json=[]), "no embeddings"),
-        (httpx.Response(200, text="<html>"), "no embeddings"),
+        (given([]), "0 vectors for 1 strings|without embeddings"),
+        (given([[1.0], [2.0]]), "2 vectors for 1 strings"),
+        (given([[1.0]], index=3), "strings that were not sent"),
+        (given([None]), "instead of a list"),
+        (given([[]]), "not a list of finite numbers"),
+        (given([["a"]]), "not a list of finite numbers"),
+        (given([[1e300]]), "not a list of finite numbers"),
+        (given([[[1.0]]]), "not a list of finite numbers"),
+        (given(["AACAPw=="]), "instead of a list"),
+        (httpx.Response(200, json={"data": None}), "without embeddings"),
+        (httpx.Response(200, json={"data": [None]}), "instead of a list"),
+        (httpx.Response(200, json=[]), "without embeddings"),
+        (httpx.Response(200, text="<html>"), "without embeddings"),
         (httpx.Response(200, content=b'{"data": [{"embedding": [NaN], "index": 0}]}'), "finite"),
     ],
 )
@@ -190,10 +190,10 @@ async def test_what_is_no_vector_is_refused(answer: Response, message: str) -> N
     [
         (400, "check the model's name and dimensions"),
         (401, "check api_key"),
-        (403, "what the API key may do"),
+        (403, "check the permissions of the API key"),
         (404, "check the model's name and base_url"),
         (413, "smaller batch_size"),
-        (429, "ask less often"),
+        (429, "send fewer requests"),
         (500, "try again later"),
     ],
 )
@@ -271,7 +271,7 @@ async def test_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": " "}, "model is empty"),
+        ({"model": " "}, "model must be the name"),
         ({"dimensions": 0}, "dimensions must be"),
         ({"dimensions": True}, "dimensions must be"),
         ({"batch_size": 0}, "batch_size must be"),

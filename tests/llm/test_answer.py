@@ -154,10 +154,10 @@ def test_answers_that_can_only_mean_one_thing(output_type: Any, text: str, expec
 UNREADABLE: list[tuple[str, Any, str, str]] = [
     ("empty", Items, "", "it is empty"),
     ("white space", Items, " \n\ufeff ", "it is empty"),
-    ("prose", Items, "I could not find any facts.", "it holds no JSON"),
+    ("prose", Items, "I could not find any facts.", "it contains no JSON"),
     ("prose with brackets", Items, "Nothing [sic] was {really} said (see [1, p. 3]).", "no JSON"),
-    ("refusal for a text", str, "I cannot help with that.", "it holds no JSON"),
-    ("HTML", Items, "<html><style>p {margin: 0}</style><h1>502</h1></html>", "it holds no JSON"),
+    ("refusal for a text", str, "I cannot help with that.", "it contains no JSON"),
+    ("HTML", Items, "<html><style>p {margin: 0}</style><h1>502</h1></html>", "it contains no JSON"),
     ("cut off in an item", Items, f'{{"items": [{THEME}, {{"keyword": "ed', "ends before"),
     ("cut off between items", Items, f'{{"items": [{THEME},', "ends before"),
     ("cut off before the end", Items, f'```json\n{{"items": [{THEME}]', "ends before"),

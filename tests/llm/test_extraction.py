@@ -69,13 +69,13 @@ async def test_it_is_asked_once_more() -> None:
     assert extraction.usage == Usage(6, 4, calls=2)
     question, answer, correction = talker.heard[1]
     assert (question, answer) == (HELLO[0], {"role": "assistant", "content": "Darcula"})
-    assert "it holds no JSON" in str(correction["content"])
+    assert "it contains no JSON" in str(correction["content"])
     assert "schema" in str(correction["content"])
 
 
 async def test_twice_wrong_is_an_error() -> None:
     """And a model's own error is passed on."""
-    with pytest.raises(ExtractionError, match=r"Asked twice.*holds no JSON") as caught:
+    with pytest.raises(ExtractionError, match=r"Asked twice.*contains no JSON") as caught:
         await Talker("Darcula", "Monokai").extract(HELLO, Theme)
     with pytest.raises(ChatModelError, match="gone") as gone:
         await Talker("Darcula").extract(HELLO, Theme)

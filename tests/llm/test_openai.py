@@ -552,7 +552,7 @@ def test_it_is_a_chat_model_and_shows_no_key() -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"model": " "}, "model is empty"),
+        ({"model": " "}, "model must not be empty"),
         (
             {"structured_output": "yaml"},
             "structured_output must be one of 'auto', 'json_schema', 'json_object', 'text'",

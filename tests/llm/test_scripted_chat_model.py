@@ -135,7 +135,7 @@ async def test_an_empty_script_says_what_to_do() -> None:
     await model.respond(HELLO)
     with pytest.raises(AssertionError, match="called 2 times and has 1 answers: give it one for"):
         await model.respond(HELLO)
-    with pytest.raises(AssertionError, match=r"asked again, since .* holds no JSON"):
+    with pytest.raises(AssertionError, match=r"asked again, since .* contains no JSON"):
         await ScriptedChatModel("Hi.").extract(HELLO, Theme)
 
     assert model.remaining == 0

@@ -52,6 +52,13 @@ class KeywordSearch:
         self._latest = latest
         self._ledger.recorded_at = latest.decode()
 
+    def take_entries(self, entries: Iterable[Entry]) -> None:
+        """Take in the next entries, decoded, in their order; those of other keywords add nothing."""
+        for entry in entries:
+            self._apply(entry)
+            self._ledger.recorded_at = max(self._ledger.recorded_at, entry["at"])
+        self._latest = self._ledger.recorded_at.encode()
+
     def _apply(self, entry: Entry) -> None:
         keyword = self._keyword
         facts = [fact for fact in entry.get("facts", ()) if fact["keyword"] == keyword]

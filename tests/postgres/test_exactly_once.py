@@ -10,8 +10,8 @@ import pytest
 from factmem.errors import StorageError, StoreBusyError, UnknownOutcomeError
 from factmem.ledger.entries import Amendment, encoded, stored
 from factmem.models.places import identity_of
+from factmem.providers._postgres.batches import Batch, Save
 from factmem.providers._postgres.driver import Session
-from factmem.providers._postgres.writing import Batch, Save
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.storage.encryption import Aes256GCMEncryptor
 from factmem.testing.facts import AGENT, LANGUAGES, USER, languages

@@ -10,6 +10,7 @@ and that was made before it, had been erased.
 
 import base64
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -17,12 +18,13 @@ import orjson
 
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
 from factmem.providers._postgres import statements as sql
+from factmem.providers._postgres.batches import MADE_BITS
 from factmem.providers._postgres.blocking import PostgresPlaces
+from factmem.providers._postgres.chunks import Directory
 from factmem.providers._postgres.driver import Row, Session
 from factmem.providers._postgres.places import PlaceReader
 from factmem.providers._postgres.sealing import Extent
 from factmem.providers._postgres.stores import SEALED
-from factmem.providers._postgres.writing import MADE_BITS
 
 _MOST_LISTED = 1000
 """Places that are looked at by one question."""
@@ -117,11 +119,29 @@ def _verify_sealed(
 
 def _verify(session: Session, reader: PlaceReader, ends: dict[str, _End]) -> None:
     given = [sql.keys(ends), sql.numbers(end.last for end in ends.values())]
-    found = {row[0].hex: row for row in session.rows(sql.FIND_ENDS, given)}
+    found = {
+        row[0].hex: _with_line(session, reader, row, ends[row[0].hex])
+        for row in session.rows(sql.FIND_ENDS, given)
+    }
     for key, end in ends.items():
         problem = _problem(found.get(key), end)
         if problem:
             raise _error(f"A place {problem}", is_sealed=reader.store.mode == SEALED)
+
+
+def _with_line(session: Session, reader: PlaceReader, row: Row, end: _End) -> Row:
+    """Return a row of FIND_ENDS with its line, also where that is in a chunk by now."""
+    if row[5] is not None:
+        return row
+    key = row[0].hex
+    for data_key, first, stored, lines in session.rows(sql.FIND_CHUNK, [key, end.last]):
+        sealer = reader.sealer(key, data_key)
+        directory = Directory.load(first, sealer.open_directory(first, stored))
+        with suppress(ValueError):  # purged
+            index = directory.offsets.index(end.last - first)
+            begin, stop = directory.span(index)
+            return (*row[:4], directory.times[index], lines[begin:stop])
+    return row
 
 
 def _problem(row: Row | None, end: _End) -> str:

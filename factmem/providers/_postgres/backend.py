@@ -18,10 +18,10 @@ from factmem.models.places import Identity
 from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import GroupCommit
+from factmem.providers._postgres.batches import Save
 from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.erasures import Moment
 from factmem.providers._postgres.places import View
-from factmem.providers._postgres.writing import Save
 from factmem.providers.base import PlaceInfo
 
 R = TypeVar("R")
@@ -89,7 +89,7 @@ class PostgresBackend:
         view = self._small(identity)
         if view is None:
             # A first read may be long: it does not hold up those that share a question.
-            return await self.work(lambda: self.blocking.present(identity, present))
+            return await self.work(lambda: self.blocking.present(identity, present, keyword))
         if self._is_fresh(view):
             await checkpoint_if_cancelled()
         else:

@@ -14,20 +14,16 @@ from factmem.models.places import Identity
 from factmem.providers._arguments import before
 from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension
 from factmem.providers._group_commit import Pending
+from factmem.providers._postgres import rewriting
 from factmem.providers._postgres import statements as sql
+from factmem.providers._postgres.batches import Appended, Batch, Save, Saved, new_mark
+from factmem.providers._postgres.chunks import stamp_at
 from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.erasures import Moment, moment_of
-from factmem.providers._postgres.places import PlaceReader, counted, micros, stamp_at
+from factmem.providers._postgres.places import PlaceReader, counted, micros
 from factmem.providers._postgres.reads import PlaceReads
+from factmem.providers._postgres.rewriting import PlaceRewriter
 from factmem.providers._postgres.sealing import UnknownGenerationError
-from factmem.providers._postgres.writing import (
-    Appended,
-    Batch,
-    PlaceWriter,
-    Save,
-    Saved,
-    new_mark,
-)
 
 R = TypeVar("R")
 
@@ -43,12 +39,12 @@ _MOST_CHECKED = 4096
 class PostgresPlaces(PlaceReads):
     """The places of one store. Every method blocks; all are safe for threads."""
 
-    def writing(self, session: Session) -> tuple[PlaceReader, PlaceWriter]:
+    def writing(self, session: Session) -> tuple[PlaceReader, PlaceRewriter]:
         """Return the reader and the writer of the store, which is made if need be."""
         self.opening.made(session)
         reader = self.reading(session)
         assert reader is not None  # noqa: S101 - it was found or made
-        return reader, PlaceWriter(reader, self.opening)
+        return reader, PlaceRewriter(reader, self.opening)
 
     def commit(self, batch: Sequence[Pending[Save]]) -> None:
         """Save what a batch holds, in one transaction for all of its places."""
@@ -98,8 +94,10 @@ class PostgresPlaces(PlaceReads):
             at = stamp_at(saved.at)
             entries = [decoded(stamped(body, at)) for body in bodies]
             view.took(len(bodies), saved.position, saved.tag, entries)
+        last = saved.position.extent.last
         if self._keep_history is not None:
-            self._compact_if_worthwhile(identity, saved.position.extent.last, self._keep_history)
+            self._compact_if_worthwhile(identity, last, self._keep_history)
+        self._fold_if_worthwhile(identity, last, saved.folded)
 
     def change(self, identity: Identity, decide: Decision) -> int:
         """Change a place by what is current in it, and return how many values that forgets."""
@@ -110,7 +108,7 @@ class PostgresPlaces(PlaceReads):
             reader = self.reading(session)
             if reader is None:
                 return 0
-            writer, view = PlaceWriter(reader, self.opening), self._views.of(identity)
+            writer, view = PlaceRewriter(reader, self.opening), self._views.of(identity)
             with session.transaction():
                 if unknown and writer.is_marked(session, identity, mark):
                     return count
@@ -144,10 +142,10 @@ class PostgresPlaces(PlaceReads):
 
     def extend(self, identity: Identity, extend: Extension) -> int:
         """Append what `extend` makes of a place's entries, while nothing else writes to it."""
-        mark, count = new_mark(), 0
+        mark, count, total, folded = new_mark(), 0, 0, 0
 
         def write(session: Session, unknown: int) -> int:
-            nonlocal count
+            nonlocal count, total, folded
             reader, writer = self.writing(session)
             with session.transaction():
                 writer.lock_or_make(session, identity)
@@ -156,7 +154,9 @@ class PostgresPlaces(PlaceReads):
                 answer = reader.whole(session, identity)
                 known = [] if answer is None else counted(answer.entries)
                 recorded_at = known[-1]["at"] if known else ""
+                folded = 0 if answer is None else sum(answer.chunks)
                 new = extend(known, self._clock.recording(recorded_at))
+                total = len(known) + len(new)
                 if new:
                     writer.add(session, identity, new, mark)
                 else:
@@ -164,7 +164,9 @@ class PostgresPlaces(PlaceReads):
                 count = len(new)
             return count
 
-        return self._changed(identity, write)
+        done = self._changed(identity, write)
+        self._fold_if_worthwhile(identity, total, folded)
+        return done
 
     def erase(self, identity: Identity) -> Erased:
         """Remove a place. Its bytes stay in dead rows until a VACUUM, and longer in the WAL."""
@@ -208,7 +210,7 @@ class PostgresPlaces(PlaceReads):
                 return False
             view, key = self._views.of(identity), reader.key(identity)
             with session.transaction():
-                locked = PlaceWriter(reader, self.opening).lock(session, key)
+                locked = PlaceRewriter(reader, self.opening).lock(session, key)
                 if locked is None:
                     return False
                 reader.follow(session, {identity: view})
@@ -220,25 +222,58 @@ class PostgresPlaces(PlaceReads):
 
         return self.run(write)
 
-    # Compaction
+    # Chunks and compaction
+
+    def _fold_if_worthwhile(self, identity: Identity, last: int, folded: int) -> None:
+        """Move older lines of a large place into chunks; looked at once for each chunk's lines."""
+        tried = max(folded, self._folded.get(identity, 0))
+        if not rewriting.is_worthwhile(last, tried):
+            return
+        self._folded[identity] = last
+        if len(self._folded) > _MOST_CHECKED:
+            self._folded.pop(next(iter(self._folded)))
+        try:
+            while self._edit_locked(
+                identity, lambda session, writer: writer.fold(session, identity)
+            ):
+                pass
+        except FactmemError as exc:
+            # The save is committed; the next one tries again.
+            _logger.warning("A place was not folded: %s", type(exc).__name__)
 
     def compact(self, identity: Identity, keep_history: timedelta) -> int:
         """Take out the history that is older, and return how many bytes that freed."""
         cutoff = before(self._clock.recording(), keep_history)
-        return self._edit(identity, lambda entries: compacted(entries, cutoff))
+        freed = self._edit(identity, lambda entries: compacted(entries, cutoff))
+        self._folded.pop(identity, None)
+        return freed
 
     def _edit(self, identity: Identity, edit: Edit) -> int:
+        def edited(session: Session, writer: PlaceRewriter) -> int:
+            return writer.edit(session, identity, edit)
+
+        try:
+            return self._edit_locked(identity, edited)
+        finally:
+            if (view := self._views.known(identity)) is not None:
+                view.outdate()
+
+    def _edit_locked(
+        self, identity: Identity, edit: Callable[[Session, PlaceRewriter], int]
+    ) -> int:
+        """Edit a place under its lock; 0 where there is none."""
+
         def write(session: Session, _: int) -> int:
             reader = self.reading(session)
             if reader is None:
                 return 0
-            writer = PlaceWriter(reader, self.opening)
+            writer = PlaceRewriter(reader, self.opening)
             with session.transaction():
                 if writer.lock(session, reader.key(identity)) is None:
                     return 0
-                return writer.edit(session, identity, edit)
+                return edit(session, writer)
 
-        return self._changed(identity, write)
+        return self.run(write)
 
     def _compact_if_worthwhile(
         self, identity: Identity, last: int, keep_history: timedelta

@@ -3,21 +3,23 @@
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import NamedTuple, TypeVar
 
 from factmem.concurrency.garbage import paused_collection
-from factmem.errors import StorageError
-from factmem.ledger.entries import Entry, decoded, moment, stamp, stamped
+from factmem.errors import CorruptJournalError, FactmemError, StorageError, TamperedError
+from factmem.ledger.entries import Entry, moment
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity
+from factmem.providers._postgres.chunks import Directory, entries_of, opened
 from factmem.providers._postgres.driver import Row, Session
 from factmem.providers._postgres.sealing import NO_TAG, Extent, Sealer
 from factmem.providers._postgres.statements import (
     LARGEST_ANSWER,
+    READ_CHUNKS,
     READ_MANY,
     READ_ONE,
     keys,
@@ -30,6 +32,9 @@ R = TypeVar("R")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
+MOST_CHUNKS = 16
+"""Chunks in one answer: some 5 MB."""
+
 _MOST_KEYS = 10_000
 """Keys and sealers of places that are kept; each takes some 300 bytes."""
 
@@ -37,11 +42,6 @@ _MOST_KEYS = 10_000
 def micros(text: str) -> int:
     """Return a stamp as microseconds since 1970."""
     return (moment(text) - _EPOCH) // _MICROSECOND
-
-
-def stamp_at(at: int) -> str:
-    """Return microseconds since 1970 as a stamp."""
-    return stamp(_EPOCH + at * _MICROSECOND)
 
 
 class Position(NamedTuple):
@@ -66,6 +66,10 @@ class Answer(NamedTuple):
     is_from_start: bool
     entries: list[Entry]
     numbers: list[int]
+    chunks: Sequence[int] = ()
+    """How many of the entries are in each chunk; the others come after them."""
+    is_in_chunks: bool = False
+    """Whether what is new is in chunks, which were not read."""
 
 
 class NewRow(NamedTuple):
@@ -79,7 +83,7 @@ class NewRow(NamedTuple):
 class View:
     """One place's ledger as far as this process has read it. `lock` is for pure work only."""
 
-    __slots__ = ("checked", "is_warm", "ledger", "lock", "outdated", "position")
+    __slots__ = ("checked", "is_warm", "ledger", "lock", "outdated", "position", "was_searched")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -88,6 +92,8 @@ class View:
         """None before the first read, and where there is no such place."""
         self.is_warm = False
         """Whether the place was read to its end."""
+        self.was_searched = False
+        """Whether it was searched for a keyword instead."""
         self.checked = -inf
         """When it was known to be complete, on the monotonic clock."""
         self.outdated = -inf
@@ -108,8 +114,9 @@ class View:
                 return True
             if answer.is_from_start:
                 self.ledger = Ledger()
-            for entry in answer.entries:
-                self.ledger.apply(entry)
+            with paused_collection(len(answer.entries)):
+                for entry in answer.entries:
+                    self.ledger.apply(entry)
             if answer.position != before:
                 self.position = answer.position
             self.is_warm = answer.position.extent.last == answer.position.end
@@ -234,9 +241,16 @@ class PlaceReader:
                     del rest[identity]
 
     def read(
-        self, session: Session, known: Mapping[Identity, Position | None]
+        self,
+        session: Session,
+        known: Mapping[Identity, Position | None],
+        *,
+        with_chunks: bool = True,
     ) -> dict[Identity, Answer]:
-        """Return what is new in each place since a position; nothing where there is no place."""
+        """Return what is new in each place since a position; nothing where there is no place.
+
+        Without chunks nothing is read of a place that has new ones.
+        """
         identities = list(known)
         extents = [(known[each] or NOWHERE).extent for each in identities]
         places = [self.key(each) for each in identities]
@@ -250,49 +264,91 @@ class PlaceReader:
         found: dict[Identity, Answer] = {}
         for row in rows:
             identity = identities[row[0] - 1]
-            found[identity] = self._answer(identity, known[identity], row)
+            answer = self._answer(identity, known[identity], row)
+            if answer.is_in_chunks and with_chunks:
+                answer = self._chunks(session, self.key(identity), answer)
+            found[identity] = answer
         return found
 
     def _answer(self, identity: Identity, known: Position | None, row: Row) -> Answer:
-        _, made, snapshot, end, size, names, data_key, tail, found, ats, lines = row
+        _, made, snapshot, end, size, names, data_key, tail, folded, found, ats, lines = row
         before = known or NOWHERE
         is_from_start = (made, snapshot) != before.extent[:2]
         if not is_from_start and end == before.extent.last and known is not None:
             return Answer(known, False, [], [])
         if end == 0:  # the empty row that a transaction made as its lock
             return Answer(Position(Extent(made, snapshot, 0), 0, NO_TAG, 0), True, [], [])
-        sealer = self.sealer(self.key(identity), data_key)
+        key = self.key(identity)
+        sealer = self.sealer(key, data_key)
         if is_from_start and sealer.open_names(names) != identity:
             raise StorageError("Two places have one key: nothing was read")
-        tag = NO_TAG if is_from_start else before.tag
-        entries: list[Entry] = []
-        with paused_collection(len(found or ())):
-            for number, at, line in zip(found or (), ats or (), lines or (), strict=True):
-                body = sealer.open(number, at, tag, line)
-                tag = sealer.tag(line)
-                entries.append(decoded(stamped(body, stamp_at(at))))
+        if is_from_start:
+            before = Position(Extent(made, snapshot, 0), 0, NO_TAG, 0)
+        if folded > before.extent.last:
+            after = before._replace(end=end, size=size)
+            return Answer(after, is_from_start, [], [], is_in_chunks=True)
+        tag = before.tag
+        bodies: list[bytes] = []
+        for number, at, line in zip(found or (), ats or (), lines or (), strict=True):
+            bodies.append(sealer.open(number, at, tag, line))
+            tag = sealer.tag(line)
+        with paused_collection(len(bodies)):
+            entries = entries_of(bodies, ats or ())
         # A purge may have removed the last lines: then fewer than asked for say that these are all.
         extent = Extent(made, snapshot, end if len(entries) < LARGEST_ANSWER else found[-1])
         if extent.last == end:
             sealer.check_tail(extent, tag, tail)
         return Answer(Position(extent, end, tag, size), is_from_start, entries, found or [])
 
+    def _chunks(self, session: Session, key: str, answer: Answer) -> Answer:
+        """Return the entries of the next chunks after a position."""
+        before, is_from_start = answer.position, answer.is_from_start
+        last, tag = before.extent.last, before.tag
+        entries: list[Entry] = []
+        numbers: list[int] = []
+        sizes: list[int] = []
+        rows = session.rows(READ_CHUNKS, [last, MOST_CHUNKS, key])
+        if (
+            not rows or rows[0][:2] != before.extent[:2]
+        ):  # erased or edited: the next answer says so
+            return answer
+        for _, _, data_key, first, stored, lines in rows:
+            if first is None:
+                raise self.damaged("Entries of a place are missing")
+            sealer = self.sealer(key, data_key)
+            directory = Directory.load(first, sealer.open_directory(first, stored))
+            with paused_collection(len(directory.offsets)):
+                found = opened(directory, lines, sealer, tag, last)
+            entries += found
+            numbers += [first + offset for offset in directory.offsets[-len(found) :]]
+            sizes.append(len(found))
+            last, tag = directory.last, directory.end
+        position = before._replace(extent=before.extent._replace(last=last), tag=tag)
+        return Answer(position, is_from_start, entries, numbers, sizes)
+
+    def damaged(self, problem: str) -> FactmemError:
+        """Return the error for a place that cannot be as it was written."""
+        error = TamperedError if self.store.mode == SEALED else CorruptJournalError
+        return error(f"{problem}: restore it from a backup")
+
     def whole(self, session: Session, identity: Identity) -> Answer | None:
         """Return all entries of a place; None where there is no such place."""
         entries: list[Entry] = []
         found: list[int] = []
+        chunks: list[int] = []
         position: Position | None = None
         while True:
             answer = self.read(session, {identity: position}).get(identity)
             if answer is None:
                 return None
             if answer.is_from_start:
-                entries, found = [], []
+                entries, found, chunks = [], [], []
             entries += answer.entries
             found += answer.numbers
+            chunks += answer.chunks
             position = answer.position
             if position.extent.last == position.end:
-                return Answer(position, True, entries, found)
+                return Answer(position, True, entries, found, chunks)
 
 
 def counted(entries: list[Entry]) -> list[Entry]:

@@ -1,5 +1,6 @@
 """Opening a store, reading its places, and listing them. Every method blocks."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TypeVar
@@ -19,6 +20,7 @@ from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.places import PlaceReader, View, Views, counted
 from factmem.providers._postgres.sealing import UnknownGenerationError
+from factmem.providers._postgres.searching import searched
 from factmem.providers._postgres.stores import Opening
 from factmem.providers.base import PlaceInfo
 
@@ -58,6 +60,8 @@ class PlaceReads:
         self._views = Views(self._warm_places)
         self._reader: PlaceReader | None = None
         self._checked: dict[Identity, tuple[int, int]] = {}
+        self._folded: dict[Identity, int] = {}
+        """Up to which number it is known whether places have lines to fold."""
         self._erased_here = 0
         """How many erasures there were where there was no store to count them."""
 
@@ -123,9 +127,38 @@ class PlaceReads:
         self._follow({identity: view})
         return view
 
-    def present(self, identity: Identity, present: Present[R]) -> R:
-        """Present a place as it is now."""
+    def present(self, identity: Identity, present: Present[R], keyword: str | None = None) -> R:
+        """Present a place as it is now; with a keyword, its items may be all that is there.
+
+        A large place that was never read is searched for the keyword, once: who loads a second
+        concept gains more from reading all of them.
+        """
+        view = self._views.of(identity)
+        is_new = not (view.is_warm or view.was_searched)
+        if keyword is not None and is_new:
+            view.was_searched = True
+            found = self._searched(view, identity, keyword)
+            if found is not None:
+                return present(found, self.now(found))
+            if view.is_warm:  # it is small: the first question has read it
+                return self.present_view(view, present)
         return self.present_view(self.view(identity), present)
+
+    def _searched(self, view: View, identity: Identity, keyword: str) -> Ledger | None:
+        """Read a place to its end if it is small; else return what it holds of a keyword."""
+
+        def search(session: Session, _: int) -> Ledger | None:
+            reader, asked = self.reading(session), time.monotonic()
+            if reader is None:
+                view.take(view.position, None, 0.0)
+                return None
+            answer = reader.read(session, {identity: None}, with_chunks=False).get(identity)
+            if answer is None or not answer.is_in_chunks:
+                view.take(None, answer, asked)
+                return None
+            return searched(session, reader, identity, keyword)
+
+        return self.run(search)
 
     def present_view(self, view: View, present: Present[R]) -> R:
         """Present what was read of a place."""

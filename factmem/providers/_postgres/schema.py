@@ -11,7 +11,7 @@ import time
 from factmem.errors import StorageError
 from factmem.providers._postgres.driver import Session, failure_of, is_state
 
-LATEST = 2
+LATEST = 3
 """The version that this release writes."""
 
 _OWN = "store = current_setting('factmem.store')::int"
@@ -85,13 +85,33 @@ _MIGRATIONS: dict[int, tuple[str, ...]] = {
             ADD erasures bigint NOT NULL DEFAULT 0, ADD anchors bigint NOT NULL DEFAULT 0""",
         "ALTER TABLE factmem.places ADD purged bigint NOT NULL DEFAULT 0",
     ),
+    3: (
+        "ALTER TABLE factmem.places ADD folded bigint NOT NULL DEFAULT 0",
+        """
+        CREATE TABLE factmem.chunks (
+            place uuid NOT NULL,
+            first bigint NOT NULL,
+            last bigint NOT NULL,
+            store int NOT NULL,
+            marks bigint[] NOT NULL,
+            directory bytea NOT NULL,
+            lines bytea NOT NULL,
+            PRIMARY KEY (place, first)
+        )""",
+        # Not compressed, so that PostgreSQL can read a part of the lines without the rest.
+        "ALTER TABLE factmem.chunks ALTER lines SET STORAGE EXTERNAL",
+        "ALTER TABLE factmem.chunks ALTER directory SET STORAGE EXTERNAL",
+        "ALTER TABLE factmem.chunks ENABLE ROW LEVEL SECURITY",
+        f"CREATE POLICY own ON factmem.chunks USING ({_OWN})",
+    ),
 }
 
 _GRANTS = """
 GRANT USAGE ON SCHEMA factmem TO {role};
 GRANT SELECT ON factmem.format TO {role};
 GRANT SELECT, INSERT, UPDATE ON factmem.stores TO {role};
-GRANT SELECT, INSERT, UPDATE, DELETE ON factmem.places, factmem.entries, factmem.indexes TO {role}
+GRANT SELECT, INSERT, UPDATE, DELETE
+ON factmem.places, factmem.entries, factmem.chunks, factmem.indexes TO {role}
 """
 
 _ABSENT = ("42P01", "3F000")

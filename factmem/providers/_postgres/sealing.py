@@ -48,6 +48,9 @@ class UnknownGenerationError(Exception):
 class Sealer(Protocol):
     """The form of the lines of one place."""
 
+    is_plain: bool
+    """Whether lines are stored as they are."""
+
     def seal(self, number: int, at: int, previous: bytes, line: bytes) -> bytes:
         """Return a line as it is stored; `previous` is the tag of the line before."""
         ...
@@ -78,6 +81,18 @@ class Sealer(Protocol):
 
     def open_names(self, stored: bytes) -> Identity:
         """Return the names of the place."""
+        ...
+
+    def seal_directory(self, first: int, directory: bytes) -> bytes:
+        """Return the directory of the chunk that begins with a line, as it is stored."""
+        ...
+
+    def open_directory(self, first: int, stored: bytes) -> bytes:
+        """Return the directory of a chunk.
+
+        Raises:
+            TamperedError: It does not verify.
+        """
         ...
 
     def seal_index(self, index: bytes) -> bytes:
@@ -114,6 +129,8 @@ class Sealing(Protocol):
 
 
 class _PlainLines:
+    is_plain = True
+
     def seal(self, number: int, at: int, previous: bytes, line: bytes) -> bytes:
         return line
 
@@ -135,6 +152,12 @@ class _PlainLines:
     def open_names(self, stored: bytes) -> Identity:
         kind, scope, subject, entity = orjson.loads(stored)
         return kind, scope, subject, entity
+
+    def seal_directory(self, first: int, directory: bytes) -> bytes:
+        return directory
+
+    def open_directory(self, first: int, stored: bytes) -> bytes:
+        return stored
 
     def seal_index(self, index: bytes) -> bytes:
         return index
@@ -226,6 +249,8 @@ class RingSealing:
 
 
 class _SealedLines:
+    is_plain = False
+
     def __init__(self, place: bytes, key: bytes) -> None:
         self._aead = Aead(key)
         self._place = place
@@ -271,6 +296,21 @@ class _SealedLines:
             ) from None
         kind, scope, subject, entity = opened
         return kind, scope, subject, entity
+
+    def seal_directory(self, first: int, directory: bytes) -> bytes:
+        return self._sealed(directory, self._bound_directory(first))
+
+    def open_directory(self, first: int, stored: bytes) -> bytes:
+        try:
+            return self._opened(stored, self._bound_directory(first))
+        except ValueError:
+            raise TamperedError(
+                f"The directory of entries {first} and later of a place does not verify: it was "
+                f"changed or moved. Restore the place from a backup"
+            ) from None
+
+    def _bound_directory(self, first: int) -> bytes:
+        return b"directory\0" + self._place + struct.pack(">q", first)
 
     def seal_index(self, index: bytes) -> bytes:
         return self._sealed(index, b"index" + self._place)

@@ -13,20 +13,22 @@ SELECT k.ord, p.made, p.snapshot, p.last, p.bytes,
        CASE WHEN is_followed THEN NULL ELSE p.names END,
        CASE WHEN is_same THEN NULL ELSE p.data_key END,
        CASE WHEN is_same THEN NULL ELSE p.tail END,
-       e.numbers, e.ats, e.lines
+       p.folded, e.numbers, e.ats, e.lines
 FROM {known} AS k (ord, place, made, snapshot, last)
 JOIN factmem.places p ON p.place = k.place
 CROSS JOIN LATERAL (SELECT p.made = k.made AND p.snapshot = k.snapshot AS is_followed) o
-CROSS JOIN LATERAL (SELECT is_followed AND p.last = k.last AS is_same) s
+CROSS JOIN LATERAL (SELECT is_followed AND p.last = k.last AS is_same,
+                           CASE WHEN is_followed THEN k.last ELSE 0 END AS known) s
 LEFT JOIN LATERAL (
     SELECT array_agg(number) AS numbers, array_agg(at) AS ats, array_agg(line) AS lines
     FROM (
         SELECT number, at, line FROM factmem.entries
-        WHERE entries.place = k.place AND number > CASE WHEN is_followed THEN k.last ELSE 0 END
+        WHERE entries.place = k.place AND number > known
         ORDER BY number LIMIT %s
     ) AS unread
-) e ON NOT is_same
+) e ON NOT is_same AND p.folded <= known
 """
+"""No lines where some of them are in chunks: those come first."""
 
 READ_ONE = _READ.format(known="(VALUES (1::bigint, %s::uuid, %s::bigint, %s::int, %s::bigint))")
 """Twice as fast for one place as the statement for many."""
@@ -45,7 +47,7 @@ _TAKE_NUMBERS = """
         mark = coalesce(nullif(excluded.mark, 0), p.mark),
         recorded_at = greatest(p.recorded_at, excluded.recorded_at)
     WHERE p.void_marks IS NULL OR NOT excluded.mark = ANY (p.void_marks)
-    RETURNING p.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at, p.data_key, p.tail
+    RETURNING p.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at, p.data_key, p.tail, p.folded
 """
 
 _HEADS = f"""
@@ -101,6 +103,58 @@ WHERE p.place = t.place
 INSERT_SEALED = f"WITH added AS ({INSERT}) {SET_TAILS}"
 """Sealed lines: their numbers are known only once the row is locked."""
 
+READ_CHUNKS = """
+SELECT p.made, p.snapshot, p.data_key, c.first, c.directory, c.lines
+FROM factmem.places p LEFT JOIN LATERAL (
+    SELECT first, directory, lines FROM factmem.chunks
+    WHERE chunks.place = p.place AND last > %s ORDER BY first LIMIT %s
+) c ON true
+WHERE p.place = %s ORDER BY c.first
+"""
+
+READ_DIRECTORIES = """
+SELECT p.made, p.snapshot, p.data_key, c.first, c.directory
+FROM factmem.places p LEFT JOIN factmem.chunks c USING (place) WHERE p.place = %s ORDER BY c.first
+"""
+
+READ_SLICES = """
+SELECT substring(c.lines FROM k.start FOR k.size)
+FROM unnest(%s::bigint[], %s::int[], %s::int[]) WITH ORDINALITY AS k (first, start, size, ord)
+JOIN factmem.places p ON p.place = %s AND p.made = %s AND p.snapshot = %s
+JOIN factmem.chunks c ON c.place = p.place AND c.first = k.first
+ORDER BY k.ord
+"""
+
+READ_LINES = """
+SELECT number, at, mark, line FROM factmem.entries
+WHERE place = %s AND number > %s ORDER BY number LIMIT %s
+"""
+
+COUNT_LINES = "SELECT count(*) FROM factmem.entries WHERE place = %s AND number > %s"
+
+LAST_CHUNK = """
+SELECT first, directory FROM factmem.chunks WHERE place = %s ORDER BY first DESC LIMIT 1
+"""
+
+ADD_CHUNK = """
+INSERT INTO factmem.chunks (place, first, last, store, marks, directory, lines)
+VALUES (%s, %s, %s, %s, %s::bigint[], %b, %b)
+"""
+
+SET_FOLDED = "UPDATE factmem.places SET folded = %s WHERE place = %s"
+
+DELETE_CHUNK = "DELETE FROM factmem.chunks WHERE place = %s AND first = %s RETURNING marks"
+
+DELETE_CHUNKS = "DELETE FROM factmem.chunks WHERE place = %s RETURNING marks"
+
+DELETE_UP_TO = "DELETE FROM factmem.entries WHERE place = %s AND number <= %s"
+
+FIND_CHUNK = """
+SELECT p.data_key, c.first, c.directory, c.lines
+FROM factmem.places p JOIN factmem.chunks c USING (place)
+WHERE p.place = %s AND %s BETWEEN c.first AND c.last
+"""
+
 VOID_MARKS = """
 UPDATE factmem.places SET void_marks = (%s::bigint[] || void_marks)[:8]
 WHERE place = ANY (%s::uuid[])
@@ -111,6 +165,9 @@ FIND_MARKS = """
 SELECT mark FROM factmem.places WHERE place = ANY (%s::uuid[]) AND mark = ANY (%s::bigint[])
 UNION ALL
 SELECT mark FROM factmem.entries WHERE place = ANY (%s::uuid[]) AND mark = ANY (%s::bigint[])
+UNION ALL
+SELECT mark FROM factmem.chunks, unnest(marks) AS mark
+WHERE place = ANY (%s::uuid[]) AND mark = ANY (%s::bigint[])
 LIMIT 1
 """
 

@@ -48,7 +48,8 @@ class PlaceRewriter(PlaceWriter):
             return 0
         freed = _size(old for old, _ in changed) - _size(new for _, new in changed)
         new_key = self._new_data_key(session, self._reader.key(identity)) if is_purge else None
-        self._replace(session, identity, answer, after, answer.position.size - freed, new_key)
+        size = answer.position.size - freed
+        self._replace(session, identity, answer, after, size=size, new_key=new_key)
         return freed
 
     def rekey(self, session: Session, identity: Identity) -> None:
@@ -57,7 +58,8 @@ class PlaceRewriter(PlaceWriter):
         if answer is not None:
             new_key = self._new_data_key(session, self._reader.key(identity))
             size = answer.position.size
-            self._replace(session, identity, answer, answer.entries, size, new_key)
+            entries = answer.entries
+            self._replace(session, identity, answer, entries, size=size, new_key=new_key)
 
     def _new_data_key(self, session: Session, key: str) -> bytes | None:
         """Return a new data key for a place; None where nothing is sealed."""
@@ -108,6 +110,7 @@ class PlaceRewriter(PlaceWriter):
         identity: Identity,
         answer: Answer,
         after: Sequence[Entry | None],
+        *,
         size: int,
         new_key: bytes | None = None,
     ) -> None:

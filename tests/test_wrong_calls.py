@@ -82,7 +82,7 @@ def memory() -> AgentMemory:
 
 Call = Callable[[Any], object]
 CONCEPT = r'Concept\("theme", "The IDE theme"\)'
-HISTORY = "messages are "
+HISTORY = "messages must be a list"
 WRONG: list[tuple[str, Call, object, str]] = [
     ("a fact", lambda it: SingleFact(it, "dark"), SECRET, rf"not str: SingleFact\({CONCEPT}"),
     ("a fact", lambda it: SingleFact(it, "dark"), Concept, "not the class Concept"),
@@ -144,7 +144,7 @@ WRONG: list[tuple[str, Call, object, str]] = [
         "a chat",
         lambda it: RetrieveFactsFromHistory(THEME).compress(it, ScriptedChatModel()),
         (),
-        rf"{HISTORY}changed in place, and tuple cannot",
+        rf"{HISTORY}, as they are changed in place, not tuple",
     ),
     (
         "a chat",
@@ -168,7 +168,7 @@ WRONG: list[tuple[str, Call, object, str]] = [
         "a model",
         lambda it: OpenAIChatModel("m").extract(it, str),
         None,
-        f"{HISTORY}a list of dicts",
+        f"{HISTORY} of dicts",
     ),
     ("tools", lambda it: OpenAIChatModel("m").respond(CHAT, tools=it), look_up, "tool.definition"),
     (
@@ -201,11 +201,21 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ("a chat", lambda it: Transcript(CHAT, since=it), "1", "not str: since=0"),
     ("a chat", lambda it: Transcript(CHAT, trust=it), "tool", r"trust=\[SourceKind\.ASSISTANT\]"),
     ("settings", lambda it: RecallSettings(auto_tokens=it), True, "a number, not bool"),
-    ("a memory", lambda it: memory().load_all_facts_to_agent(it), (), f"{HISTORY}changed in place"),
+    (
+        "a memory",
+        lambda it: memory().load_all_facts_to_agent(it),
+        (),
+        f"{HISTORY}, as they are changed",
+    ),
     ("a memory", lambda it: memory().load_all_facts_to_agent(it), SECRET, r"memory\.remember\("),
     ("a memory", lambda it: memory().load_facts_to_agent(it, THEME), None, "not NoneType: .*role"),
     ("a memory", lambda it: memory().load_facts_to_agent([], it), "t", r"not str: Concept\(keyw"),
-    ("a memory", lambda it: memory().recall_facts_to_agent(it), (), f"{HISTORY}changed in place"),
+    (
+        "a memory",
+        lambda it: memory().recall_facts_to_agent(it),
+        (),
+        f"{HISTORY}, as they are changed",
+    ),
     ("a question", lambda it: memory().recall_facts_to_agent([], it), 5, "question must be a str"),
     ("a question", lambda it: memory().recall(it), None, "question must be a str, not NoneType"),
     ("concepts", lambda it: memory().recall("x", concepts=it), [5], r"not int: concepts=\['city'"),
@@ -228,7 +238,7 @@ WRONG: list[tuple[str, Call, object, str]] = [
             it, THEME, ALICE, AGENT, preserve_questions=True
         ),
         ({"role": "user", "content": "x"},),
-        f"{HISTORY}changed in place",
+        f"{HISTORY}, as they are changed",
     ),
     (
         "a bundle",

@@ -102,7 +102,7 @@ def test_places_values_and_a_value(tmp_path: Path) -> None:
             drawn = _shown(browser)
             assert not set(drawn) & set("\x1b\x9b\u202e")
             assert "\\x1b[31m[bold red]x[/]" in drawn
-            assert "👨\u200d👩 한국 مرحبا" in drawn
+            assert "👨👩 한국 مرحبا" in drawn
 
             await pilot.press("end", "enter")
             await _until(pilot, lambda: isinstance(browser.screen, FactPage))

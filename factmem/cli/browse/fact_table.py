@@ -1,5 +1,6 @@
 """FactTable: a table that draws only the rows on the screen, so that 100,000 scroll as fast as ten."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 from unicodedata import bidirectional
@@ -47,11 +48,15 @@ _FOUND: dict[str, tuple[int, Callable[[Row], str]]] = {
 _NARROW = 40
 """Cells that the value keeps: columns at the right give way first."""
 
+_JOINED_EMOJI = re.compile("(?<=[\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])\u200d")
 _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
 
 def _fitted(text: str, cells: int) -> str:
     """Return a text that fills a cell, and leaves the ones beside it alone."""
+    if not text.isascii():
+        # A family is one picture of 2 cells to some terminals and three of 6 to others.
+        text = _JOINED_EMOJI.sub("", text)
     fitted = set_cell_size(text, cells)
     if not fitted.isascii() and any(bidirectional(each) in _RIGHT_TO_LEFT for each in fitted):
         # Where a terminal reorders Hebrew and Arabic, the dates after them would move too.

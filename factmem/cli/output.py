@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from factmem.models.display import is_active, shown
 
 __all__ = [
     "counted",
@@ -23,11 +24,7 @@ __all__ = [
     "time",
 ]
 
-_JOINERS = "\u200c\u200d"
-"""Needed by Persian, Hindi and emoji, and harmless; all other invisible characters are escaped."""
-
 _ASCII = re.compile(r"[ -~]*")
-_ACTIVE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _UNLIMITED = 100_000
 
 
@@ -41,21 +38,6 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _is_active(character: str) -> bool:
-    """Whether a terminal may act on a character: control, direction, private use."""
-    return unicodedata.category(character) in _ACTIVE and character not in _JOINERS
-
-
-def shown(text: str) -> str:
-    """Return a string with control and direction characters as escapes, in Python's notation."""
-    if _ASCII.fullmatch(text):
-        return text
-    return "".join(
-        each.encode("unicode_escape", "surrogatepass").decode() if _is_active(each) else each
-        for each in text
-    )
-
-
 def time(when: datetime | None) -> str:
     """Return a time as tables show it, in UTC; empty for None."""
     return "" if when is None else when.strftime("%Y-%m-%d %H:%MZ")
@@ -66,7 +48,7 @@ def print_json(data: object) -> None:
     text = json.dumps(data, ensure_ascii=False, indent=2)
     if not _ASCII.fullmatch(text):
         text = "".join(
-            json.dumps(each)[1:-1] if each != "\n" and _is_active(each) else each for each in text
+            json.dumps(each)[1:-1] if each != "\n" and is_active(each) else each for each in text
         )
     sys.stdout.write(f"{text}\n")
 

@@ -26,6 +26,7 @@ from factmem.llm.messages import (
 )
 from factmem.models.checked import checked_concept
 from factmem.models.clock import TimeProvider, system_clock
+from factmem.models.display import Displayed
 from factmem.models.facts import AnyConcept, AnyFact, FactType
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import SourceKind
@@ -47,7 +48,7 @@ _SPEAKERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class CompressionReport:
+class CompressionReport(Displayed):
     """What became of a chat."""
 
     facts: list[AnyFact]

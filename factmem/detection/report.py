@@ -7,6 +7,7 @@ from typing import Any
 from factmem.detection.doubts import Doubt
 from factmem.detection.rejections import RejectedItem
 from factmem.ledger.resolution import PlacedFact
+from factmem.models.display import Displayed
 from factmem.models.facts import Concept
 from factmem.models.places import Place
 from factmem.usage import Usage
@@ -51,7 +52,7 @@ class JoinedKeyword:
 
 
 @dataclass(frozen=True, slots=True)
-class DetectionReport:
+class DetectionReport(Displayed):
     """What came of looking for facts in a chat.
 
     With `dry_run` it says what would have come of it.

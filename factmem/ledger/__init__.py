@@ -5,7 +5,7 @@ Pure; imports models.
 
 from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Amendment, Entry, ForgottenItem, RetractedValue, StoredFact
-from factmem.ledger.history import HistoryAction, HistoryEntry
+from factmem.ledger.history import History, HistoryAction, HistoryEntry
 from factmem.ledger.items import Item
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept
@@ -15,6 +15,7 @@ __all__ = [
     "Condition",
     "Entry",
     "ForgottenItem",
+    "History",
     "HistoryAction",
     "HistoryEntry",
     "Item",

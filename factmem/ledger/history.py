@@ -10,9 +10,10 @@ from factmem.ledger.entries import Entry, StoredFact, moment
 from factmem.ledger.items import Item, values_of
 from factmem.ledger.presentation import presented
 from factmem.ledger.trace import SavedFact, Trace
+from factmem.models.display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models.facts import AnyFact, Concept, FactType, stored_concept
 
-__all__ = ["HistoryAction", "HistoryEntry", "history"]
+__all__ = ["History", "HistoryAction", "HistoryEntry", "history"]
 
 
 class HistoryAction(StrEnum):
@@ -28,7 +29,7 @@ class HistoryAction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryEntry:
+class HistoryEntry(Displayed):
     """One thing that happened to a concept in one place."""
 
     action: HistoryAction
@@ -39,7 +40,55 @@ class HistoryEntry:
     """The ids of the facts of which values were forgotten; their values are not repeated."""
 
 
-def history(entries: Iterable[Entry], concept: Concept[Any, Any]) -> list[HistoryEntry]:
+class History(list[HistoryEntry], Displayed):
+    """What happened to a concept, oldest first: a list that notebooks show as a table."""
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each value: `pandas.DataFrame(history.to_rows())`.
+
+        A forgetting is a row without a value. Times are datetimes. The values are of one type:
+        strings, numbers or booleans where all are, and JSON otherwise.
+        """
+        return one_kind(row for entry in self for row in _rows_of(entry))
+
+    def _sheet(self) -> Sheet:
+        rows = [
+            (
+                entry.recorded_at,
+                entry.action.value,
+                None if entry.fact is None else entry.fact.values,
+                None if entry.fact is None else entry.fact.source,
+            )
+            for entry in self
+        ]
+        return Sheet("History", ("recorded", "action", "value", "source"), rows)
+
+
+def _rows_of(entry: HistoryEntry) -> Iterator[dict[str, Any]]:
+    head = {"recorded": entry.recorded_at, "action": entry.action.value}
+    if entry.fact is None:
+        for fact_id in entry.forgotten or (None,):
+            yield {**head, **_NOTHING, "id": fact_id}
+    else:
+        for position in range(len(entry.fact.values)):
+            yield {**head, **fact_cells(entry.fact, position)}
+
+
+_NOTHING: dict[str, Any] = {
+    "keyword": None,
+    "value": None,
+    "said": None,
+    "confirmed": None,
+    "expires": None,
+    "importance": None,
+    "source": None,
+    "conversation": None,
+    "quote": None,
+}
+"""The columns of a fact that is not there."""
+
+
+def history(entries: Iterable[Entry], concept: Concept[Any, Any]) -> History:
     """Return every save, confirmation and forgetting of a concept's keyword, oldest first.
 
     Each fact shows the description and the type that it was saved with, and in `confirmed_at` the
@@ -51,7 +100,7 @@ def history(entries: Iterable[Entry], concept: Concept[Any, Any]) -> list[Histor
     """
     found = list(_concerning(entries, concept.keyword))
     trace = Trace(found)
-    events: list[HistoryEntry] = []
+    events = History()
     concepts: dict[tuple[str, str], Concept[Any, Any]] = {}
     for number, (entry, at) in enumerate(zip(found, trace.recorded, strict=True)):
         for saved in trace.saved[number]:

@@ -13,6 +13,7 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from factmem.errors import StoredFactError
+from factmem.models.display import Displayed, Sheet, fact_cells
 from factmem.models.facts import AnyFact, FactType, MultipleFacts
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.values import Canonical, canonical
@@ -33,7 +34,7 @@ _WIDTH = {scope_type: width for width, scope_type in enumerate(MemoryScopeType)}
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedFact(Generic[F_co]):
+class PlacedFact(Displayed, Generic[F_co]):
     """A fact, and the place that it is in."""
 
     place: Place
@@ -43,6 +44,10 @@ class PlacedFact(Generic[F_co]):
     def heard_at(self) -> datetime:
         """When its place last recorded it; when it was said, where the provider does not tell."""
         return self.fact.confirmed_at or self.fact.timestamp
+
+    def _sheet(self) -> Sheet:
+        rows = [("place", self.place), *fact_cells(self.fact).items()]
+        return Sheet(type(self).__name__, ("field", "value"), rows)
 
 
 @dataclass(frozen=True, slots=True)

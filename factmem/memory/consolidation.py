@@ -18,6 +18,7 @@ from factmem.detection.candidates import RejectedItem, RejectionReason
 from factmem.ledger.entries import Entry, ForgottenItem, SourceEntry, StoredFact
 from factmem.ledger.items import Item
 from factmem.ledger.ledger import Ledger
+from factmem.models.display import Displayed
 from factmem.models.facts import Concept
 from factmem.models.places import Place
 from factmem.models.values import Canonical, canonical
@@ -77,7 +78,7 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsolidationReport:
+class ConsolidationReport(Displayed):
     """Which values a model found to mean the same, and what became of that.
 
     It holds plain JSON values and can be kept: `pydantic.TypeAdapter(ConsolidationReport)` writes

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 from factmem._arguments import expect, expect_all
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
-from factmem.ledger.history import HistoryEntry
+from factmem.ledger.history import History
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory._checks import fact_store
 from factmem.memory.contents_upkeep import ContentsUpkeep
@@ -151,7 +151,7 @@ class MemoryContents(ContentsUpkeep):
         """Return current facts of all places, those that were confirmed last first.
 
         The result is a list; its `total` counts all facts that meet the conditions, and `is_last`
-        says whether any come after these.
+        says whether any come after these. `to_rows()` of it goes into a data frame.
 
         Values of the memory's `concepts` have their types, as far as they fit them; all others are
         plain JSON. Nothing is left out, and nothing is resolved: what two places say about one
@@ -241,7 +241,7 @@ class MemoryContents(ContentsUpkeep):
             ]
         )
 
-    async def history(self, fact_id: str) -> list[HistoryEntry]:
+    async def history(self, fact_id: str) -> History:
         """Return what happened to one record, oldest first; empty if no place ever had it.
 
         Saves and updates, confirmations of its values, and forgettings. Values are plain JSON. A

@@ -1,10 +1,12 @@
 """What lists the contents of a memory: trees, concepts, reports of a reset."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from factmem.ledger.resolution import PlacedFact
+from factmem.models.display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models.facts import AnyFact, FactType
 from factmem.models.places import Place
 from factmem.providers.base import ErasureReceipt, PlaceInfo
@@ -21,7 +23,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryTree:
+class MemoryTree(Displayed):
     """A branch of what a memory holds: scopes, in them subjects, in those their entities."""
 
     name: str
@@ -41,6 +43,19 @@ class MemoryTree:
         branches = () if depth == 0 else tuple(each.cut(depth - 1) for each in self.branches)
         return replace(self, branches=branches)
 
+    def _sheet(self) -> Sheet:
+        """Show each branch as a line, indented by its level."""
+        rows = [
+            (f"{'  ' * depth}{each.name}", f"{each.count:,}", f"{each.bytes:,}", each.newest)
+            for depth, each in self._branches(0)
+        ]
+        return Sheet("MemoryTree", ("branch", "values", "bytes", "newest"), rows)
+
+    def _branches(self, depth: int) -> Iterator[tuple[int, "MemoryTree"]]:
+        yield depth, self
+        for branch in self.branches:
+            yield from branch._branches(depth + 1)
+
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.count}"]
         for branch in self.branches:
@@ -49,7 +64,7 @@ class MemoryTree:
 
 
 @dataclass(frozen=True, slots=True)
-class ConceptInfo:
+class ConceptInfo(Displayed):
     """A concept that a memory knows something about."""
 
     keyword: str
@@ -66,7 +81,7 @@ class ConceptInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class ResetReport:
+class ResetReport(Displayed):
     """What `reset` removed, or what it would remove."""
 
     places: list[PlaceInfo]
@@ -80,7 +95,7 @@ class ResetReport:
         return sum(info.count for info in self.places)
 
 
-class RecordPage(list[PlacedFact]):
+class RecordPage(list[PlacedFact], Displayed):
     """Some of the facts that a listing found, as a list."""
 
     total: int
@@ -92,6 +107,24 @@ class RecordPage(list[PlacedFact]):
         super().__init__(found)
         self.total = total
         self.is_last = offset + len(self) >= total
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each value: `pandas.DataFrame(records.to_rows())`.
+
+        Times are datetimes. The values are of one type: strings, numbers or booleans where all
+        are, and JSON otherwise.
+        """
+        return one_kind(
+            {"place": str(each.place), **fact_cells(each.fact, position)}
+            for each in self
+            for position in range(len(each.fact.values))
+        )
+
+    def _sheet(self) -> Sheet:
+        columns = ("place", "keyword", "value", "said", "confirmed", "expires")
+        cells = [{"place": each.place, **fact_cells(each.fact)} for each in self]
+        rows = [tuple(each[name] for name in columns) for each in cells]
+        return Sheet(f"{len(self):,} of {self.total:,} records", columns, rows)
 
 
 def concepts_of(found: Iterable[PlacedFact]) -> list[ConceptInfo]:

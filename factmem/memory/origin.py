@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from factmem.errors import StoredFactError
 from factmem.ledger.history import HistoryEntry
+from factmem.models.display import Displayed
 from factmem.models.facts import AnyConcept, AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
@@ -25,7 +26,7 @@ class _KeepsHistory(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FactOrigin:
+class FactOrigin(Displayed):
     """Where a fact is, who said it, and what happened to its concept there."""
 
     place: Place

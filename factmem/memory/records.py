@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Entry, stored
-from factmem.ledger.history import HistoryAction, HistoryEntry
+from factmem.ledger.history import History, HistoryAction, HistoryEntry
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.origin import history_of
@@ -97,9 +97,7 @@ async def update_record(
     return await store.amend(change, placed.place.subject, placed.place.scope) > 0
 
 
-async def record_history(
-    store: FactStore, places: Iterable[Place], fact_id: str
-) -> list[HistoryEntry]:
+async def record_history(store: FactStore, places: Iterable[Place], fact_id: str) -> History:
     """Return what happened to one record in the first place that ever had it, oldest first.
 
     Its saves and updates, confirmations of its values, and forgettings, the deletion included.
@@ -110,7 +108,7 @@ async def record_history(
         if concept is not None:
             told = await history_of(concept, place, store)
             return _concerning(told or [], fact_id)
-    return []
+    return History()
 
 
 def _concept_of(entries: Iterable[Entry], fact_id: str) -> Concept[Any, Any] | None:
@@ -121,9 +119,9 @@ def _concept_of(entries: Iterable[Entry], fact_id: str) -> Concept[Any, Any] | N
     return None
 
 
-def _concerning(history: Iterable[HistoryEntry], fact_id: str) -> list[HistoryEntry]:
+def _concerning(history: Iterable[HistoryEntry], fact_id: str) -> History:
     """Return the entries about one fact, and those that confirmed a value it had then."""
-    found: list[HistoryEntry] = []
+    found = History()
     values: set[object] = set()
     for entry in history:
         fact = entry.fact

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from factmem._arguments import expect
 from factmem.ledger.entries import Entry, StoredFact, moment, stamp
 from factmem.ledger.removal import tidied
+from factmem.models.display import Displayed
 from factmem.models.facts import Concept
 from factmem.models.names import checked_name
 from factmem.models.places import Place
@@ -28,7 +29,7 @@ Conversion: TypeAlias = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class TidyReport:
+class TidyReport(Displayed):
     """What `tidy` did."""
 
     places: list[Place]
@@ -38,7 +39,7 @@ class TidyReport:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveReport:
+class MoveReport(Displayed):
     """What `move` did."""
 
     entries: int
@@ -48,7 +49,7 @@ class MoveReport:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversionReport:
+class ConversionReport(Displayed):
     """What `convert` did, or would do. It holds no values."""
 
     places: list[Place]

@@ -15,6 +15,7 @@ from typing_extensions import TypeForm, TypeVar
 
 from factmem._arguments import expect, expect_all, expect_member
 from factmem.models.clock import system_clock, utc
+from factmem.models.display import Displayed, Sheet, fact_cells
 from factmem.models.metadata import NO_METADATA, checked_metadata
 from factmem.models.names import checked_name, checked_text
 from factmem.models.schema import concept_schema
@@ -210,7 +211,7 @@ def _new_id() -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AnyFact:
+class AnyFact(Displayed):
     """A fact of either kind, with values of any type: `SingleFact` or `MultipleFacts`.
 
     It has no instances of its own. With a union of the two, a type checker would read
@@ -269,6 +270,9 @@ class AnyFact:
             put(self, "id", name)
         if self.metadata is not NO_METADATA:
             put(self, "metadata", checked_metadata(self.metadata))
+
+    def _sheet(self) -> Sheet:
+        return Sheet(type(self).__name__, ("field", "value"), [*fact_cells(self).items()])
 
     def _summary(self, concept: Concept[Any, Any], values: tuple[object, ...]) -> str:
         """Return keyword, values and day in under 100 characters, as facts fill logs and cells."""

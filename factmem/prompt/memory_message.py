@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept
 from factmem.llm.messages import HISTORY_MESSAGE, MEMORY_MESSAGE, History, own_text, put_own_text
+from factmem.models.display import Displayed
 from factmem.models.facts import AnyFact, L
 from factmem.models.places import MemorySubject, Place
 from factmem.prompt.escaping import name_text, value_text
@@ -39,7 +40,7 @@ L_co = TypeVar(
 
 
 @dataclass(frozen=True, slots=True)
-class LoadReport(Generic[L_co]):
+class LoadReport(Displayed, Generic[L_co]):
     """The facts that were put into a chat, and those that were left out."""
 
     facts: list[L_co]

@@ -19,7 +19,7 @@ from factmem.ledger.entries import (
     encoded_entry,
     moment,
 )
-from factmem.ledger.history import HistoryEntry, history
+from factmem.ledger.history import History, history
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.removal import purged
 from factmem.ledger.replay import amended, edited, unknown_entries
@@ -188,7 +188,7 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
     @override
     async def history(
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
-    ) -> list[HistoryEntry]:
+    ) -> History:
         checked_concept(concept)
         identity = self._enter(subject, scope)
         return await self._backend.entries(identity, lambda entries: history(entries, concept))

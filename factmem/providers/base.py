@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
+from factmem.models.display import Displayed
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceInfo:
+class PlaceInfo(Displayed):
     """A place that holds something, and how much.
 
     `erase(info.subject, info.scope)` and `load_all(info.subject, info.scope)` take it as it is. A
@@ -60,7 +61,7 @@ class PlaceInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class ErasureReceipt:
+class ErasureReceipt(Displayed):
     """What `erase` did, to be kept by those who must show it. It holds no value."""
 
     scope: MemoryScope

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp
-from typing import Literal
+from typing import Any, Literal
 
 from factmem.ledger.resolution import UnreadableConcept
+from factmem.models.display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.prompt.memory_message import LoadReport
@@ -21,7 +22,7 @@ fast that changes, without an embedder and with one: a logistic regression over 
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class Match(Displayed):
     """A fact that a question may be about, and why it ranks where it does.
 
     `score` orders the matches of one recall, and is made of the four parts as `RecallWeights`
@@ -49,7 +50,7 @@ class Match:
     """The fact's own."""
 
 
-class RecallResult(list[Match]):
+class RecallResult(list[Match], Displayed):
     """The matches of a recall, best first: a list that tells how it came about."""
 
     def __init__(
@@ -87,6 +88,31 @@ class RecallResult(list[Match]):
         self.refused_texts = refused_texts
         """How many texts of facts it refuses, as this recall found or an earlier one: words alone
         find those facts."""
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each value: `pandas.DataFrame(matches.to_rows())`."""
+        return one_kind(
+            {
+                "relevance": match.relevance,
+                "place": str(match.place),
+                **fact_cells(match.fact, position),
+            }
+            for match in self
+            for position in range(len(match.fact.values))
+        )
+
+    def _sheet(self) -> Sheet:
+        rows = [
+            (
+                f"{match.relevance:.2f}",
+                match.place,
+                match.fact.concept.keyword,
+                match.fact.values,
+                match.fact.timestamp,
+            )
+            for match in self
+        ]
+        return Sheet("Matches", ("relevance", "place", "keyword", "value", "said"), rows)
 
     @property
     def is_sure(self) -> bool:

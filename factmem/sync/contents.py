@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import JsonValue
 from typing_extensions import TypeVar
 
-from factmem.ledger.history import HistoryEntry
+from factmem.ledger.history import History, HistoryEntry
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ToolDefinition
 from factmem.memory.contents import MemoryContents
@@ -84,7 +84,7 @@ class ContentsSync(Wraps[MemoryContents]):
         """Return current facts of all places, those that were confirmed last first.
 
         The result is a list; its `total` counts all facts that meet the conditions, and `is_last`
-        says whether any come after these.
+        says whether any come after these. `to_rows()` of it goes into a data frame.
 
         Values of the memory's `concepts` have their types, as far as they fit them; all others are
         plain JSON. Nothing is left out, and nothing is resolved: what two places say about one
@@ -155,7 +155,7 @@ class ContentsSync(Wraps[MemoryContents]):
         """
         return self._portal.call(self._wrapped.delete, *fact_ids, purge=purge)
 
-    def history(self, fact_id: str) -> list[HistoryEntry]:
+    def history(self, fact_id: str) -> History:
         """Return what happened to one record, oldest first; empty if no place ever had it.
 
         Saves and updates, confirmations of its values, and forgettings. Values are plain JSON. A

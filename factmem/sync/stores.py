@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from factmem._arguments import expect_methods
 from factmem.ledger.entries import Amendment, Edit, Entry
-from factmem.ledger.history import HistoryEntry
+from factmem.ledger.history import History, HistoryEntry
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
@@ -575,6 +575,17 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
         """
         return KeysSync(self._wrapped.keys, self._portal)
 
+    def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> History:
+        """Return every save, confirmation and forgetting of a concept, oldest first.
+
+        Raises:
+            StoredFactError: A value of the history does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.history, concept, subject, scope)
+
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
         """Return a text that differs whenever `load_all` may give something else than before.
 
@@ -634,6 +645,17 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
             ValueError: The store is not encrypted.
         """
         return KeysSync(self._wrapped.keys, self._portal)
+
+    def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> History:
+        """Return every save, confirmation and forgetting of a concept, oldest first.
+
+        Raises:
+            StoredFactError: A value of the history does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.history, concept, subject, scope)
 
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
         """Return a text that differs whenever `load_all` may give something else than before.

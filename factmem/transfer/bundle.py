@@ -26,6 +26,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.checked import checked_places
 from factmem.models.clock import TimeProvider, system_clock, utc
+from factmem.models.display import Displayed
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.transfer._bundle_files import BundleFile, held, opened, written
@@ -40,7 +41,7 @@ _LINES_AT_A_TIME = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class ExportReport:
+class ExportReport(Displayed):
     """What a bundle holds."""
 
     places: tuple[Place, ...]
@@ -50,7 +51,7 @@ class ExportReport:
 
 
 @dataclass(frozen=True, slots=True)
-class ImportReport:
+class ImportReport(Displayed):
     """What came out of a bundle. The places' subjects have no description: a bundle has none."""
 
     places: tuple[Place, ...]

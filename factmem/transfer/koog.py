@@ -17,6 +17,7 @@ from factmem._arguments import expect_function, expect_path
 from factmem.ledger.entries import Entry
 from factmem.models.checked import checked_subjects
 from factmem.models.clock import TimeProvider, system_clock, utc
+from factmem.models.display import Displayed
 from factmem.models.places import LOWEST_PRIORITY, Identity, MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 from factmem.providers.base import FactStore
@@ -53,7 +54,7 @@ class KoogProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class KoogReport:
+class KoogReport(Displayed):
     """What came over from Koog, and what did not."""
 
     places: tuple[Place, ...]

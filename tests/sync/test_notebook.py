@@ -1,11 +1,14 @@
-"""The notebook among the examples runs from its first cell to its last."""
+"""The notebooks among the examples run from their first cell to their last."""
 
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-NOTEBOOK = Path(__file__).parent.parent.parent / "examples" / "notebook.ipynb"
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 EXECUTE = """
 import json, sys
@@ -20,24 +23,41 @@ print(json.dumps(texts))
 """
 
 
-def test_both_ways_work_in_a_notebook(tmp_path: Path) -> None:
-    """A process of its own: the kernel's packages warn of themselves."""
+def _executed(notebook: str, folder: Path) -> list[str]:
+    """Run a notebook in a process of its own, since the kernel's packages warn; return its output."""
     done = subprocess.run(
-        [sys.executable, "-c", EXECUTE, str(NOTEBOOK)],
-        cwd=tmp_path,
+        [sys.executable, "-c", EXECUTE, str(EXAMPLES / notebook)],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-
     assert done.returncode == 0, done.stderr
-    awaited, called, tree = json.loads(done.stdout)
+    outputs: list[str] = json.loads(done.stdout)
+    return outputs
+
+
+def test_both_ways_work_in_a_notebook(tmp_path: Path) -> None:
+    """With await and without."""
+    awaited, called, tree = _executed("notebook.ipynb", tmp_path)
+
     assert awaited == called == "[('vim',)]"
     assert tree.startswith("memory: 1\n  product/my-app: 1")
 
 
-def test_the_notebook_is_stored_without_outputs() -> None:
-    cells = json.loads(NOTEBOOK.read_text())["cells"]
+def test_growth_is_plotted(tmp_path: Path) -> None:
+    """Records show as a table, histories go into a data frame, and the picture is there."""
+    records, _, count = _executed("growth.ipynb", tmp_path)
+
+    assert "PlacedFact" in records
+    assert int(count) > 60
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda file: file.name)
+def test_notebooks_are_stored_without_outputs(notebook: Path) -> None:
+    """A diff of one shows what a person changed."""
+    cells = json.loads(notebook.read_text())["cells"]
 
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)

@@ -1,0 +1,153 @@
+"""Displayed, the tables that notebooks and `rich` show; rows for data frames; harmless strings."""
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from html import escape
+from typing import Any, NamedTuple
+
+__all__ = ["Displayed", "Sheet", "fact_cells", "is_active", "one_kind", "shown", "words"]
+
+_JOINERS = "\u200c\u200d"
+"""Needed by Persian, Hindi and emoji, and harmless; all other invisible characters are escaped."""
+
+_ASCII = re.compile(r"[ -~]*")
+_ACTIVE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+_MOST = 20
+"""Items of a list that a cell shows."""
+_CELL = 'style="text-align: left; white-space: pre-wrap" dir="auto"'
+
+
+def is_active(character: str) -> bool:
+    """Whether a terminal or a browser may act on a character: control, direction, private use."""
+    return unicodedata.category(character) in _ACTIVE and character not in _JOINERS
+
+
+def shown(text: str) -> str:
+    """Return a string with control and direction characters as escapes, in Python's notation."""
+    if _ASCII.fullmatch(text):
+        return text
+    return "".join(
+        each.encode("unicode_escape", "surrogatepass").decode() if is_active(each) else each
+        for each in text
+    )
+
+
+class Sheet(NamedTuple):
+    """A table to show: its title, the names of its columns, its rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[object, ...]]
+
+
+class Displayed:
+    """Something that notebooks and `rich` show as a table.
+
+    A dataclass shows its fields, without those that its `repr` leaves out; other classes say what
+    they show. Strings are escaped: markup in a value is text.
+    """
+
+    __slots__ = ()
+
+    def _sheet(self) -> Sheet:
+        report: Any = self
+        named = ((each.name, getattr(report, each.name)) for each in fields(report) if each.repr)
+        return Sheet(type(self).__name__, ("field", "value"), [*named])
+
+    def _repr_html_(self) -> str:
+        """Return the table as HTML, for Jupyter."""
+        sheet = self._sheet()
+        lines = [f"<table><caption>{_html(sheet.title)}</caption>", "<thead>"]
+        lines.append(f"<tr>{''.join(f'<th>{_html(each)}</th>' for each in sheet.columns)}</tr>")
+        lines.append("</thead><tbody>")
+        for row in sheet.rows:
+            cells = (f"<td {_CELL}>{_html(words(each))}</td>" for each in row)
+            lines.append(f"<tr>{''.join(cells)}</tr>")
+        return "\n".join([*lines, "</tbody></table>"])
+
+    def __rich__(self) -> object:
+        """Return the table as a renderable of `rich`, which is what calls this."""
+        from rich.table import Table
+        from rich.text import Text
+
+        sheet = self._sheet()
+        table = Table(*sheet.columns, title=Text(shown(sheet.title)), title_justify="left")
+        for row in sheet.rows:
+            table.add_row(*(Text(_lines(words(each))) for each in row))
+        return table
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(shown, text.split("\n")))
+
+
+def _html(text: str) -> str:
+    return escape(_lines(text))
+
+
+def words(value: object) -> str:
+    """Return a value as a cell shows it."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%MZ")
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [words(each) for each in [*value][:_MOST]]
+        more = len(value) - len(items)
+        return "\n".join([*items, f"and {more:,} more"] if more > 0 else items)
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value), ensure_ascii=False, default=str) if value else ""
+    return _fact_words(value) or str(value)
+
+
+def _fact_words(value: Any) -> str:
+    """Return keyword, values and place of a fact, or of what holds one; empty for anything else."""
+    fact = getattr(value, "fact", value)
+    if not (hasattr(fact, "concept") and hasattr(fact, "values")):
+        return ""
+    said = f"{fact.concept.keyword}: {', '.join(words(each) for each in fact.values)}"
+    return f"{said}, in {value.place}" if hasattr(value, "place") else said
+
+
+def fact_cells(fact: Any, position: int | None = None) -> dict[str, Any]:
+    """Return the fields of a fact as columns; of one of its values, or of all in one cell."""
+    source = fact.source
+    return {
+        "keyword": fact.concept.keyword,
+        "value": fact.values if position is None else fact.values[position],
+        "said": fact.timestamp,
+        "confirmed": fact.confirmed_at,
+        "expires": fact.expires_at,
+        "importance": fact.importance,
+        "source": None if source is None else source.kind.value,
+        "conversation": None if source is None else source.conversation,
+        "quote": None if source is None else source.quote,
+        "id": fact.id,
+    }
+
+
+def one_kind(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows whose values all have one type, as the columns of data frames do.
+
+    Strings, numbers and booleans stay where all values are of that kind; otherwise each value
+    becomes JSON.
+    """
+    found = [*rows]
+    kinds = {type(row["value"]) for row in found if row["value"] is not None}
+    if kinds <= {str} or kinds <= {bool} or kinds <= {int, float}:
+        if kinds == {int, float}:
+            return [{**row, "value": _float(row["value"])} for row in found]
+        return found
+    return [{**row, "value": _json(row["value"])} for row in found]
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, default=str)

@@ -256,3 +256,12 @@ def test_an_item_is_found_by_its_name(name: Any, is_current: bool) -> None:
 
     assert ledger.is_current(name, stamp(8)) is is_current
     assert not ledger.is_current(name, stamp(9))
+
+
+def test_a_keyword_has_the_description_that_was_saved_last() -> None:
+    """And one that was never saved has none."""
+    texts = ["Where the user lives", "The user's home town"]
+    entries = [entry(n, saved("Busan", description=text)) for n, text in enumerate(texts, 1)]
+
+    assert Ledger(entries).description("k") == "The user's home town"
+    assert Ledger(entries).description("j") == ""

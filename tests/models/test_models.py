@@ -329,3 +329,9 @@ class TestScopesAndPlaces:
         assert everyone.identity == ("agent", "a", "person", None)
         assert str(everyone) == "agent/a person"
         assert Place.of_identity(everyone.identity).subject.entity is None
+
+
+@pytest.mark.parametrize("importance", [0, 0.5, 1])
+def test_an_importance_is_a_number_from_0_to_1_ends_included(importance: float) -> None:
+    """Also as an int."""
+    assert SingleFact(Concept("pet", ""), "a cat", importance=importance).importance == importance

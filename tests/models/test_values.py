@@ -213,13 +213,18 @@ def test_literals_that_are_equal_in_python_are_apart() -> None:
     assert codec_of(Literal[True]).load(True) is True
 
 
-def test_the_schema_shows_names_not_aliases() -> None:
-    """What a model is shown is what `load` takes."""
+def test_the_schema_and_the_store_hold_names_not_aliases() -> None:
+    """What a model is shown is what `load` takes and `dump` returns."""
 
     class Aliased(BaseModel):
         name: str = Field(alias="theName")
 
-    assert list(codec_of(Aliased).json_schema()["properties"]) == ["name"]
+    codec = codec_of(Aliased)
+    given = codec.check(Aliased(theName="Miso"), "pet")
+
+    assert list(codec.json_schema()["properties"]) == ["name"]
+    assert codec.dump(given, "pet") == {"name": "Miso"}
+    assert codec.load({"name": "Miso"}) == given
 
 
 def test_times_keep_their_zone_offset_and_microseconds() -> None:

@@ -32,7 +32,8 @@ CORE = {
     "detection/candidates.py": ["tests/detection"],
     "recall/ranking.py": ["tests/recall/test_ranking.py", "tests/recall/test_recall.py"],
     "storage/_sealed_codec.py": ["tests/storage/test_damage.py", "tests/storage/test_rotation.py",
-                                 "tests/storage/test_contract.py", "tests/storage/test_file_format.py"],
+                                 "tests/storage/test_contract.py", "tests/storage/test_file_format.py",
+                                 "tests/storage/test_batches.py", "tests/storage/test_frozen_stores.py"],
 }  # fmt: skip
 """The modules, and the tests that each must answer to by itself."""
 

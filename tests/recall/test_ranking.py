@@ -24,6 +24,7 @@ from factmem.recall.fact_index import FactIndex
 from factmem.recall.match import Match
 from factmem.recall.place_vectors import PlaceVectors, TextRows
 from factmem.recall.query import RecallQuery, RecallSettings, RecallWeights
+from factmem.recall.ranking import NAMED
 from factmem.recall.vector_table import unit
 from tests.recall.world import AGENT, ALICE, BOB, NOW, note, notes
 
@@ -183,6 +184,24 @@ def test_a_random_fact_is_one_of_the_entity_that_is_named() -> None:
     assert isclose(found["b0"].relevance, above(0.5, *named.values()) / 2)
     [jazz] = index.search(asked("Bob and jazz?", min_score=0.4), NOW, near(**cosines))
     assert isclose(jazz.relevance, (1 + above(0.9, *named.values())) / 2)
+
+
+def test_the_facts_of_the_one_who_is_named_gain_a_fifth() -> None:
+    """Of two equal facts, the one about Bob scores higher by the documented weight."""
+    bob = Place(AGENT, BOB)
+    index = FactIndex([HERE, bob])
+    for place, name in ((HERE, "hers"), (bob, "his")):
+        fact = PlacedFact(place, note("hobby", "paints landscapes", id=name))
+        index.put(place.identity, fact, text_digest(name))
+
+    unnamed = {m.fact.id: m.score for m in index.search(asked("Who paints landscapes?"), NOW, None)}
+    named = {
+        m.fact.id: m.score for m in index.search(asked("Does Bob paint landscapes?"), NOW, None)
+    }
+
+    assert unnamed["his"] == unnamed["hers"]
+    assert named["hers"] < unnamed["hers"]
+    assert isclose(named["his"] / unnamed["his"], 1 + NAMED)
 
 
 class Vectors:

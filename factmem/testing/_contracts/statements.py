@@ -137,6 +137,17 @@ class Statements(NewStores):
         events = await learning.history(THEME, USER, AGENT)
         assert [each.action for each in events] == [HistoryAction.SAVED, HistoryAction.SUPERSEDED]
 
+    async def test_of_equal_times_the_one_recorded_later_counts(
+        self, learning: LearningFacts
+    ) -> None:
+        """A retraction ends what was stated at its own moment."""
+        await stated(learning, theme("green", timestamp=said(2)))
+        gone = RetractedFact(THEME, "green", said(2))
+
+        learned = await learning.learn([], USER, AGENT, retracted=[gone])
+
+        assert (learned, await themes(learning)) == (Learned(), [])
+
     async def test_a_retraction_may_be_recorded_first(self, learning: LearningFacts) -> None:
         """Of a value that is not known yet, as its statement is still on its way."""
         gone = RetractedFact(THEME, "green", said(2))

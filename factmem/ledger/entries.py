@@ -66,6 +66,8 @@ class SourceEntry(TypedDict):
 class StoredFact(TypedDict):
     """One saved fact. `value` is there for SINGLE, `values` for MULTIPLE.
 
+    In a journal's line the description may be left out: see `descriptions`.
+
     A fact of which some values were purged names the `positions` that the others had; one without
     any value left keeps only the keyword's description and type.
     """

@@ -57,6 +57,8 @@ class LedgerState(NamedTuple):
     """The number of the last item."""
     late: list[str]
     """The statements that were superseded last."""
+    passed: dict[str, str]
+    """The last descriptions of keywords, where they are not current."""
     topics: dict[str, Topic]
     free: dict[str, int]
     """Where the positions of facts go on."""
@@ -80,6 +82,8 @@ class Ledger:
         ever saved as MULTIPLE, some 120 bytes each, until a compaction has the ledger read anew:
         forgettings on disk name positions, so that none may be given out twice."""
         self._texts: dict[str, str] = {}
+        self._passed: dict[str, str] = {}
+        """The last descriptions of keywords whose own is another one: superseded ones had these."""
         self._late: deque[str] = _NONE_LATE
         """The statements that were superseded last, for those who just recorded them."""
         self._serial = next(_serials)
@@ -106,17 +110,16 @@ class Ledger:
 
     def state(self) -> LedgerState:
         """Return what the ledger is made of: no copy, and for reading only."""
-        return LedgerState(
-            self.recorded_at, self._number, list(self._late), self._topics, self._free
-        )
+        at, late = self.recorded_at, list(self._late)
+        return LedgerState(at, self._number, late, self._passed, self._topics, self._free)
 
     @classmethod
     def restored(cls, state: LedgerState) -> "Ledger":
         """Return a ledger in a state, which it takes over. Topics come in any order."""
         ledger = cls()
-        ledger.recorded_at, ledger._number, late, ledger._topics, ledger._free = state
-        if late:
-            ledger._late = deque(late, maxlen=_MOST_LATE)
+        ledger.recorded_at, ledger._number, late = state[:3]
+        ledger._passed, ledger._topics, ledger._free = state[3:]
+        ledger._late = deque(late, maxlen=_MOST_LATE) if late else _NONE_LATE
         for keyword, topic in ledger._topics.items():
             topic.description = ledger._texts.setdefault(topic.description, topic.description)
             for item in topic.items.values():
@@ -127,14 +130,18 @@ class Ledger:
         return ledger
 
     def _save(self, fact: StoredFact, at: str) -> None:
-        keyword, description = fact["keyword"], fact["description"]
+        keyword = fact["keyword"]
         topic = self._topics.get(keyword)
+        description = fact.get("description") or self.last_description(keyword) or keyword
         past = outdated(topic, fact, at) if "stated" in fact else ()
         if past and len(past) == sum(1 for _ in values_of(fact)):
             for position, value in values_of(fact):
                 self._passed_over(fact, value, position, at)
             self._note_late(fact["id"])
+            if topic is None or topic.description != description:
+                self._passed[keyword] = description
             return
+        self._passed.pop(keyword, None)
         if topic is None:
             topic = self._topics[keyword] = Topic()
         elif topic.description != description or topic.fact_type != fact["type"]:
@@ -282,6 +289,10 @@ class Ledger:
         topic = self._topics.get(keyword)
         items = {} if topic is None else topic.items
         return {key: item for key, item in items.items() if item.is_alive(now)}
+
+    def last_description(self, keyword: str) -> str:
+        """Return the description of a keyword's last fact, current or not; empty if it has none."""
+        return self._passed.get(keyword) or self.description(keyword)
 
     def description(self, keyword: str) -> str:
         """Return a keyword's description as it was last saved; empty where it never was."""

@@ -41,20 +41,23 @@ def summarized(
         unchanged: Returns a context for each piece. It keeps the ledger from being changed, and
             raises if it was changed since the first one.
     """
+    count = max(1, size // _BLOCK)
     with unchanged():
         state = ledger.state()
         keywords, free = list(state.topics), list(state.free)
-    buckets: list[list[str]] = [[] for _ in range(max(1, size // _BLOCK))]
+        about = {
+            "at": state.recorded_at,
+            "number": state.number,
+            "late": state.late,
+            "passed": state.passed,
+            "buckets": count,
+            "free": -(-len(free) // _FREE_PER_BLOCK),
+        }
+        first = _dumped(about)
+    yield first
+    buckets: list[list[str]] = [[] for _ in range(count)]
     for keyword in keywords:
-        buckets[_bucket(keyword, len(buckets))].append(keyword)
-    about = {
-        "at": state.recorded_at,
-        "number": state.number,
-        "late": state.late,
-        "buckets": len(buckets),
-        "free": -(-len(free) // _FREE_PER_BLOCK),
-    }
-    yield _dumped(about)
+        buckets[_bucket(keyword, count)].append(keyword)
     for bucket in buckets:
         with unchanged():
             topics = {keyword: state.topics[keyword].fields() for keyword in bucket}
@@ -85,7 +88,7 @@ def restored(block: Block) -> Ledger:
         free |= _loaded(block(number))
     found.sort(key=itemgetter(0))
     topics = {keyword: topic for _, keyword, topic in found}
-    return Ledger.restored(LedgerState(about["at"], about["number"], about["late"], topics, free))
+    return _ledger(about, topics, free)
 
 
 def restored_keyword(block: Block, keyword: str) -> Ledger:
@@ -97,7 +100,12 @@ def restored_keyword(block: Block, keyword: str) -> Ledger:
     about = _loaded(block(0))
     fields = _loaded(block(1 + _bucket(keyword, about["buckets"]))).get(keyword)
     topics = {} if fields is None else {keyword: Topic.restored(fields)}
-    return Ledger.restored(LedgerState(about["at"], about["number"], about["late"], topics, {}))
+    return _ledger(about, topics, {})
+
+
+def _ledger(about: dict[str, Any], topics: dict[str, Topic], free: dict[str, int]) -> Ledger:
+    state = LedgerState(about["at"], about["number"], about["late"], about["passed"], topics, free)
+    return Ledger.restored(state)
 
 
 def _bucket(keyword: str, count: int) -> int:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
 from factmem.ledger.condition import Condition
+from factmem.ledger.descriptions import Abridger, completed
 from factmem.ledger.entries import Edit, Entry, decoded, encoded, encoded_entry, stamped
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.removal import compacted
@@ -87,7 +88,7 @@ class LocalPlaces:
 
     def entries(self, identity: Identity) -> list[Entry]:
         """Return a place's whole ledger, with the times that its entries count as recorded at."""
-        entries, at = [decoded(record.data) for record in _records(identity, self._journals)], ""
+        entries, at = completed(record.data for record in _records(identity, self._journals)), ""
         for entry in entries:
             at = entry["at"] = max(entry["at"], at)
         return entries
@@ -131,7 +132,7 @@ class LocalPlaces:
                     by_place.setdefault(identity, []).append(pending)
             now = self._clock.recording()
             appends = [
-                (identity, [stamped(pending.work.body, now) for pending in waiting])
+                (identity, self._lines(identity, [each.work.body for each in waiting], now))
                 for identity, waiting in by_place.items()
             ]
             for (identity, records), done in zip(appends, _outcomes(writer, appends), strict=True):
@@ -142,6 +143,26 @@ class LocalPlaces:
                     appended.append((identity, done, records))
         for identity, done, records in appended:
             self._took(identity, done, records)
+
+    def _lines(self, identity: Identity, bodies: list[bytes], now: str) -> list[bytes]:
+        """Return entries that are appended next, without descriptions that stand there already.
+
+        Under the lock. What stands there is known of a place that is in memory, and in no other:
+        nothing is read for this.
+        """
+        lines = [stamped(body, now) for body in bodies]
+        view = self._views.known(identity)
+        if view is None or not self._journals.is_current(identity, view.position):
+            return lines
+        with view.lock:
+            if not view.is_warm:
+                return lines
+            abridger = Abridger(view.ledger.last_description)
+            entries = [decoded(line) for line in lines]
+            return [
+                line if (shorter := abridger.abridged(entry)) is entry else _line(shorter)
+                for line, entry in zip(lines, entries, strict=True)
+            ]
 
     def moment(self, identity: Identity) -> object:
         """Return what an append tells erasures from that come after now."""
@@ -173,7 +194,7 @@ class LocalPlaces:
     def extend(self, identity: Identity, extend: Extension) -> int:
         """Append what `extend` makes of a place's entries, while nobody else writes."""
         with self._journals.exclusive() as writer:
-            known = [decoded(record.data) for record in _records(identity, writer)]
+            known = completed(record.data for record in _records(identity, writer))
             recorded_at = max((entry["at"] for entry in known), default="")
             new = extend(known, self._clock.recording(recorded_at))
             if not new:
@@ -286,16 +307,17 @@ class LocalPlaces:
     def _rewrite(self, identity: Identity, writer: JournalWriter, edit: Edit) -> int:
         """Rewrite a journal with what `edit` leaves of its entries; return the bytes it freed."""
         records = _records(identity, writer)
-        entries = [decoded(record.data) for record in records]
+        entries = completed(record.data for record in records)
         after = edit(entries)
         if all(new is old for new, old in zip(after, entries, strict=True)):
             return 0
         kept: list[Record] = []
+        abridger = Abridger(lambda _: "")
         for record, old, new in zip(records, entries, after, strict=True):
-            if new is old:
+            if new is old and "facts" not in new:  # also what a later version wrote
                 kept.append(record)
-            elif new is not None:
-                kept.append(Record(record.number, _line(new)))
+            elif new is not None:  # what stood before it may be gone, and its description with it
+                kept.append(Record(record.number, _line(abridger.abridged(new))))
         freed = sum(len(record.data) for record in records)
         freed -= sum(len(record.data) for record in kept)
         writer.rewrite(identity, kept)
@@ -324,7 +346,7 @@ class LocalPlaces:
         """Compact if that halves the journal, and return how many records it then has."""
         with self._journals.exclusive() as writer:
             records = _records(identity, writer)
-            after = compacted([decoded(record.data) for record in records], cutoff)
+            after = compacted(completed(record.data for record in records), cutoff)
             is_kept = [new is not None for new in after]
             if 2 * sum(is_kept) >= len(records):
                 return len(records)

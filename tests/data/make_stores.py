@@ -1,10 +1,9 @@
 """Make the frozen stores of one format version, once: `python -m tests.data.make_stores`.
 
-They are read by every later version for ever, so this refuses to write over what is there. The key
+They are read by every later version for ever, so this writes over nothing that is there. The key
 and the passphrase are public: nothing in these stores is secret.
 """
 
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -31,6 +30,18 @@ STORES = Path(__file__).parent
 FOLDER = STORES / "format-2"
 """Where the stores of the format that is written now are; those of older formats stand beside."""
 
+STORE_NAMES = [
+    "plain",
+    "plain-compacted",
+    "plain-torn",
+    "plain-abridged",
+    "encrypted",
+    "encrypted-compacted",
+    "encrypted-torn",
+    "encrypted-abridged",
+    "passphrase",
+]
+
 KEY = Key.from_base64("A" * 43 + "=")
 PASSPHRASE = "correct horse battery staple"
 
@@ -54,11 +65,18 @@ class _Clock:
         return self._now
 
 
-async def fill(folder: Path, storage: Storage, *, is_compacted: bool = False) -> None:
-    """Make one store: replaced, added, confirmed and forgotten values in two places."""
+async def fill(
+    folder: Path, storage: Storage, *, is_compacted: bool = False, is_read: bool = False
+) -> None:
+    """Make one store: replaced, added, confirmed and forgotten values in two places.
+
+    A writer that has read the place leaves out descriptions that stand there.
+    """
     source = FactSource(SourceKind.USER, "chat-1", 3, "부산으로 이사했어요", "a-model")
     async with LocalFileMemoryProvider(folder, storage=storage, clock=_Clock()) as store:
         await store.save(SingleFact(CITY, "Seoul", timestamp=SAID, id="1"), ALICE, PRODUCT)
+        if is_read:
+            await store.load_all(ALICE, PRODUCT)
         await store.save(
             SingleFact(CITY, "Busan", timestamp=SAID, id="2", source=source, importance=0.9),
             ALICE,
@@ -81,22 +99,27 @@ async def fill(folder: Path, storage: Storage, *, is_compacted: bool = False) ->
 
 
 async def main() -> None:
-    """Make them all."""
-    if FOLDER.exists() and any(FOLDER.iterdir()):
-        sys.exit(f"{FOLDER.name} is there: frozen stores are never made again")
+    """Make those that are not there."""
     sealed = EncryptedStorage(Aes256GCMEncryptor(KEY))
-    passphrase = Key.from_passphrase(PASSPHRASE, cost="interactive")
-    await fill(FOLDER / "plain", SimpleStorage())
-    await fill(FOLDER / "plain-compacted", SimpleStorage(), is_compacted=True)
-    await fill(FOLDER / "encrypted", sealed)
-    await fill(FOLDER / "encrypted-compacted", sealed, is_compacted=True)
-    await fill(FOLDER / "passphrase", EncryptedStorage(Aes256GCMEncryptor(passphrase)))
-    for kind, storage in (("plain", SimpleStorage()), ("encrypted", sealed)):
-        torn = FOLDER / f"{kind}-torn"
-        await fill(torn, storage)
-        for file in (torn / "journals").iterdir():
-            lines = file.read_bytes().split(b"\n")
-            file.write_bytes(b"\n".join(lines) + lines[-3][: len(lines[-3]) // 2])
+    passphrase = EncryptedStorage(
+        Aes256GCMEncryptor(Key.from_passphrase(PASSPHRASE, cost="interactive"))
+    )
+    kinds: dict[str, Storage] = {"plain": SimpleStorage(), "encrypted": sealed}
+    for name in STORE_NAMES:
+        if (FOLDER / name).exists():
+            continue
+        kind, _, state = name.partition("-")
+        storage = kinds.get(kind, passphrase)
+        await fill(
+            FOLDER / name,
+            storage,
+            is_compacted=state == "compacted",
+            is_read=state == "abridged",
+        )
+        if state == "torn":
+            for file in (FOLDER / name / "journals").iterdir():
+                lines = file.read_bytes().split(b"\n")
+                file.write_bytes(b"\n".join(lines) + lines[-3][: len(lines[-3]) // 2])
 
 
 if __name__ == "__main__":

@@ -122,7 +122,12 @@ def checked(header: dict[str, Any], records: list[dict[str, Any]]) -> list[Any]:
     times = [record["at"] for record in records if "at" in record]
     assert times == sorted(times)
     assert records[-1]["wide"] is True
-    return [fact for record in records for fact in record.get("facts", ())]
+    facts = [fact for record in records for fact in record.get("facts", ())]
+    assert sum("description" in fact for fact in facts) < len(facts)
+    last: dict[str, str] = {}
+    for fact in facts:
+        last[fact["keyword"]] = fact.setdefault("description", last.get(fact["keyword"]))
+    return facts
 
 
 def read_plain(folder: Path) -> list[Any]:

@@ -122,6 +122,8 @@ def expect_member(value: object, members: type[E], name: str, example: str = "")
         TypeError: It is neither a member nor a string.
         ValueError: It is a string that is no member's value.
     """
+    if isinstance(value, members):  # nearly always, and to walk an enum takes a microsecond
+        return value
     for member in members:
         if member == value:
             return member

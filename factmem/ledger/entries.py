@@ -28,7 +28,7 @@ from typing_extensions import TypedDict
 
 from factmem.errors import FactmemError
 from factmem.models.facts import AnyFact, SingleFact
-from factmem.models.metadata import checked_metadata
+from factmem.models.metadata import NO_METADATA, checked_metadata
 from factmem.models.names import checked_name, checked_text
 from factmem.models.sources import MAX_BEFORE, FactSource, SourceKind
 
@@ -154,7 +154,7 @@ def stored(fact: AnyFact) -> StoredFact:
         entry["expires_at"] = stamp(fact.expires_at)
     if fact.source is not None:
         entry["source"] = _source_entry(fact.source)
-    if fact.metadata:
+    if fact.metadata is not NO_METADATA and fact.metadata:
         entry["metadata"] = dict(fact.metadata)
     return entry
 

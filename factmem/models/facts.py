@@ -131,7 +131,7 @@ class Concept(Generic[T, F]):
         put(self, "keyword", checked_name(keyword, "keyword"))
         put(self, "description", checked_text(description, "description"))
         put(self, "fact_type", expect_member(fact_type, FactType, "fact_type", _BY_NAME))
-        if isinstance(value_type, _VALUES):
+        if value_type is not str and isinstance(value_type, _VALUES):
             raise TypeError(
                 f"The value_type of {self.keyword!r} is a value of {type(value_type).__name__}, and "
                 f"no type: give the type itself, as in value_type=int or value_type=list[int]"

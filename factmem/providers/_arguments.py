@@ -26,6 +26,9 @@ ConditionAt: TypeAlias = Callable[[str], Condition]
 _OLDER = "older_than=timedelta(days=90)"
 
 
+_FACTS = (SingleFact, MultipleFacts)
+
+
 def stored_fact(fact: object) -> StoredFact:
     """Return a fact as an entry holds it.
 
@@ -33,7 +36,7 @@ def stored_fact(fact: object) -> StoredFact:
         TypeError: It is not a fact.
         ValueError: A value would not come back equal from its JSON.
     """
-    if not isinstance(fact, SingleFact | MultipleFacts):
+    if not isinstance(fact, _FACTS):
         raise TypeError(
             f"fact must be a SingleFact or a MultipleFacts, not {type(fact).__name__}: "
             f"SingleFact(concept, value)"

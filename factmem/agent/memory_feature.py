@@ -1,6 +1,6 @@
-"""The memory as a feature of an agent: facts before the model, and facts after the answer."""
+"""MemoryFeature: facts before the model is called, detection after the answer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic
 
 from typing_extensions import TypedDict, TypeVar, Unpack
@@ -8,18 +8,20 @@ from typing_extensions import TypedDict, TypeVar, Unpack
 from factmem._arguments import expect
 from factmem.agent.context import AgentContext, AgentTool
 from factmem.detection.report import DetectionReport
-from factmem.detection.request import DoubtfulItems, Verification, check_options
+from factmem.detection.request import DoubtfulItems, Verification
 from factmem.detection.synonyms import SIMILARITY
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.checked import checked_concepts, checked_subjects
+from factmem.memory.run_options import RunOptions
+from factmem.memory.runs import MemoryRuns
+from factmem.models.checked import checked_subjects
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
-from factmem.prompt.memory_message import FORM, LoadReport
+from factmem.prompt.memory_message import FORM
 from factmem.prompt.message_form import MessageForm
 from factmem.prompt.tokens import TokenCounter, estimate_tokens
 from factmem.prompt.transcript import CONTEXT
@@ -36,40 +38,41 @@ _USUAL = RecallSettings()
 
 
 class MemoryOptions(TypedDict, total=False):
-    """What `agent.install(AgentMemory, ...)` takes; all of it by keyword.
+    """The options of `agent.install(AgentMemory, ...)`.
 
     Where facts are:
 
-    - `provider`: the store. It stays its maker's to close. `NoMemory()` by default.
+    - `provider`: the store; the application closes it. `NoMemory()` by default.
     - `agent_name`, `feature_name`, `product_name`, `organization_name`: the scopes to load from
       and save in; at least one with a provider. Or `scopes`: all of them as a
       `MemoryScopesProfile`.
 
     What they are about:
 
-    - `subjects`: whom facts concern where a run does not say; `MemorySubject.EVERYTHING` by
-      default.
-    - `concepts`: the concepts whose value types the application knows.
+    - `subjects`: the subjects of runs that name none; `MemorySubject.EVERYTHING` by default.
+    - `concepts`: the concepts whose value types the application declares.
     - `instructions`, `message_form`: see `AgentMemory`.
 
-    When:
+    When they are read and found:
 
-    - `auto_load`: whether all that is known is put into the prompt before the model is asked. By
-      default it is, unless the agent has a strategy: that says itself what is loaded and when.
-    - `recall`: how many facts at most are put there instead: those that the user's text is about,
-      by `AgentMemory.recall_facts_to_agent`. For agents that know more than a prompt should hold.
-    - `auto_detect`: whether facts are found in what was said, after the answer. One more call to a
-      model for each run. False by default.
-    - `detect`: the concepts to look for, and no others; all by default. With `auto_detect`.
-    - `context`, `doubtful`, `verify`: see `AgentMemory.auto_detect_facts`.
-    - `background`: whether that goes on after the run has returned. It takes `async with agent`.
-
-    - `tools`: whether the model may use the memory by itself, with the tools of
-      `AgentMemory.tools`, bound to the subjects of each run. False by default.
+    - `auto_load`: whether all facts are put into the prompt before the model is called. True by
+      default, unless the agent has a strategy, which then loads what it needs.
+    - `recall`: load only the facts that the user's text is about, at most so many; see
+      `AgentMemory.recall_facts_to_agent`.
+    - `auto_detect`: whether facts are found in what the user said, after the answer. One more call
+      to a model for each run. False by default.
+    - `detect`: the only concepts to look for; all by default.
+    - `context`, `doubtful`, `verify`, `speaker`: see `AgentMemory.auto_detect_facts`.
+    - `background`: whether facts are found after the run has returned. Needs `async with agent`.
+    - `tools`, `save`, `prefix`: whether the model gets the tools of `AgentMemory.tools`, for the
+      subjects of each run. False by default.
+    - `on_report`: gets the report of each detection, with what was rejected.
+    - `on_failure`: gets each failure of the store or of a model; by default it is logged by its
+      type. A failure in the background goes to the agent unless you set this.
 
     How:
 
-    - `chat_model`: who finds facts; the agent's by default.
+    - `chat_model`: finds facts; the agent's by default.
     - `embedder`: makes vectors, so that recalls compare meanings as well as words.
     - `recall_settings`, `keyword_similarity`: see `AgentMemory`.
     - `max_tokens`, `token_counter`, `listeners`, `include_values`, `clock`: see `AgentMemory`.
@@ -94,6 +97,11 @@ class MemoryOptions(TypedDict, total=False):
     doubtful: DoubtfulItems
     verify: Verification
     tools: bool
+    save: bool
+    prefix: str
+    speaker: str | None
+    on_report: Callable[[DetectionReport], None] | None
+    on_failure: Callable[[Exception], None] | None
     chat_model: ChatModel | None
     embedder: Embedder | None
     recall_settings: RecallSettings
@@ -106,16 +114,16 @@ class MemoryOptions(TypedDict, total=False):
 
 
 class MemoryFeature(Generic[M]):
-    """An `AgentMemory` that is installed in an agent.
+    """An `AgentMemory` that is installed in an agent; `MemoryRuns` for an `AgentContext`.
 
-    A run concerns the subjects that it names, else those of the installation; a run with one that
-    is per entity and names none fails before a model is asked. The run, its tools and its nodes
-    have a view of the memory that holds facts about these subjects and about no others. What is
-    loaded replaces the memory message of the conversation. Facts are taken from what the user said
-    in this run; earlier messages help to understand it.
+    A run is about the subjects that it names, else about those of the installation. Its nodes and
+    tools get a view of the memory with these subjects only. The facts replace the memory message
+    of the conversation. New facts come from what the user said in this run; earlier messages help
+    to understand it.
 
-    Detection saves one place after the other, each with all of its facts or none; a run that is
-    cancelled before it has begun saves nothing.
+    A failing store ends no run: the model reads that the memory cannot be reached. Mistakes are
+    raised before the model is called. Detection saves one place after the other, each with all of
+    its facts or none.
 
     Args:
         memory_class: `AgentMemory`, or a subclass with the same parameters.
@@ -131,7 +139,7 @@ class MemoryFeature(Generic[M]):
     """
 
     memory: M
-    """The whole memory; each run has a view of it."""
+    """The memory; each run has a view of it."""
 
     def __init__(
         self,
@@ -163,84 +171,88 @@ class MemoryFeature(Generic[M]):
             recall_settings=options.get("recall_settings", _USUAL),
             keyword_similarity=options.get("keyword_similarity", SIMILARITY),
         )
-        auto_load, self._most_recalled = options.get("auto_load"), options.get("recall")
-        is_usual = not has_strategy or self._most_recalled is not None
-        self._is_loading = is_usual if auto_load is None else auto_load
-        self._is_detecting = options.get("auto_detect", False)
-        only = options.get("detect")
-        self._only = None if only is None else checked_concepts(only, "detect=[THEME]")
         self._is_in_background = options.get("background", False)
-        self._context = options.get("context", CONTEXT)
-        self._doubtful: DoubtfulItems = options.get("doubtful", "keep")
-        self._verify: Verification = options.get("verify", "off")
-        check_options(self._doubtful, self._verify)
-        self._clock = options.get("clock", system_clock)
-        self._has_tools = options.get("tools", False)
+        self._is_detecting = options.get("auto_detect", False)
+        self._is_reporting = options.get("on_failure") is not None
+        self._runs = _Runs(self.memory, **_run_options(options, has_strategy=has_strategy))
 
     async def before_model(self, context: AgentContext) -> None:
         """See `AgentFeature.before_model`. No call to a chat model.
 
         With `recall` and an embedder the user's text is embedded, and facts that have no vector yet.
+        If the store fails, the memory message tells the model so, and the run goes on.
 
         Raises:
-            UnboundSubjectError: A subject is per entity and names none.
+            UnboundSubjectError: A per-entity subject has no entity.
             RuntimeError: `background` is set and the agent is not open.
-            StorageError: A place could not be read.
-            ValueError: A tool of the agent has the name of a tool of the memory.
+            ValueError: A tool of the agent has the name of a memory tool.
         """
         if self._is_in_background:
             context.check_background()
         context.subjects = context.subjects or self._subjects
         _check_subjects(context.subjects, is_detecting=self._is_detecting)
         context.memory = self.memory.view(subjects=context.subjects, scopes=context.scopes)
-        if self._has_tools:
-            _offer(context.memory.tools(), context)
-        if self._is_loading:
-            context.reports.append(await self._load(context))
-
-    async def _load(self, context: AgentContext) -> LoadReport:
-        if self._most_recalled is None:
-            return await context.memory.load_all_facts_to_agent(context.messages)
-        return await context.memory.recall_facts_to_agent(
-            context.messages, context.text, limit=self._most_recalled
-        )
+        _offer(self._runs.tools(), context)
+        report = await self._runs.load(context, context.messages, context.text)
+        if report is not None:
+            context.reports.append(report)
 
     async def after_answer(self, context: AgentContext) -> None:
         """See `AgentFeature.after_answer`. One call to a model with `auto_detect`, else none."""
-        if not self._is_detecting:
-            return
-        messages, since = list(context.messages), context.since  # the caller may go on with his
-
-        said_at = self._clock()  # in the background the model may answer on another day
-        # An erasure between now and a turn in the background keeps this chat out.
-        read_at = await context.memory.moment()
-
-        async def detect() -> DetectionReport:
-            return await context.memory.auto_detect_facts(
-                messages,
-                since=since,
-                conversation=context.conversation,
-                only=self._only,
-                context=self._context,
-                doubtful=self._doubtful,
-                verify=self._verify,
-                said_at=said_at,
-                read_at=read_at,
+        if not self._is_in_background:
+            report = await self._runs.learn(
+                context, context.messages, since=context.since, conversation=context.conversation
             )
+            if report is not None:
+                context.usage += report.usage
+                context.reports.append(report)
+            return
+        detect = await self._runs.detection(
+            context, context.messages, since=context.since, conversation=context.conversation
+        )
+        if detect is None:
+            return
 
-        if self._is_in_background:
-            context.start_in_background(detect, name="the detection of facts")
-        else:
-            report = await detect()
-            context.usage += report.usage
-            context.reports.append(report)
+        async def reported() -> DetectionReport | None:
+            return await self._runs.attempt(detect)
+
+        # Without `on_failure` the agent's own listener, or `drain`, gets the failure with its run.
+        work = reported if self._is_reporting else detect
+        context.start_in_background(work, name="the detection of facts")
 
     async def aclose(self) -> None:
-        """See `AgentFeature.aclose`. There is nothing to close: the store is its maker's."""
+        """See `AgentFeature.aclose`. Nothing to do: the application closes the store."""
+
+
+class _Runs(MemoryRuns[AgentContext]):
+    def view(self, context: AgentContext) -> AgentMemory:
+        return context.memory  # its scopes are the run's, too
+
+
+def _run_options(options: MemoryOptions, *, has_strategy: bool) -> RunOptions[AgentContext]:
+    """Return the options of the runs; a strategy loads facts itself, unless `recall` is set."""
+    auto_load, recall = options.get("auto_load"), options.get("recall")
+    is_usual = not has_strategy or recall is not None
+    return {
+        "user": lambda context: context.subjects,
+        "auto_load": is_usual if auto_load is None else auto_load,
+        "recall": recall,
+        "auto_detect": options.get("auto_detect", False),
+        "detect": options.get("detect"),
+        "context": options.get("context", CONTEXT),
+        "doubtful": options.get("doubtful", "keep"),
+        "verify": options.get("verify", "off"),
+        "speaker": options.get("speaker"),
+        "tools": options.get("tools", False),
+        "save": options.get("save", False),
+        "prefix": options.get("prefix", "memory_"),
+        "on_report": options.get("on_report"),
+        "on_failure": options.get("on_failure"),
+    }
 
 
 _NOWHERE = MemoryScopesProfile(agent="nowhere")
-"""The scope of a feature that names none, as it may without a provider: nothing is kept there."""
+"""The scope of a feature without a provider, which keeps nothing."""
 
 
 def _profile(options: MemoryOptions) -> MemoryScopesProfile:
@@ -269,27 +281,17 @@ def _check(options: MemoryOptions) -> None:
             "feature_name, product_name, organization_name, or scopes"
         )
     if options.get("tools") and not isinstance(options.get("provider", NoMemory()), FactStore):
-        raise TypeError(
-            "Tools need a FactStore, and the provider is none: give it the methods of FactStore, "
-            "or leave tools out"
-        )
-    recall = options.get("recall")
-    if recall is not None and (type(recall) is not int or recall < 1):
-        raise ValueError("recall is how many facts to put into the prompt: a number from 1 on")
-    if recall is not None and options.get("auto_load") is False:
-        raise ValueError("recall says what is loaded: leave auto_load out, or recall")
-    if options.get("detect") is not None and not options.get("auto_detect"):
-        raise ValueError("detect names the concepts to detect: set auto_detect as well")
+        raise TypeError("tools need a provider with the methods of FactStore: omit tools=True")
     if options.get("background") and not options.get("auto_detect"):
-        raise ValueError("background says where facts are detected: set auto_detect as well")
+        raise ValueError("background needs auto_detect=True: nothing else works there")
 
 
 def _offer(tools: Iterable[AgentTool], context: AgentContext) -> None:
     for tool in tools:
         if context.tools.setdefault(tool.name, tool) is not tool:
             raise ValueError(
-                f"A tool of the agent has the name {tool.name!r}, as one of the memory's has: "
-                f"rename it, or install the memory without tools"
+                f"The agent and the memory both have a tool {tool.name!r}: install the memory with "
+                f"prefix='facts_'"
             )
 
 
@@ -300,6 +302,6 @@ def _check_subjects(subjects: Sequence[MemorySubject], *, is_detecting: bool) ->
     twice = next((name for name in names if names.count(name) > 1), None)
     if is_detecting and twice is not None:
         raise ValueError(
-            f"The run concerns two of {twice!r}, and a model could not tell them apart when it "
-            f"finds facts: name one of them"
+            f"The run has two subjects {twice!r}, which a model cannot tell apart when it finds "
+            f"facts: name one of them"
         )

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict, get_type_hints
 
 from factmem._arguments import expect, expect_all, expect_function, kind_of
 from factmem.agent.context import AgentContext, AgentTool
-from factmem.llm.base import ToolDefinition
+from factmem.llm.base import DefinedTool
 
 __all__ = ["Tool", "ToolError", "ToolFunction", "described_parameters", "summary", "tools_by_name"]
 
@@ -35,7 +35,7 @@ class ToolError(Exception):
     """Raise it in a tool to tell the model, in these words, what went wrong. The run goes on."""
 
 
-class Tool:
+class Tool(DefinedTool):
     """A Python function that a model may ask to have run.
 
     Its name, the first paragraph of its docstring and the `Args:` section in Google's style are
@@ -79,32 +79,15 @@ class Tool:
         self._function = expect_function(function, "function", "Tool(look_up)")
         self._signature = inspect.signature(function)
         plain = _plain(function)
-        self._name = _checked_name(name or getattr(plain, "__name__", None), plain)
+        tool = _checked_name(name or getattr(plain, "__name__", None), plain)
         self._reported = _checked_errors(reported_errors)
-        hints = _hints(function, self._name)
+        hints = _hints(function, tool)
         self._injected = [each for each in self._signature.parameters if _is_context(hints, each)]
         self._hidden = {*self._injected, *_preset(function)}
         docstring = inspect.getdoc(plain) or ""
-        fields = self._fields(hints, described_parameters(docstring))
-        self._arguments, schema = _arguments_type(fields, self._name)
-        told = {"name": self._name, "description": description or summary(docstring)}
-        self._definition: ToolDefinition = {
-            "type": "function",
-            "function": {key: text for key, text in told.items() if text} | {"parameters": schema},
-        }
-
-    def __repr__(self) -> str:
-        return f"Tool({self._name!r})"
-
-    @property
-    def name(self) -> str:
-        """See `AgentTool.name`."""
-        return self._name
-
-    @property
-    def definition(self) -> ToolDefinition:
-        """See `AgentTool.definition`."""
-        return self._definition
+        fields = self._fields(tool, hints, described_parameters(docstring))
+        self._arguments, schema = _arguments_type(fields, tool)
+        super().__init__(tool, description or summary(docstring), schema)
 
     async def call(self, arguments: str, context: AgentContext) -> str:
         """See `AgentTool.call`.
@@ -149,12 +132,14 @@ class Tool:
                 f"return a text, or what pydantic can serialise"
             ) from None
 
-    def _fields(self, hints: Mapping[str, object], described: Mapping[str, str]) -> dict[str, Any]:
+    def _fields(
+        self, tool: str, hints: Mapping[str, object], described: Mapping[str, str]
+    ) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         for name, parameter in self._signature.parameters.items():
             if name in self._hidden:
                 continue
-            _check_parameter(parameter, hints, self._name)
+            _check_parameter(parameter, hints, tool)
             extra: dict[str, Any] = {}
             if parameter.default is not parameter.empty:
                 extra = _shown_default(parameter.default)

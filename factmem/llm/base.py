@@ -11,7 +11,15 @@ from typing_extensions import TypeForm, TypeVar
 
 from factmem.usage import ONE_CALL, Usage
 
-__all__ = ["ChatModel", "ChatResponse", "Extraction", "Message", "ToolCall", "ToolDefinition"]
+__all__ = [
+    "ChatModel",
+    "ChatResponse",
+    "DefinedTool",
+    "Extraction",
+    "Message",
+    "ToolCall",
+    "ToolDefinition",
+]
 
 
 T = TypeVar("T")
@@ -22,6 +30,35 @@ Message: TypeAlias = Mapping[str, object]
 
 ToolDefinition: TypeAlias = Mapping[str, object]
 """One tool in the format of OpenAI's chat completions: `{"type": "function", "function": {...}}`."""
+
+
+class DefinedTool:
+    """The name and the definition of a tool; the base of `Tool` and `MemoryTool`.
+
+    Args:
+        name: The name that the model calls.
+        description: The description for the model; it may be empty.
+        schema: The JSON schema of the arguments.
+    """
+
+    def __init__(self, name: str, description: str, schema: Mapping[str, object]) -> None:
+        self._name = name
+        texts = {"name": name, "description": description}
+        function = {key: text for key, text in texts.items() if text} | {"parameters": schema}
+        self._definition: ToolDefinition = {"type": "function", "function": function}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """The name that the model calls."""
+        return self._name
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """Name, description and the JSON schema of the arguments."""
+        return self._definition
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class FactSaver:
         self._concepts = concepts
         self._places = places
 
-    async def save(self, asked: SaveArguments) -> str:
+    async def save(self, asked: SaveArguments, _: object) -> str:
         """Save one fact and return what the model is to read."""
         try:
             concept = await self._concept(asked)
@@ -80,8 +80,6 @@ class FactSaver:
         (concept,) = meant
         if not concept.detect:
             raise ValueError("Only the application writes this concept")
-        if not concept.detect:
-            raise ValueError("Only the application sets this concept")
         if asked.add and concept.fact_type is FactType.SINGLE:
             raise ValueError("The concept holds one value: leave out `add` to replace it")
         return concept

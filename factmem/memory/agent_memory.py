@@ -1,7 +1,7 @@
 """AgentMemory: facts into prompts, facts out of chats and texts, recall, views."""
 
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from datetime import datetime, timedelta
@@ -45,7 +45,8 @@ from factmem.memory.origin import FactOrigin
 from factmem.memory.pending_texts import PendingTexts
 from factmem.memory.selection import PlaceSelection
 from factmem.memory.text_intake import TextIntake
-from factmem.memory.tools import MemoryTool, memory_tools
+from factmem.memory.tools import MemoryTool, late_tools, memory_tools
+from factmem.memory.users import Who, view_for, view_of_anyone
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.checked import checked_subjects
 from factmem.models.clock import TimeProvider, system_clock
@@ -297,6 +298,11 @@ class AgentMemory:
         Reading it raises `UnboundSubjectError` if a per-entity subject has no entity.
         """
         return tuple(self._selection.places())
+
+    @property
+    def clock(self) -> TimeProvider:
+        """Returns the time."""
+        return self._clock
 
     @property
     def chat_model(self) -> ChatModel | None:
@@ -863,7 +869,12 @@ class AgentMemory:
         return await self._consolidator.restore(report)
 
     def tools(
-        self, prefix: str = "memory_", *, writable: bool = True, save: bool = False
+        self,
+        prefix: str = "memory_",
+        *,
+        writable: bool = True,
+        save: bool = False,
+        of: Callable[[Any], Who] | None = None,
     ) -> list[MemoryTool]:
         """Return tools for a model to use this memory; for `Agent(tools=...)` and other frameworks.
 
@@ -878,8 +889,20 @@ class AgentMemory:
             save: Whether to offer `save`, with which the model itself states a fact, without a call
                 to the chat model. No quote proves such a fact: a page or a tool's result can talk a
                 model into saving it. Its source is `SourceKind.ASSISTANT`.
+            of: Returns the user of a call from the `context` that is passed to `MemoryTool.call`.
+                The tools are then made once and serve every user. Without it they serve this
+                memory's default subjects.
         """
         fact_store(self._provider)
+        if of is not None:
+            user_of = expect_function(of, "of", "of=lambda context: context.user")
+
+            def tools_of(context: object) -> list[MemoryTool]:
+                view: AgentMemory = view_for(self, user_of(context))
+                return view.tools(prefix, writable=writable, save=save)
+
+            sample = view_of_anyone(self).tools(prefix, writable=writable, save=save)
+            return late_tools(sample, tools_of)
         places = self._selection.places()
         bound = self.view(places=places)
         saver = FactSaver(bound.provider, bound.contents, self._concepts, places)

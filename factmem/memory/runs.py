@@ -2,15 +2,16 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from anyio.lowlevel import current_token
-from typing_extensions import TypedDict
 
-from factmem._arguments import expect, expect_function, kind_of
+from factmem._arguments import expect, expect_function
 from factmem.concurrency.background import BackgroundWork
 from factmem.detection.report import DetectionReport
+from factmem.detection.request import DoubtfulItems, Verification, check_options
 from factmem.errors import (
     FactmemError,
     KeyRequiredError,
@@ -19,19 +20,21 @@ from factmem.errors import (
     UnboundSubjectError,
     WrongKeyError,
 )
+from factmem.llm.messages import MEMORY_MESSAGE, History, put_own_text
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.tools import MemoryTool
-from factmem.models.checked import checked_subjects
+from factmem.memory.run_options import DetectionOptions, RunOptions, checked_recall
+from factmem.memory.tools import MemoryTool, late_tools
+from factmem.memory.users import Who, view_for, view_of_anyone
+from factmem.models.checked import checked_concepts, checked_subjects
+from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject, subject_keys
+from factmem.prompt.memory_message import LoadReport
+from factmem.prompt.transcript import CONTEXT
 
 __all__ = ["UNREACHABLE", "Chat", "MemoryRuns", "RunOptions", "RunTool", "Who"]
 
 C = TypeVar("C")
 T = TypeVar("T")
-
-Who: TypeAlias = str | MemorySubject | Iterable[MemorySubject] | None
-"""The user of a run: the entity of the memory's per-entity subjects, or subjects. None if the
-memory is bound already."""
 
 Chat: TypeAlias = Sequence[Mapping[str, object]]
 """Messages in the form of chat completions."""
@@ -47,43 +50,34 @@ _MISTAKES = (
     KeyRequiredError,
     WrongKeyError,
 )
-_STAND_IN = "someone"
 _log = logging.getLogger("factmem.memory")
 
 
-class RunOptions(TypedDict, Generic[C], total=False):
-    """The options of `MemoryRuns`, as adapters take them; see there."""
-
-    user: "Who | Callable[[C], Who]"
-    auto_load: bool
-    recall: int | None
-    auto_detect: bool
-    tools: bool
-    save: bool
-    prefix: str
-    on_report: Callable[[DetectionReport], None] | None
-    on_failure: Callable[[Exception], None] | None
-
-
 class RunTool(Generic[C]):
-    """A memory tool that learns the user when it is called, not when it is made."""
+    """A memory tool that serves the user of the run it is called in. A failing store is an answer.
+
+    The context of a call is that of the run.
+    """
 
     def __init__(
         self,
         tool: MemoryTool,
         action: str,
-        call: Callable[[str, "str | Mapping[str, object] | None", C], Awaitable[str]],
+        attempt: Callable[[Callable[[], Awaitable[str]]], Awaitable[str | None]],
     ) -> None:
         self.name: str = tool.name
         """The name that the model calls."""
         self.action = action
         """`recall`, `list_concepts`, `remember`, `save` or `forget`."""
+        self.definition = tool.definition
+        """Name, description and the JSON schema of the arguments, as chat completions take it."""
         function: Any = tool.definition["function"]
         self.description: str = function["description"]
         """The description for the model."""
         self.schema: dict[str, Any] = function["parameters"]
         """The JSON schema of the arguments."""
-        self._call = call
+        self._tool = tool
+        self._attempt = attempt
 
     def __repr__(self) -> str:
         return f"RunTool({self.name!r})"
@@ -93,7 +87,8 @@ class RunTool(Generic[C]):
 
         If the store fails, the answer says so.
         """
-        return await self._call(self.name, arguments, context)
+        answer = await self._attempt(lambda: self._tool.call(arguments, context))
+        return _TOOL_UNREACHABLE if answer is None else answer
 
 
 class MemoryRuns(Generic[C]):
@@ -118,6 +113,11 @@ class MemoryRuns(Generic[C]):
         recall: The most facts that `prompt` gives, those that the question is about; all by
             default.
         auto_detect: Whether `learn` finds facts in what the user said. One model call each.
+        detect: The only concepts to look for; all by default.
+        context: See `AgentMemory.auto_detect_facts`, like the next two.
+        doubtful: Whether doubtful items are saved.
+        verify: The new items that a second call checks.
+        speaker: The `name` of the user in chats of several people, or a function of the context.
         tools: Whether the model gets tools.
         save: Whether `save` is among them; see `AgentMemory.tools`.
         prefix: The beginning of the tools' names.
@@ -139,6 +139,11 @@ class MemoryRuns(Generic[C]):
         auto_load: bool = True,
         recall: int | None = None,
         auto_detect: bool = False,
+        detect: Iterable[Concept[Any, Any]] | None = None,
+        context: int | None = CONTEXT,
+        doubtful: DoubtfulItems = "keep",
+        verify: Verification = "off",
+        speaker: "str | Callable[[C], str | None] | None" = None,
         tools: bool = True,
         save: bool = False,
         prefix: str = "memory_",
@@ -148,14 +153,23 @@ class MemoryRuns(Generic[C]):
         self.memory: AgentMemory = expect(memory, AgentMemory, "memory", "AgentMemory(provider)")
         self._user = user
         self._auto_load = auto_load
-        self._recall = _checked_recall(recall, auto_load=auto_load)
+        self._recall = checked_recall(recall, auto_load=auto_load)
         self.is_detecting = auto_detect
         """Whether `learn` does anything."""
         if auto_detect and memory.chat_model is None:
             raise ValueError(
                 "auto_detect needs a model that finds facts: AgentMemory(..., chat_model=...)"
             )
-        self._tool_options: dict[str, Any] = {"prefix": prefix, "save": save}
+        check_options(doubtful, verify)
+        if detect is not None and not auto_detect:
+            raise ValueError("detect names the concepts to detect: set auto_detect as well")
+        self._detection = DetectionOptions(
+            only=None if detect is None else checked_concepts(detect, "detect=[THEME]"),
+            context=context,
+            doubtful=doubtful,
+            verify=verify,
+        )
+        self._speaker = speaker
         if on_report is not None:
             expect_function(on_report, "on_report", "on_report=reports.append")
         if on_failure is not None:
@@ -166,14 +180,16 @@ class MemoryRuns(Generic[C]):
         """Gets each failure of the store or of a model."""
         self._background = BackgroundWork(self.on_failure)
         self._loop: object = None
-        sample = _bound(memory, _STAND_IN) if callable(user) else _view(memory, user)
-        self._tools = [self._run_tool(each, prefix) for each in self._made(sample)] if tools else []
-
-    def _made(self, view: AgentMemory) -> list[MemoryTool]:
-        return view.tools(**self._tool_options)
-
-    def _run_tool(self, tool: MemoryTool, prefix: str) -> RunTool[C]:
-        return RunTool(tool, tool.name.removeprefix(prefix), self._call)
+        view = view_of_anyone(memory) if callable(user) else view_for(memory, user)
+        offered: list[MemoryTool] = []
+        if tools:
+            offered = late_tools(
+                view.tools(prefix, save=save),
+                lambda context: self.view(context).tools(prefix, save=save),
+            )
+        self._tools: list[RunTool[C]] = [
+            RunTool(each, each.name.removeprefix(prefix), self.attempt) for each in offered
+        ]
 
     @classmethod
     def over(
@@ -217,9 +233,7 @@ class MemoryRuns(Generic[C]):
             TypeError: `user` returned another type.
         """
         given = self._user
-        if callable(given) and not isinstance(given, MemorySubject):
-            return _view(self.memory, given(context))
-        return _view(self.memory, given)
+        return view_for(self.memory, given(context) if callable(given) else given)
 
     async def prompt(self, context: C, question: str | None = None) -> str:
         """Return the facts to show the model; empty if there are none.
@@ -241,8 +255,41 @@ class MemoryRuns(Generic[C]):
             text = await self.attempt(lambda: view.text(asked, limit)) if asked.strip() else ""
         return UNREACHABLE if text is None else text
 
+    async def load(
+        self, context: C, messages: list[History], question: str | None = None
+    ) -> LoadReport | None:
+        """Put the facts into a chat, as its memory message. If the store fails, it says so.
+
+        Args:
+            context: The framework's context of the run.
+            messages: The chat; changed in place.
+            question: The user's text, for `recall`; the user's last message by default.
+
+        Returns:
+            The report; None with `auto_load=False` and if the store failed.
+        """
+        view, limit = self.view(context), self._recall
+        if not self._auto_load:
+            return None
+
+        async def put() -> LoadReport:
+            if limit is None:
+                return await view.load_all_facts_to_agent(messages)
+            return await view.recall_facts_to_agent(messages, question, limit=limit)
+
+        report = await self.attempt(put)
+        if report is None:
+            put_own_text(messages, MEMORY_MESSAGE, UNREACHABLE)
+        return report
+
     async def learn(
-        self, context: C, chat: Chat, *, since: int = 0, conversation: str | None = None
+        self,
+        context: C,
+        chat: Chat,
+        *,
+        since: int = 0,
+        conversation: str | None = None,
+        said_at: datetime | None = None,
     ) -> DetectionReport | None:
         """Find facts in a chat; at once, or in the background of an open block.
 
@@ -251,34 +298,63 @@ class MemoryRuns(Generic[C]):
             chat: The messages, with the answer.
             since: The index of the first message of this run.
             conversation: The application's name for the conversation.
+            said_at: The time of messages that carry none; the time of this call by default.
 
         Returns:
             The report, if the facts were looked for at once and nothing failed.
         """
-        if not self.is_detecting or len(chat) <= since:
-            return None
-        view, messages = self.view(context), [dict(each) for each in chat]
-
-        read_at = await self.attempt(view.moment)
-        if read_at is None:
-            return None
-
-        async def detect() -> DetectionReport:
-            report = await view.auto_detect_facts(
-                messages, since=since, conversation=conversation, read_at=read_at
+        detect = await self.attempt(
+            lambda: self.detection(
+                context, chat, since=since, conversation=conversation, said_at=said_at
             )
-            self.on_report(report)
-            return report
-
+        )
+        if detect is None:
+            return None
         if self._loop is None or self._loop != current_token():
             return await self.attempt(detect)
 
         async def detect_later() -> None:
             await self.attempt(detect)
 
-        line = subject_keys(view.subjects)
+        line = subject_keys(self.view(context).subjects)
         self._background.start(detect_later, line=line, about=line)
         return None
+
+    async def detection(
+        self,
+        context: C,
+        chat: Chat,
+        *,
+        since: int = 0,
+        conversation: str | None = None,
+        said_at: datetime | None = None,
+    ) -> Callable[[], Awaitable[DetectionReport]] | None:
+        """Return a function that finds facts in a chat, for your own background; see `learn`.
+
+        The chat, the time and the moment of erasures are those of this call. The function raises
+        what fails. None if there is nothing to look for.
+        """
+        if not self.is_detecting or len(chat) <= since:
+            return None
+        view, messages = self.view(context), [dict(each) for each in chat]
+        speaker = self._speaker(context) if callable(self._speaker) else self._speaker
+        when = self.memory.clock() if said_at is None else said_at
+        read_at = await view.moment()
+
+        async def detect() -> DetectionReport:
+            report = await view.auto_detect_facts(
+                messages,
+                since=since,
+                conversation=conversation,
+                said_at=when,
+                read_at=read_at,
+                speaker=speaker,
+                **self._detection,
+            )
+            self.on_report(report)
+            return report
+
+        return detect
 
     async def flush(
         self, *, subjects: Iterable[MemorySubject] | None = None, deadline: float | None = None
@@ -304,13 +380,6 @@ class MemoryRuns(Generic[C]):
         """Return the tools, made once; empty with `tools=False`."""
         return list(self._tools)
 
-    async def _call(
-        self, name: str, arguments: str | Mapping[str, object] | None, context: C
-    ) -> str:
-        (tool,) = (each for each in self._made(self.view(context)) if each.name == name)
-        answer = await self.attempt(lambda: tool.call(arguments))
-        return _TOOL_UNREACHABLE if answer is None else answer
-
     async def attempt(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """Return what a function returns, or None if the store or a model failed."""
         try:
@@ -320,43 +389,6 @@ class MemoryRuns(Generic[C]):
         except (FactmemError, OSError) as exc:
             self.on_failure(exc)
             return None
-
-
-def _view(memory: AgentMemory, who: object) -> AgentMemory:
-    if who is None:
-        for subject in memory.subjects:
-            subject.check_bound()
-        return memory
-    if isinstance(who, str):
-        return memory.of(who)
-    if isinstance(who, MemorySubject):
-        return memory.view(subjects=[who])
-    if isinstance(who, Iterable):
-        return memory.view(subjects=who)
-    raise TypeError(
-        f"user must be a string, a MemorySubject or a function of the run's context that returns "
-        f"one, not {kind_of(who)}: user=lambda context: context.user"
-    )
-
-
-def _bound(memory: AgentMemory, entity: str) -> AgentMemory:
-    return memory.view(
-        subjects=[
-            each.of(entity) if each.per_entity and each.entity is None else each
-            for each in memory.subjects
-        ]
-    )
-
-
-def _checked_recall(recall: int | None, *, auto_load: bool) -> int | None:
-    if recall is None:
-        return None
-    expect(recall, int, "recall", "recall=10")
-    if recall < 1:
-        raise ValueError("recall is the most facts to show: a number from 1 on")
-    if not auto_load:
-        raise ValueError("recall chooses what is loaded: leave out recall or auto_load=False")
-    return recall
 
 
 def _ignore(report: DetectionReport) -> None:

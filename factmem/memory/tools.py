@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from factmem.detection.keywords import alike
 from factmem.detection.report import DetectionReport
 from factmem.errors import ChatModelError, ExtractionError
-from factmem.llm.base import ToolDefinition
+from factmem.llm.base import DefinedTool
 from factmem.memory._tool_arguments import (
     ForgetArguments,
     NoArguments,
@@ -34,7 +34,7 @@ from factmem.prompt.escaping import harmless
 from factmem.recall.documents import plain_values
 from factmem.recall.match import RecallResult
 
-__all__ = ["MAX_ANSWER", "MAX_FACTS", "MemoryTool", "memory_tools"]
+__all__ = ["MAX_ANSWER", "MAX_FACTS", "MemoryTool", "late_tools", "memory_tools"]
 
 
 MAX_ANSWER = 8_000
@@ -57,11 +57,11 @@ _BY_WORDS = "Only words were compared this time, not meanings: other words may f
 Rows: TypeAlias = list[dict[str, JsonValue]]
 
 
-class MemoryTool:
+class MemoryTool(DefinedTool):
     """One tool: an `AgentTool` for `Agent(tools=...)`, and a callable for every other framework.
 
-    `definition` is what OpenAI's chat completions take in `tools`; `await tool.call(arguments)`
-    takes what the model wrote, and returns what it is to read.
+    `definition` is what OpenAI's chat completions accept in `tools`. `await tool.call(arguments)`
+    takes what the model wrote, and returns the text for the model.
     """
 
     def __init__(
@@ -69,55 +69,39 @@ class MemoryTool:
         name: str,
         description: str,
         arguments: type[BaseModel],
-        run: Callable[[Any], Awaitable[str]],
+        run: Callable[[Any, Any], Awaitable[str]],
     ) -> None:
-        self._name = name
+        # Frameworks change the schemas that they get.
+        super().__init__(name, description, deepcopy(_schema(arguments)))
+        self._description = description
         self._arguments = arguments
         self._run = run
-        parameters = deepcopy(_schema(arguments))  # frameworks change the schemas that they get
-        self._definition: ToolDefinition = {
-            "type": "function",
-            "function": {"name": name, "description": description, "parameters": parameters},
-        }
-
-    def __repr__(self) -> str:
-        return f"MemoryTool({self._name!r})"
-
-    @property
-    def name(self) -> str:
-        """What the model calls it by."""
-        return self._name
-
-    @property
-    def definition(self) -> ToolDefinition:
-        """Name, description and the JSON schema of the arguments."""
-        return self._definition
 
     async def call(
         self, arguments: str | Mapping[str, object] | None = None, context: object = None
     ) -> str:
-        """Run it and return what the model is to read: JSON, or a line that begins with `Error:`.
+        """Run the tool and return the text for the model: JSON, or a line that starts with `Error:`.
 
-        Arguments are read with goodwill: a text where a list is wanted, a number as a text and the
-        other way round, JSON within a text or a code fence, and a bare text for the first argument
-        will do. What begins as JSON and is none, such as an answer that was cut off, is an error.
-        What the tool does not have is passed over, but by `forget`, which then does nothing: it
-        may have said to forget less.
+        Arguments are parsed leniently: a string for a list, a number for a string and the reverse,
+        JSON in a string or in a code fence, a bare string for the first argument. JSON that is cut
+        off is an error. Unknown arguments are ignored; `forget` refuses them, because they may
+        have meant to forget less.
 
         Args:
-            arguments: What the model wrote, meant to be a JSON object; or that object, as
-                frameworks read it. None stands for no arguments.
-            context: Not looked at: the tool is bound to its memory, whatever the run is.
+            arguments: The JSON object that the model wrote, as a string or parsed by a framework;
+                None for no arguments.
+            context: Passed to the function `of` of `AgentMemory.tools`; ignored otherwise.
 
         Raises:
             StorageError: A place could not be read or written.
+            UnboundSubjectError: `of` returned no user, and a per-entity subject has no entity.
         """
         try:
             read = arguments_given(arguments, self._arguments)
         except UnreadableArgumentsError as exc:
             return f"Error: nothing was done. {exc}"
         try:
-            return await self._run(read)
+            return await self._run(read, context)
         except (ChatModelError, ExtractionError):
             return "Error: nothing was remembered, as the model that finds facts failed. Go on."
 
@@ -139,7 +123,7 @@ def memory_tools(
     *,
     prefix: str,
     writable: bool,
-    save: Callable[[SaveArguments], Awaitable[str]] | None = None,
+    save: Callable[[SaveArguments, object], Awaitable[str]] | None = None,
     subjects: Iterable[MemorySubject] = (),
     owned: Collection[str] = (),
 ) -> list[MemoryTool]:
@@ -194,6 +178,28 @@ def memory_tools(
     return tools
 
 
+def late_tools(
+    sample: Iterable[MemoryTool], tools_of: Callable[[Any], Iterable[MemoryTool]]
+) -> list[MemoryTool]:
+    """Return tools that find out at each call whose memory they use.
+
+    Args:
+        sample: The tools of any user, for their names and schemas.
+        tools_of: Returns the tools of a call's user, from the `context` of the call.
+    """
+
+    def late(tool: MemoryTool) -> MemoryTool:
+        async def run(arguments: Any, context: Any) -> str:
+            for each in tools_of(context):
+                if each.name == tool.name:
+                    return await each._run(arguments, context)
+            return "Error: nothing was done. This memory is read-only."
+
+        return MemoryTool(tool.name, tool._description, tool._arguments, run)
+
+    return [late(each) for each in sample]
+
+
 class _Tools:
     def __init__(
         self,
@@ -212,7 +218,7 @@ class _Tools:
         self._shared = shared
         self._owned = owned
 
-    async def recall(self, asked: RecallArguments) -> str:
+    async def recall(self, asked: RecallArguments, _: object) -> str:
         keywords: list[str] | None = None
         if asked.concepts:
             known = await self._concepts()
@@ -226,7 +232,7 @@ class _Tools:
         rows = [_row(match.fact, self._about(match.place.subject)) for match in shown]
         return _answer("facts", len(found), rows, _BY_WORDS if found.failures else None)
 
-    async def list_concepts(self, _: NoArguments) -> str:
+    async def list_concepts(self, _: NoArguments, __: object) -> str:
         found = await self._concepts()
         rows: Rows = [
             {"concept": each.keyword, "about": _cut(each.description), "values": each.count}
@@ -234,7 +240,7 @@ class _Tools:
         ]
         return _answer("concepts", len(found), rows)
 
-    async def remember(self, asked: RememberArguments) -> str:
+    async def remember(self, asked: RememberArguments, _: object) -> str:
         assert self._remember is not None  # noqa: S101 - the tool is not offered without it
         report = await self._remember(asked.text)
         counts = {
@@ -245,7 +251,7 @@ class _Tools:
         }
         return to_json(counts).decode()
 
-    async def forget(self, asked: ForgetArguments) -> str:
+    async def forget(self, asked: ForgetArguments, _: object) -> str:
         known = await self._concepts()
         meant = _alike(asked.concept, known)
         if len(meant) != 1:

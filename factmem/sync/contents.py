@@ -412,33 +412,33 @@ class FailedTextsSync(Wraps[FailedTexts]):
 class ToolSync(Wraps[MemoryTool]):
     """A tool of a memory for code that does not use `await`."""
 
+    def call(
+        self, arguments: str | Mapping[str, object] | None = None, context: object = None
+    ) -> str:
+        """Run the tool and return the text for the model: JSON, or a line that starts with `Error:`.
+
+        Arguments are parsed leniently: a string for a list, a number for a string and the reverse,
+        JSON in a string or in a code fence, a bare string for the first argument. JSON that is cut
+        off is an error. Unknown arguments are ignored; `forget` refuses them, because they may
+        have meant to forget less.
+
+        Args:
+            arguments: The JSON object that the model wrote, as a string or parsed by a framework;
+                None for no arguments.
+            context: Passed to the function `of` of `AgentMemory.tools`; ignored otherwise.
+
+        Raises:
+            StorageError: A place could not be read or written.
+            UnboundSubjectError: `of` returned no user, and a per-entity subject has no entity.
+        """
+        return self._portal.call(self._wrapped.call, arguments, context)
+
     @property
     def name(self) -> str:
-        """What the model calls it by."""
+        """The name that the model calls."""
         return self._wrapped.name
 
     @property
     def definition(self) -> ToolDefinition:
         """Name, description and the JSON schema of the arguments."""
         return self._wrapped.definition
-
-    def call(
-        self, arguments: str | Mapping[str, object] | None = None, context: object = None
-    ) -> str:
-        """Run it and return what the model is to read: JSON, or a line that begins with `Error:`.
-
-        Arguments are read with goodwill: a text where a list is wanted, a number as a text and the
-        other way round, JSON within a text or a code fence, and a bare text for the first argument
-        will do. What begins as JSON and is none, such as an answer that was cut off, is an error.
-        What the tool does not have is passed over, but by `forget`, which then does nothing: it
-        may have said to forget less.
-
-        Args:
-            arguments: What the model wrote, meant to be a JSON object; or that object, as
-                frameworks read it. None stands for no arguments.
-            context: Not looked at: the tool is bound to its memory, whatever the run is.
-
-        Raises:
-            StorageError: A place could not be read or written.
-        """
-        return self._portal.call(self._wrapped.call, arguments, context)

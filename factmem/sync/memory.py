@@ -3,7 +3,7 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -17,7 +17,9 @@ from factmem.llm.messages import History
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.origin import FactOrigin
+from factmem.memory.users import Who
 from factmem.models.boundary import Boundary
+from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Identity, MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
@@ -70,6 +72,11 @@ class MemorySync(WrapsContext[AgentMemory]):
         Reading it raises `UnboundSubjectError` if a per-entity subject has no entity.
         """
         return self._wrapped.places
+
+    @property
+    def clock(self) -> TimeProvider:
+        """Returns the time."""
+        return self._wrapped.clock
 
     @property
     def chat_model(self) -> ChatModel | None:
@@ -633,7 +640,12 @@ class MemorySync(WrapsContext[AgentMemory]):
         return self._portal.call(self._wrapped.restore, report)
 
     def tools(
-        self, prefix: str = "memory_", *, writable: bool = True, save: bool = False
+        self,
+        prefix: str = "memory_",
+        *,
+        writable: bool = True,
+        save: bool = False,
+        of: Callable[[Any], Who] | None = None,
     ) -> list[ToolSync]:
         """Return tools for a model to use this memory; for `Agent(tools=...)` and other frameworks.
 
@@ -648,8 +660,11 @@ class MemorySync(WrapsContext[AgentMemory]):
             save: Whether to offer `save`, with which the model itself states a fact, without a call
                 to the chat model. No quote proves such a fact: a page or a tool's result can talk a
                 model into saving it. Its source is `SourceKind.ASSISTANT`.
+            of: Returns the user of a call from the `context` that is passed to `MemoryTool.call`.
+                The tools are then made once and serve every user. Without it they serve this
+                memory's default subjects.
         """
         return [
             ToolSync(each, self._portal)
-            for each in self._wrapped.tools(prefix, writable=writable, save=save)
+            for each in self._wrapped.tools(prefix, writable=writable, save=save, of=of)
         ]

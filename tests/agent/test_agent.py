@@ -217,7 +217,7 @@ def test_one_memory_is_enough() -> None:
     ("options", "error", "complaint"),
     [
         ({"provider": InMemoryProvider()}, ValueError, "Facts need a scope to be in: .*agent_name"),
-        ({"agent_name": "a", "background": True}, ValueError, "set auto_detect as well"),
+        ({"agent_name": "a", "background": True}, ValueError, "needs auto_detect=True"),
         ({"agent_name": "a", "subjects": []}, ValueError, "subjects is empty"),
         ({"agent_name": ""}, ValueError, "scope name"),
         ({"agent_name": "a", "max_tokens": 3}, ValueError, "max_tokens=3 has no room"),

@@ -7,18 +7,20 @@ from typing import Any
 import pytest
 
 from factmem.agent.agent import Agent
-from factmem.agent.context import AgentContext, FeatureError
+from factmem.agent.context import AgentContext
 from factmem.agent.nodes import Strategy, node_llm_request
 from factmem.agent.tools import Tool
 from factmem.detection.report import DetectionReport
 from factmem.errors import (
     ChatModelError,
     ExtractionError,
+    StorageError,
     UnboundSubjectError,
 )
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.llm.base import Message
 from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.runs import UNREACHABLE
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import (
     MemoryScope,
@@ -44,6 +46,7 @@ from tests.agent.world import (
     item,
     memory_texts,
 )
+from tests.integrations.world import BreakableProvider
 
 
 def theme(value: str) -> SingleFact[str]:
@@ -173,7 +176,7 @@ async def test_two_people_at_once_are_refused_before_a_model_is_asked() -> None:
             auto_detect=agent is detecting,
         )
 
-    with pytest.raises(ValueError, match="The run concerns two of 'user'"):
+    with pytest.raises(ValueError, match="The run has two subjects 'user'"):
         await detecting.run("Hi", subjects=[ALICE, BOB])
 
     assert model.calls == []
@@ -327,24 +330,29 @@ async def test_an_answer_survives_a_detection_that_fails(
     failure: object, cause: type[Exception]
 ) -> None:
     """The user gets it, nothing was saved, and the application learns what went wrong."""
+    failures: list[Exception] = []
     store = InMemoryProvider()
     model = ScriptedChatModel("Noted.", failure, failure)
     agent = Agent(model)
     agent.install(
-        AgentMemory, provider=store, product_name="my-app", subjects=[ALICE], auto_detect=True
+        AgentMemory,
+        provider=store,
+        product_name="my-app",
+        subjects=[ALICE],
+        auto_detect=True,
+        on_failure=failures.append,
     )
 
-    with pytest.raises(FeatureError) as caught:
-        await agent.run("I prefer the dark theme.")
+    result = await agent.run("I prefer the dark theme.")
 
-    assert isinstance(caught.value.__cause__, cause)
-    assert caught.value.result.text == "Noted."
+    assert [type(each) for each in failures] == [cause]
+    assert result.text == "Noted."
     assert await store.places() == []
     retried = ScriptedChatModel(facts(item("dark", "I prefer the dark theme")))
     memory = AgentMemory(
         store, chat_model=retried, subjects=[ALICE], scopes=MemoryScopesProfile(product="my-app")
     )
-    report = await memory.auto_detect_facts(caught.value.result.messages)
+    report = await memory.auto_detect_facts(result.messages)
     assert len(report.saved) == 1
 
 
@@ -494,7 +502,7 @@ async def test_tools_of_one_name_are_refused() -> None:
     agent = Agent(model, tools=[memory_recall])
     agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="a", tools=True)
 
-    with pytest.raises(ValueError, match="A tool of the agent has the name 'memory_recall'"):
+    with pytest.raises(ValueError, match="both have a tool 'memory_recall'"):
         await agent.run("Hi")
 
     assert model.calls == []
@@ -516,3 +524,44 @@ async def test_what_the_memory_does_can_be_listened_to() -> None:
 
     operations = {event.operation for event in heard}
     assert MemoryOperation.DETECT in operations
+
+
+async def test_a_failing_store_ends_no_run_and_the_model_reads_it() -> None:
+    """Loading, a tool and detection fail; the answer is there, and so are the failures."""
+    failures: list[Exception] = []
+    provider = BreakableProvider()
+    model = ScriptedChatModel(calls(("memory_recall", {"query": "editor"})), "Noted.")
+    agent = Agent(model)
+    agent.install(
+        AgentMemory,
+        provider=provider,
+        product_name="my-app",
+        subjects=[ALICE],
+        auto_detect=True,
+        tools=True,
+        on_failure=failures.append,
+    )
+    provider.is_broken = True
+
+    result = await agent.run("I prefer the dark theme.")
+    assert result.text == "Noted."
+    assert UNREACHABLE in str(model.calls[0])
+    assert "Error: the memory cannot be reached" in str(model.calls[1])
+    assert [type(each) for each in failures] == [StorageError] * 3
+
+
+async def test_reports_of_detections_are_heard() -> None:
+    reports: list[DetectionReport] = []
+    agent = Agent(ScriptedChatModel("Noted.", facts(item("dark", "I prefer the dark theme"))))
+    agent.install(
+        AgentMemory,
+        provider=InMemoryProvider(),
+        product_name="my-app",
+        subjects=[ALICE],
+        auto_detect=True,
+        on_report=reports.append,
+    )
+
+    result = await agent.run("I prefer the dark theme.")
+    assert reports == result.reports_of(DetectionReport)
+    assert len(reports[0].saved) == 1

@@ -1,0 +1,61 @@
+"""The options of MemoryRuns, as adapters take them."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from typing_extensions import TypedDict
+
+from factmem._arguments import expect
+from factmem.detection.report import DetectionReport
+from factmem.detection.request import DoubtfulItems, Verification
+from factmem.memory.users import Who
+from factmem.models.facts import Concept
+
+__all__ = ["DetectionOptions", "RunOptions", "checked_recall"]
+
+C = TypeVar("C")
+
+
+class DetectionOptions(TypedDict):
+    """Options of `AgentMemory.auto_detect_facts` that hold for all runs."""
+
+    only: list[Concept[Any, Any]] | None
+    context: int | None
+    doubtful: DoubtfulItems
+    verify: Verification
+
+
+class RunOptions(TypedDict, Generic[C], total=False):
+    """The options of `MemoryRuns`, as adapters take them; see there."""
+
+    user: "Who | Callable[[C], Who]"
+    auto_load: bool
+    recall: int | None
+    auto_detect: bool
+    detect: Iterable[Concept[Any, Any]] | None
+    context: int | None
+    doubtful: DoubtfulItems
+    verify: Verification
+    speaker: "str | Callable[[C], str | None] | None"
+    tools: bool
+    save: bool
+    prefix: str
+    on_report: Callable[[DetectionReport], None] | None
+    on_failure: Callable[[Exception], None] | None
+
+
+def checked_recall(recall: int | None, *, auto_load: bool) -> int | None:
+    """Return the most facts to show.
+
+    Raises:
+        TypeError: It is not a number.
+        ValueError: It is less than 1, or nothing is loaded.
+    """
+    if recall is None:
+        return None
+    expect(recall, int, "recall", "recall=10")
+    if recall < 1:
+        raise ValueError("recall is the most facts to show: a number from 1 on")
+    if not auto_load:
+        raise ValueError("recall chooses what is loaded: leave out recall or auto_load=False")
+    return recall

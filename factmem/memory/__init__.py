@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from factmem.memory.contents import MemoryContents
     from factmem.memory.documents import DocumentInfo, MemoryDocuments
     from factmem.memory.failed_texts import FailedText, FailedTexts, KeptTexts, NewText, RetryReport
-    from factmem.memory.listing import ConceptInfo, MemoryTree, ResetReport
+    from factmem.memory.listing import ConceptInfo, MemoryStats, MemoryTree, ResetReport
     from factmem.memory.origin import FactOrigin
     from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
     from factmem.memory.selection import PlaceSelection
@@ -34,6 +34,7 @@ __all__ = [
     "MemoryContents",
     "MemoryDocuments",
     "MemoryRuns",
+    "MemoryStats",
     "MemoryTool",
     "MemoryTree",
     "Merge",
@@ -70,6 +71,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             ),
             "factmem.memory.listing": (
                 "ConceptInfo",
+                "MemoryStats",
                 "MemoryTree",
                 "ResetReport",
             ),

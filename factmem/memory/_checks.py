@@ -15,8 +15,10 @@ from factmem.detection.synonyms import KeywordSynonyms
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener, MemoryEvents
 from factmem.llm.base import ChatModel
+from factmem.models.boundary import Boundary
 from factmem.models.checked import checked_concept
 from factmem.models.facts import Concept
+from factmem.models.places import Place
 from factmem.providers.base import AgentMemoryProvider, FactStore
 
 _EMBEDDER = "embedder=OpenAIEmbedder(name), or CallableEmbedder(function, model='my-model-v1')"
@@ -127,3 +129,12 @@ def fact_store(provider: AgentMemoryProvider) -> FactStore:
         f"exporting and tools need a provider with the methods of FactStore, such as "
         f"LocalFileMemoryProvider(path)"
     )
+
+
+async def places_inside(provider: AgentMemoryProvider, boundary: Boundary) -> list[Place]:
+    """Return the places of a store that are inside a boundary."""
+    store = fact_store(provider)
+    found: list[Place] = []
+    for subjects, scopes in boundary.listings():
+        found += [info.place for info in await store.places(subjects=subjects, scopes=scopes)]
+    return [place for place in found if boundary.allows(place.identity)]

@@ -30,6 +30,7 @@ from factmem.memory._checks import (
     declared_concepts,
     fact_store,
     keyword_synonyms,
+    places_inside,
 )
 from factmem.memory._saving import FactSaver
 from factmem.memory.chat_detection import ChatDetection, check_question_fits
@@ -218,21 +219,29 @@ class AgentMemory:
             concepts=self._concepts,
             clock=self._clock,
         )
-        self._search = FactSearch(
+        self._search = self._searching(self._warm)
+        self._recall = FactRecall(
+            self._search,
+            pending,
+            selection.boundary,
+            self._message,
+            instructions=followed,
+            everywhere=lambda: self._searching(IndexCache()),
+        )
+        self._consolidator = Consolidator(
+            self._provider, selection, pending, events, self._chat_model
+        )
+
+    def _searching(self, cache: IndexCache) -> FactSearch:
+        return FactSearch(
             self._provider,
             self._reader,
-            self._warm,
-            events,
+            cache,
+            self._events,
             embedder=self._embedder,
             chat_model=self._chat_model,
             settings=self._recall_settings,
             clock=self._clock,
-        )
-        self._recall = FactRecall(
-            self._search, pending, selection.boundary, self._message, instructions=followed
-        )
-        self._consolidator = Consolidator(
-            self._provider, selection, pending, events, self._chat_model
         )
 
     def __repr__(self) -> str:
@@ -734,7 +743,8 @@ class AgentMemory:
         Only current facts are found: nothing retracted, expired or superseded, and for a concept of
         one value the fact of the most specific place. Several entities of one subject, as in
         `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately. Queued texts are
-        waited for.
+        waited for. With `subjects=[USER.every()]` all entities are searched, a few at a time, and
+        the most relevant matches come first.
 
         Without an embedder no model is called. With one: one call for the question, and one for
         every 512 facts of a place without a vector. If the embedder fails or exceeds the time in
@@ -776,6 +786,10 @@ class AgentMemory:
                 min_importance=min_importance,
                 metadata=metadata,
             )
+            everywhere = self._selection.everywhere(subjects, scopes)
+            if everywhere is not None:
+                places = await places_inside(self._provider, everywhere)
+                return await self._recall.find_everywhere(question, depth, operation, places)
             operation.places = self._selection.places(subjects, scopes)
             return await self._recall.find(question, depth, operation)
 

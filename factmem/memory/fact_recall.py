@@ -1,7 +1,9 @@
 """FactRecall: searches over selected places, after queued texts, for callers and for prompts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from heapq import nlargest
+from itertools import groupby
 
 from anyio.lowlevel import checkpoint
 
@@ -11,13 +13,18 @@ from factmem.llm.messages import History
 from factmem.memory.instructions import Instructions
 from factmem.memory.pending_texts import PendingTexts
 from factmem.models.boundary import Boundary
+from factmem.models.places import Place
 from factmem.prompt.memory_message import MemoryMessage
 from factmem.recall.lexical.analysis import sentences
-from factmem.recall.match import RecallReport, RecallResult
+from factmem.recall.match import Match, RecallReport, RecallResult
 from factmem.recall.query import Depth, RecallQuery, check_depth
 from factmem.recall.search import FactSearch
 
 __all__ = ["FactRecall"]
+
+_AT_ONCE = 32
+"""How many places of a recall over every entity are in memory at a time."""
+_MOST_NAMED = 100
 
 
 class FactRecall:
@@ -25,6 +32,7 @@ class FactRecall:
 
     Args:
         search: Searches the facts of places.
+        everywhere: Makes a search that keeps nothing, for places of every entity.
         pending: Queued texts, which a search waits for.
         boundary: The places whose queued texts matter.
         message: Writes the memory message.
@@ -39,8 +47,10 @@ class FactRecall:
         message: MemoryMessage,
         *,
         instructions: Instructions,
+        everywhere: Callable[[], FactSearch],
     ) -> None:
         self._search = search
+        self._everywhere = everywhere
         self._pending = pending
         self._boundary = boundary
         self._message = message
@@ -67,6 +77,39 @@ class FactRecall:
         operation.found(match.fact for match in result)
         return result
 
+    async def find_everywhere(
+        self,
+        query: RecallQuery,
+        depth: Depth,
+        operation: OperationInProgress,
+        places: Iterable[Place],
+    ) -> RecallResult:
+        """Search any number of places, some at a time, and return the most relevant matches.
+
+        Raises:
+            ValueError: `depth` is not "shallow": a question would be split for each batch anew.
+        """
+        if depth != "shallow":
+            raise ValueError("depth must be 'shallow' in a recall over every entity")
+        operation.text = query.text
+        await self._pending.wait(self._boundary)
+        best = RecallResult()
+        for batch in _batches(places):
+            found = await self._everywhere().recall(batch, query, depth, (), operation)
+            best = RecallResult(
+                nlargest(query.limit, [*best, *found], key=_relevance),
+                is_semantic=best.is_semantic or found.is_semantic,
+                queries=[query.text],
+                failures=[*best.failures, *found.failures][:_MOST_NAMED],
+                unreadable=[*best.unreadable, *found.unreadable][:_MOST_NAMED],
+                usage=best.usage + found.usage,
+                embedding_calls=best.embedding_calls + found.embedding_calls,
+                embedded_texts=best.embedded_texts + found.embedded_texts,
+                refused_texts=best.refused_texts + found.refused_texts,
+            )
+        operation.found(match.fact for match in best)
+        return best
+
     async def find_for_prompt(
         self, query: RecallQuery | None, depth: Depth, operation: OperationInProgress
     ) -> RecallResult:
@@ -92,3 +135,23 @@ class FactRecall:
         return RecallReport(
             report.facts, report.left_out, report.unreadable, found, text=report.text
         )
+
+
+def _batches(places: Iterable[Place]) -> Iterator[list[Place]]:
+    """Yield places in batches, all places of one entity in one, as they are resolved together."""
+    batch: list[Place] = []
+    for _, group in groupby(sorted(places, key=_entity), key=_entity):
+        batch += group
+        if len(batch) >= _AT_ONCE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _entity(place: Place) -> tuple[str, ...]:
+    return place.subject.levels
+
+
+def _relevance(match: Match) -> tuple[float, float]:
+    return match.relevance, match.score

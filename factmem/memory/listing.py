@@ -1,23 +1,27 @@
-"""What lists the contents of a memory: trees, concepts, reports of a reset."""
+"""Listings of a memory: trees, concepts, the newest facts, figures, reports of a reset."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from heapq import heappush, heapreplace
 from typing import Any
 
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.display import Displayed, Sheet, fact_cells, one_kind
-from factmem.models.facts import AnyFact, FactType
-from factmem.models.places import Place
+from factmem.models.facts import FactType
+from factmem.models.places import Identity, Place
 from factmem.providers.base import ErasureReceipt, PlaceInfo
 
 __all__ = [
+    "ConceptCounts",
     "ConceptInfo",
+    "MemoryStats",
     "MemoryTree",
+    "Newest",
     "RecordPage",
     "ResetReport",
     "branch_of",
-    "concepts_of",
+    "stats_of",
     "subject_path",
 ]
 
@@ -81,6 +85,22 @@ class ConceptInfo(Displayed):
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """How much a memory holds."""
+
+    places: int
+    entities: int
+    """How many entities of subjects have a place."""
+    count: int
+    """How many values are current."""
+    bytes: int
+    oldest: datetime | None
+    """When the first current value was confirmed; None without any."""
+    newest: datetime | None
+    """When the last one was confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResetReport(Displayed):
     """What `reset` removed, or what it would remove."""
 
@@ -127,12 +147,74 @@ class RecordPage(list[PlacedFact], Displayed):
         return Sheet(f"{len(self):,} of {self.total:,} records", columns, rows)
 
 
-def concepts_of(found: Iterable[PlacedFact]) -> list[ConceptInfo]:
-    """Return what facts are about, ordered by keyword; the newest fact of each comes first."""
-    by_keyword: dict[str, list[PlacedFact]] = {}
-    for placed in found:
-        by_keyword.setdefault(placed.fact.concept.keyword, []).append(placed)
-    return [_concept_info(by_keyword[keyword]) for keyword in sorted(by_keyword)]
+class ConceptCounts:
+    """Counts of the values of each concept, over any number of places."""
+
+    def __init__(self) -> None:
+        self._infos: dict[str, ConceptInfo] = {}
+        self._last: dict[str, Identity] = {}
+
+    def add(self, placed: PlacedFact) -> None:
+        """Count a fact. The facts of one place come one after the other."""
+        concept, keyword = placed.fact.concept, placed.fact.concept.keyword
+        known, where = self._infos.get(keyword), placed.place.identity
+        is_elsewhere = self._last.get(keyword) != where
+        self._last[keyword] = where
+        newest = placed.heard_at
+        if known is not None and known.newest > newest:
+            concept_info = known
+        else:
+            description, fact_type = concept.description, concept.fact_type
+            concept_info = ConceptInfo(keyword, description, fact_type, 0, 0, newest)
+        self._infos[keyword] = replace(
+            concept_info,
+            count=(known.count if known else 0) + len(placed.fact.values),
+            places=(known.places if known else 0) + is_elsewhere,
+        )
+
+    def infos(self) -> list[ConceptInfo]:
+        """Return the concepts, ordered by keyword."""
+        return [self._infos[keyword] for keyword in sorted(self._infos)]
+
+
+class Newest:
+    """The facts that were confirmed last, as many as are wanted."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._heap: list[tuple[datetime, int, PlacedFact]] = []
+        self.total = 0
+        """How many facts there were."""
+
+    def add(self, placed: PlacedFact) -> None:
+        """Take a fact in, if it is among the newest."""
+        self.total += 1
+        item = (placed.heard_at, self.total, placed)
+        if len(self._heap) < self._most:
+            heappush(self._heap, item)
+        elif self._most and item[0] >= self._heap[0][0]:
+            heapreplace(self._heap, item)
+
+    def sorted(self) -> list[PlacedFact]:
+        """Return the facts, the newest first."""
+        return [placed for _, _, placed in sorted(self._heap, key=_age, reverse=True)]
+
+
+def _age(item: tuple[datetime, int, PlacedFact]) -> tuple[datetime, int]:
+    return item[:2]
+
+
+def stats_of(found: Iterable[PlaceInfo]) -> MemoryStats:
+    """Return the figures of places together."""
+    infos = list(found)
+    return MemoryStats(
+        places=len(infos),
+        entities=len({(i.subject.name, i.subject.entity) for i in infos if i.subject.entity}),
+        count=sum(info.count for info in infos),
+        bytes=sum(info.bytes for info in infos),
+        oldest=min((info.oldest for info in infos if info.oldest is not None), default=None),
+        newest=max((info.newest for info in infos if info.newest is not None), default=None),
+    )
 
 
 def subject_path(info: PlaceInfo) -> tuple[str, ...]:
@@ -158,17 +240,4 @@ def branch_of(name: str, found: list[tuple[tuple[str, ...], PlaceInfo]]) -> Memo
         max(newest, default=None),
         place,
         tuple(branch_of(each, below[each]) for each in sorted(below)),
-    )
-
-
-def _concept_info(placed: list[PlacedFact]) -> ConceptInfo:
-    """Return what is known of one concept; the facts about it come newest first."""
-    latest: AnyFact = placed[0].fact
-    return ConceptInfo(
-        latest.concept.keyword,
-        latest.concept.description,
-        latest.concept.fact_type,
-        sum(len(each.fact.values) for each in placed),
-        len({each.place.identity for each in placed}),
-        placed[0].heard_at,
     )

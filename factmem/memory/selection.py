@@ -42,7 +42,7 @@ class PlaceSelection:
 
     def __str__(self) -> str:
         subjects = [
-            each.name if each.entity is None else f"{each.name}({each.entity})"
+            each.name if each.entity is None else f"{each.name}({_shown(each)})"
             for each in self.subjects
         ]
         scopes = map(str, self.profile.scopes(self._default_scopes))
@@ -87,6 +87,23 @@ class PlaceSelection:
             )
         places = (Place(scope, subject) for subject in chosen for scope in found)
         return list({place.identity: place for place in places}.values())
+
+    def everywhere(
+        self,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[ScopeChoice] | None = None,
+    ) -> Boundary | None:
+        """Return the boundary of a call about every entity; None if it names places.
+
+        Raises:
+            UnboundSubjectError: A per-entity subject has no entity.
+            TypeError: `subjects` or `scopes` is not a list of them.
+        """
+        chosen = self.subjects if subjects is None else checked_subjects(subjects)
+        if not any(subject.is_every for subject in chosen):
+            return None
+        given = self._default_scopes if scopes is None else scopes
+        return self.boundary.narrowed(subjects=chosen, scopes=self.profile.scopes(given))
 
     def writable_places(
         self,
@@ -211,6 +228,12 @@ class PlaceSelection:
             default_scopes=default_scopes,
             boundary=boundary,
         )
+
+
+def _shown(subject: MemorySubject) -> str:
+    if not subject.is_every:
+        return str(subject.entity)
+    return "/".join(("every", *subject.levels))
 
 
 def _unique(items: Iterable[H]) -> tuple[H, ...]:

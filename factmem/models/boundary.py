@@ -7,12 +7,14 @@ from typing import TypeAlias, TypeVar
 from factmem.errors import MemoryAccessError
 from factmem.models.checked import checked_places, checked_scopes, checked_subjects
 from factmem.models.places import (
+    EVERY,
     LOWEST_PRIORITY,
     Identity,
     MemoryScope,
     MemoryScopeType,
     MemorySubject,
     Place,
+    levels_of,
 )
 
 __all__ = ["UNBOUNDED", "Boundary", "check_writable"]
@@ -43,8 +45,19 @@ class Boundary:
         kind, scope, subject, entity = identity
         return (
             (self.scopes is None or (kind, scope) in self.scopes)
-            and (self.subjects is None or (subject, entity) in self.subjects)
+            and (
+                self.subjects is None
+                or (subject, entity) in self.subjects
+                or (self.is_wide and _covers(self.subjects, (subject, entity)))
+            )
             and (self.places is None or identity in self.places)
+        )
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether a subject stands for every entity: a listing then has to look at all places."""
+        return self.subjects is not None and any(
+            entity is not None and entity.startswith(EVERY) for _, entity in self.subjects
         )
 
     def identities(self, most: int) -> list[Identity] | None:
@@ -52,20 +65,21 @@ class Boundary:
         if self.places is not None:
             inside = [identity for identity in self.places if self.allows(identity)]
             return inside if len(inside) <= most else None
-        if self.scopes is None or self.subjects is None:
+        if self.scopes is None or self.subjects is None or self.is_wide:
             return None
         if len(self.scopes) * len(self.subjects) > most:
             return None
         return [(*scope, *subject) for scope in self.scopes for subject in self.subjects]
 
     def listings(self) -> list[tuple[list[MemorySubject] | None, list[MemoryScope] | None]]:
-        """Return pairs of subjects and scopes, the combinations of which are all that is inside.
+        """Return pairs of subjects and scopes whose combinations hold all that is inside.
 
         No place is in two of them. None leaves subjects or scopes open; nothing is inside if there
-        is no pair.
+        is no pair. Where a subject stands for every entity they hold more, which `allows` sorts out.
         """
         if self.places is None:
-            subjects = None if self.subjects is None else list(map(_subject_of, self.subjects))
+            is_open = self.subjects is None or self.is_wide
+            subjects = None if is_open else list(map(_subject_of, self.subjects or ()))
             scopes = None if self.scopes is None else list(map(_scope_of, self.scopes))
             return [(subjects, scopes)]
         by_scope: dict[_Scope, set[_Subject]] = {}
@@ -99,7 +113,7 @@ class Boundary:
         only = None if places is None else [place.identity for place in checked_places(places)]
         return Boundary(
             _both(self.scopes, where),
-            _both(self.subjects, whom),
+            _both_subjects(self.subjects, whom),
             _both(self.places, only),
             self.is_read_only or read_only,
         )
@@ -133,6 +147,33 @@ def _both(inside: frozenset[K] | None, also: Iterable[K] | None) -> frozenset[K]
     return frozenset(also) if inside is None else inside & frozenset(also)
 
 
+def _both_subjects(
+    inside: frozenset[_Subject] | None, also: Iterable[_Subject] | None
+) -> frozenset[_Subject] | None:
+    """Return the narrower of each pair: of every user and alice, that is alice."""
+    if inside is None or also is None:
+        return _both(inside, also)
+    others = frozenset(also)
+    return frozenset(
+        [each for each in inside if each in others or _covers(others, each)]
+        + [each for each in others if _covers(inside, each)]
+    )
+
+
+def _covers(subjects: Iterable[_Subject], key: _Subject) -> bool:
+    """Whether one of the subjects stands for every entity and so for this one."""
+    name, entity = key
+    if entity is None:
+        return False
+    levels = levels_of(entity)
+    for pattern, every in subjects:
+        if pattern == name and every is not None and every.startswith(EVERY):
+            first = levels_of(every)
+            if levels[: len(first)] == first:
+                return True
+    return False
+
+
 def _scope_of(key: _Scope) -> MemoryScope:
     kind, name = key
     return MemoryScope(MemoryScopeType(kind), name)
@@ -148,5 +189,6 @@ def _scope_key(scope: MemoryScope) -> _Scope:
 
 
 def _subject_key(subject: MemorySubject) -> _Subject:
-    subject.check_bound()
+    if not subject.is_every:
+        subject.check_bound()
     return subject.name, subject.entity

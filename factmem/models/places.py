@@ -10,6 +10,7 @@ from factmem.errors import UnboundSubjectError
 from factmem.models.names import checked_name, checked_text
 
 __all__ = [
+    "EVERY",
     "LOWEST_PRIORITY",
     "Identity",
     "MemoryScope",
@@ -17,6 +18,7 @@ __all__ = [
     "MemorySubject",
     "Place",
     "identity_of",
+    "levels_of",
     "subject_keys",
 ]
 
@@ -55,6 +57,8 @@ class MemorySubject:
                 raise ValueError(
                     f"The subject {self.name!r} has no entities: create it with per_entity=True"
                 )
+            if self.entity.startswith(EVERY):  # a user of this name must not be every user
+                raise ValueError('entity must not begin with "///": see MemorySubject.every')
             put(self, "entity", checked_name(self.entity, "entity"))
 
     def of(self, entity: str, *levels: str) -> "MemorySubject":
@@ -83,17 +87,50 @@ class MemorySubject:
             entity=entity,
         )
 
+    def every(self, *levels: str) -> "MemorySubject":
+        """Return this subject for all of its entities, to look everywhere as an administrator.
+
+            everyone = memory.view(subjects=[USER.every()])
+            tenant = memory.view(subjects=[USER.every("acme")])
+
+        Only views take it, and there `recall` and `contents`. Everything else raises
+        `UnboundSubjectError`.
+
+        Args:
+            levels: The first levels of the entities, such as a tenant: `USER.every("acme")` is for
+                `USER.of("acme")` and `USER.of("acme", "alice")`, not for `USER.of("acme2")`.
+
+        Raises:
+            ValueError: The subject is not per entity, or a level is not a valid name.
+        """
+        if not self.per_entity:
+            raise ValueError(
+                f"The subject {self.name!r} has no entities: create it with per_entity=True"
+            )
+        first = "/".join(_quoted(checked_name(each, "entity")) for each in levels)
+        every = MemorySubject(
+            self.name, self.prompt_description, self.priority_level, per_entity=True
+        )
+        object.__setattr__(every, "entity", EVERY + first)
+        return every
+
+    @property
+    def is_every(self) -> bool:
+        """Whether it stands for several entities; see `every`."""
+        return self.entity is not None and self.entity.startswith(EVERY)
+
     @property
     def levels(self) -> tuple[str, ...]:
         """The levels of the entity, as `of` took them; empty if there is no entity."""
-        if self.entity is None:
-            return ()
-        if not self.entity.startswith(_LEVELS):
-            return (self.entity,)
-        return tuple(map(_unquoted, self.entity.removeprefix(_LEVELS).split("/")))
+        return () if self.entity is None else levels_of(self.entity)
 
     def check_bound(self) -> None:
-        """Raise `UnboundSubjectError` if the subject needs an entity and has none."""
+        """Raise `UnboundSubjectError` if the subject does not stand for one entity."""
+        if self.is_every:
+            raise UnboundSubjectError(
+                f"The subject {self.name!r} stands for every entity, which only recall and contents "
+                f"of a view take: bind it with {self.name}.of(entity) for everything else"
+            )
         if self.per_entity and self.entity is None:
             raise UnboundSubjectError(
                 f"The subject {self.name!r} is per entity and has none: bind it with "
@@ -101,8 +138,21 @@ class MemorySubject:
             )
 
 
+EVERY = "///"
+"""The beginning of the entity of `every`, then its levels. No bound entity begins so."""
+
 _LEVELS = "//"
 """The beginning of an entity with several levels; `of` refuses it in a single one."""
+
+
+def levels_of(entity: str) -> tuple[str, ...]:
+    """Return the levels of an entity, bound or of `every`."""
+    if entity.startswith(EVERY):
+        first = entity.removeprefix(EVERY)
+        return tuple(map(_unquoted, first.split("/"))) if first else ()
+    if not entity.startswith(_LEVELS):
+        return (entity,)
+    return tuple(map(_unquoted, entity.removeprefix(_LEVELS).split("/")))
 
 
 def _quoted(level: str) -> str:
@@ -194,7 +244,7 @@ def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
         TypeError: They are not a subject and a scope.
     """
     try:
-        if subject.per_entity and subject.entity is None:
+        if subject.per_entity and (subject.entity is None or subject.entity[:3] == EVERY):
             subject.check_bound()
         identity = (scope.type.value, scope.name, subject.name, subject.entity)
     except AttributeError:

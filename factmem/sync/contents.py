@@ -17,7 +17,7 @@ from factmem.llm.base import ToolDefinition
 from factmem.memory.contents import MemoryContents
 from factmem.memory.documents import DocumentInfo, MemoryDocuments
 from factmem.memory.failed_texts import FailedText, FailedTexts, RetryReport
-from factmem.memory.listing import ConceptInfo, MemoryTree, RecordPage, ResetReport
+from factmem.memory.listing import ConceptInfo, MemoryStats, MemoryTree, RecordPage, ResetReport
 from factmem.memory.tools import MemoryTool
 from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
 from factmem.models.facts import Concept
@@ -72,6 +72,13 @@ class ContentsSync(Wraps[MemoryContents]):
     def concepts(self) -> list[ConceptInfo]:
         """Return the concepts that something is known about, ordered by keyword."""
         return self._portal.call(self._wrapped.concepts)
+
+    def stats(self) -> MemoryStats:
+        """Return how many places, entities and values there are, and how large they are.
+
+        The facts are not read. In a view of `USER.every()` these are the figures of all entities.
+        """
+        return self._portal.call(self._wrapped.stats)
 
     def records(
         self,

@@ -509,7 +509,8 @@ class MemorySync(WrapsContext[AgentMemory]):
         Only current facts are found: nothing retracted, expired or superseded, and for a concept of
         one value the fact of the most specific place. Several entities of one subject, as in
         `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately. Queued texts are
-        waited for.
+        waited for. With `subjects=[USER.every()]` all entities are searched, a few at a time, and
+        the most relevant matches come first.
 
         Without an embedder no model is called. With one: one call for the question, and one for
         every 512 facts of a place without a vector. If the embedder fails or exceeds the time in

@@ -253,7 +253,7 @@ def _conditions(reader: PlaceReader, wanted: Boundary) -> tuple[str, list[object
     sealing, named = reader.store.sealing, wanted.identities(_MOST_PROBED)
     if named is not None:
         return "AND place = ANY (%s::uuid[])", [sql.keys(map(reader.key, named))]
-    if wanted.subjects is not None:
+    if wanted.subjects is not None and not wanted.is_wide:
         found = [sealing.key("subject", subject) for subject in wanted.subjects]
         return "AND subject = ANY (%s::uuid[])", [sql.keys(found)]
     if wanted.scopes is not None:

@@ -21,8 +21,11 @@ pytest.register_assert_rewrite("factmem.testing")
 
 TESTS = Path(__file__).parent
 
-ONE_LOOP = {"agent", "detection", "memory", "prompt", "recall"}
+ONE_LOOP = {"agent", "detection", "memory", "prompt", "recall", "transfer"}
 """Folders of rooms that only await what is below them: asyncio stands for both loops there."""
+
+ONE_LOOP_SUITES = {"TestDelayedStore", "TestEncrypted", "TestInMemoryProvider", "TestOwnProvider"}
+"""Conformance suites whose waiting is that of `TestPlain`, which runs on both loops."""
 
 BOTH_LOOPS = {
     "agent/test_background.py",
@@ -60,6 +63,9 @@ def _is_spared(item: pytest.Item) -> bool:
     callspec = getattr(item, "callspec", None)
     if callspec is None or callspec.params.get("anyio_backend") != "trio":
         return False
+    suite = getattr(item, "cls", None)
+    if suite is not None and suite.__name__ in ONE_LOOP_SUITES:
+        return True
     path = item.path.relative_to(TESTS)
     return path.parts[0] in ONE_LOOP and path.as_posix() not in BOTH_LOOPS
 

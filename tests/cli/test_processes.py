@@ -148,6 +148,7 @@ def test_a_store_is_read_and_backed_up_while_another_process_writes(tmp_path: Pa
     assert verified.returncode == 0, verified.stderr
 
 
+@pytest.mark.storm
 def test_a_killed_import_is_finished_by_repeating_it(tmp_path: Path) -> None:
     """Nothing is lost or doubled."""
     memory, rows = str(tmp_path / "memory"), tmp_path / "rows.csv"

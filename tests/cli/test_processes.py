@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 ALICE = "product/my-app/user/alice"
 FACTMEM = [sys.executable, "-m", "factmem"]
 

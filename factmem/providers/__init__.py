@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
     from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
     from factmem.providers.limits import PlaceLimit
+    from factmem.providers.listing import ListingStore
     from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
     from factmem.providers.no_memory import NoMemory
     from factmem.providers.postgres import PostgresMemoryProvider
@@ -31,6 +32,7 @@ __all__ = [
     "IndexedStore",
     "Learned",
     "LearningStore",
+    "ListingStore",
     "LocalFileMemoryProvider",
     "Moment",
     "NoMemory",
@@ -71,6 +73,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "RetractedFact",
             ),
             "factmem.providers.limits": ("PlaceLimit",),
+            "factmem.providers.listing": ("ListingStore",),
             "factmem.providers.local_file": (
                 "LocalFileMemoryProvider",
                 "ProviderKeys",

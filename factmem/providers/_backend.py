@@ -5,7 +5,8 @@ place in order, follows them into a `Ledger` (what is current), and hands that l
 functions. Files, a database and a dictionary differ in nothing else.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -137,6 +138,15 @@ class Backend(Protocol):
         """Return the places inside a boundary that hold anything, in any order; read no others."""
         ...
 
+    async def identities(
+        self, wanted: Boundary, after: Identity | None, limit: int | None
+    ) -> list[Identity]:
+        """Return the places inside a boundary, in an order of the backend's own; read none.
+
+        Those that come after a place in that order, and so many at most.
+        """
+        ...
+
     async def read_index(self, identity: Identity) -> bytes | None:
         """Return the index of a place; None if there is none that is whole."""
         ...
@@ -148,3 +158,18 @@ class Backend(Protocol):
     async def close(self) -> None:
         """Finish what was accepted and let go of everything; called once."""
         ...
+
+
+def page_of(
+    identities: Iterable[Identity], after: Identity | None, limit: int | None
+) -> list[Identity]:
+    """Return those identities that come after one, in the order of their names."""
+    found = sorted(identities, key=_order)
+    if after is not None:
+        found = found[bisect_right(found, _order(after), key=_order) :]
+    return found[:limit]
+
+
+def _order(identity: Identity) -> tuple[str, str, str, str]:
+    kind, scope, subject, entity = identity
+    return kind, scope, subject, entity or ""

@@ -43,6 +43,7 @@ from factmem.providers.base import ErasureReceipt, FactStore, Forgotten, PlaceIn
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
 from factmem.providers.limits import PlaceLimit
+from factmem.providers.listing import ListingStore
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ _FEW = 1000
 """Up to how many values a whole place is presented on the event loop, about 4 ms at most."""
 
 
-class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
+class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, ListingStore):
     """A `FactStore` over a backend: it checks arguments and says what to do with the ledger.
 
     The contract of each method is the docstring that it inherits from the protocols.
@@ -259,6 +260,25 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore):
         wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
         self._check_open()
         return in_order(await self._backend.places(wanted))
+
+    @override
+    async def list_places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+        after: Place | None = None,
+        limit: int | None = None,
+    ) -> list[Place]:
+        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
+        identity = (
+            None if after is None else expect(after, Place, "after", "after=page[-1]").identity
+        )
+        if limit is not None and expect(limit, int, "limit", "limit=1000") < 1:
+            raise ValueError("limit must be at least 1: limit=1000")
+        self._check_open()
+        found = await self._backend.identities(wanted, identity, limit)
+        return list(map(Place.of_identity, found))
 
     @override
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:

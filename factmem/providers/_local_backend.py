@@ -14,7 +14,7 @@ from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
-from factmem.providers._backend import Decision, Erased, Extension, Present
+from factmem.providers._backend import Decision, Erased, Extension, Present, page_of
 from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import GroupCommit
 from factmem.providers._local_places import LocalPlaces, Save
@@ -86,6 +86,11 @@ class LocalBackend:
 
     async def places(self, wanted: Boundary) -> list[PlaceInfo]:
         return await self.work(lambda: self.blocking.places(wanted))
+
+    async def identities(
+        self, wanted: Boundary, after: Identity | None, limit: int | None
+    ) -> list[Identity]:
+        return await self.work(lambda: page_of(self.blocking.identities(wanted), after, limit))
 
     async def read_index(self, identity: Identity) -> bytes | None:
         return await self.work(lambda: self.blocking.index(identity))

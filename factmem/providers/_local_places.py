@@ -107,6 +107,10 @@ class LocalPlaces:
         found = [self._info(identity) for identity in named if wanted.allows(identity)]
         return [info for info in found if info is not None]
 
+    def identities(self, wanted: Boundary) -> list[Identity]:
+        """Return the places inside a boundary, without reading their entries."""
+        return list(filter(wanted.allows, map(_identity, self._journals.names())))
+
     def _info(self, identity: Identity) -> PlaceInfo | None:
         view = self._views.known(identity) or PlaceView()
         with view.refreshing:

@@ -11,7 +11,14 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import Identity
-from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
+from factmem.providers._backend import (
+    Decision,
+    Erased,
+    ErasedSinceError,
+    Extension,
+    Present,
+    page_of,
+)
 from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore, place_info
 from factmem.providers.base import PlaceInfo
@@ -179,6 +186,13 @@ class _Shelves:
                 for identity in named
                 if (shelf := self.by_place.get(identity)) is not None
             ]
+
+    async def identities(
+        self, wanted: Boundary, after: Identity | None, limit: int | None
+    ) -> list[Identity]:
+        await checkpoint()
+        with self._lock:
+            return page_of(filter(wanted.allows, self.by_place), after, limit)
 
     async def read_index(self, identity: Identity) -> bytes | None:
         await checkpoint()

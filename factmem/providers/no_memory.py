@@ -89,6 +89,12 @@ class _Nothing:
         await checkpoint()
         return []
 
+    async def identities(
+        self, wanted: Boundary, after: Identity | None, limit: int | None
+    ) -> list[Identity]:
+        await checkpoint()
+        return []
+
     async def read_index(self, identity: Identity) -> bytes | None:
         await checkpoint()
         return None

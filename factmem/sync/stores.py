@@ -15,7 +15,7 @@ from factmem._arguments import expect_methods
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import History, HistoryEntry
 from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo, Purge
 from factmem.providers.in_memory import InMemoryProvider
@@ -498,6 +498,35 @@ class IndexedStoreSync(StoreSync[I]):
         """
         return self._portal.call(
             self._wrapped.learn, facts, subject, scope, retracted=retracted, since=since
+        )
+
+    def list_places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+        after: Place | None = None,
+        limit: int | None = None,
+    ) -> list[Place]:
+        """Return the places that hold anything, in an order that is the store's own.
+
+        A place that is there during all of a listing by pages is in one page. One that comes or
+        goes meanwhile may be in one or in none. Subjects have no description.
+
+        Args:
+            subjects: Only these.
+            scopes: Only these.
+            after: The last place of the page before. It need not be there any more.
+            limit: The most places to return; None for all.
+
+        Raises:
+            UnboundSubjectError: A subject is per entity and names none.
+            TypeError: An argument is of the wrong kind.
+            ValueError: `limit` is less than 1.
+            StorageError: The store refused.
+        """
+        return self._portal.call(
+            self._wrapped.list_places, subjects=subjects, scopes=scopes, after=after, limit=limit
         )
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from factmem.testing.clock import SettableClock
     from factmem.testing.providers import (
         FactStoreContract,
+        FaultContract,
         FollowedStoreContract,
         IndexedStoreContract,
         LearningStoreContract,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FactStoreContract",
+    "FaultContract",
     "FollowedFacts",
     "FollowedStoreContract",
     "IndexedFacts",
@@ -48,6 +50,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.testing.clock": ("SettableClock",),
             "factmem.testing.providers": (
                 "FactStoreContract",
+                "FaultContract",
                 "FollowedStoreContract",
                 "IndexedStoreContract",
                 "LearningStoreContract",

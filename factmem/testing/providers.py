@@ -15,6 +15,7 @@ from factmem.testing._contracts.batches import Batches
 from factmem.testing._contracts.changes import Changes
 from factmem.testing._contracts.concurrency import Concurrency
 from factmem.testing._contracts.current import CurrentFacts, FactsByDescription
+from factmem.testing._contracts.faults import Faults
 from factmem.testing._contracts.forgetting import Forgetting, Purging
 from factmem.testing._contracts.history import History
 from factmem.testing._contracts.indexes import Indexes
@@ -30,6 +31,7 @@ from factmem.testing._contracts.versions import Versions
 
 __all__ = [
     "FactStoreContract",
+    "FaultContract",
     "FollowedStoreContract",
     "IndexedStoreContract",
     "LearningStoreContract",
@@ -105,6 +107,15 @@ class FollowedStoreContract(SecondInstances, Changes):
     def test_it_is_a_followed_store(self, provider: FactStore) -> None:
         """The method is there."""
         assert isinstance(provider, FollowedStore)
+
+
+class FaultContract(SecondInstances, Faults):
+    """What a `FactStore` owes whose storage is another process: each write is done once.
+
+    Override the fixture `interrupt` besides `provider` and `second`: with a function that has the
+    next answer of the storage lost, such as a proxy that closes the connection. `second` is what
+    another process sees of the same facts.
+    """
 
 
 class LearningStoreContract(Statements):

@@ -14,7 +14,9 @@ from factmem.providers._postgres.batches import Batch, Save
 from factmem.providers._postgres.driver import Session
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.testing._contracts.faults import Interrupt
 from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
+from factmem.testing.providers import FaultContract
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import NewStore
 from tests.postgres.proxy import Proxy
@@ -171,3 +173,27 @@ async def test_a_commit_that_no_standby_confirms_is_not_acknowledged(
         finally:
             connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
             connection.execute("SELECT pg_reload_conf()")
+
+
+class TestFaults(FaultContract):
+    """The shipped suite, with a proxy that closes the connection before the next answer."""
+
+    @pytest.fixture(params=["plain", "sealed"])
+    def encryption(self, request: pytest.FixtureRequest) -> Aes256GCMEncryptor | None:
+        return Aes256GCMEncryptor(KEY) if request.param == "sealed" else None
+
+    @pytest.fixture
+    def provider(
+        self, new_store: NewStore, through: str, encryption: Aes256GCMEncryptor | None
+    ) -> PostgresMemoryProvider:
+        return new_store(dsn=through, encryption=encryption, max_connections=1)
+
+    @pytest.fixture
+    def second(
+        self, new_store: NewStore, through: str, encryption: Aes256GCMEncryptor | None
+    ) -> PostgresMemoryProvider:
+        return new_store(dsn=through, encryption=encryption, max_connections=1)
+
+    @pytest.fixture
+    def interrupt(self, proxy: Proxy) -> Interrupt:
+        return proxy.cut_next.set

@@ -16,7 +16,14 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import Identity
-from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
+from factmem.providers._backend import (
+    Decision,
+    Erased,
+    ErasedSinceError,
+    Extension,
+    Present,
+    page_of,
+)
 from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore, place_info
 from factmem.providers.base import PlaceInfo
@@ -189,6 +196,12 @@ class DelayedBackend:
             for identity, table in self._server.tables.items()
             if wanted.allows(identity)
         ]  # fmt: skip
+
+    async def identities(
+        self, wanted: Boundary, after: Identity | None, limit: int | None
+    ) -> list[Identity]:
+        await anyio.sleep(_DELAY)
+        return page_of(filter(wanted.allows, self._server.tables), after, limit)
 
     async def read_index(self, identity: Identity) -> bytes | None:
         await anyio.sleep(_DELAY)

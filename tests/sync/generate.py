@@ -66,7 +66,15 @@ BASE = "factmem.providers.base"
 LOCAL = "factmem.providers.local_file"
 INDEXED = "factmem.providers.indexed"
 LEARNING = "factmem.providers.learning"
+LISTING = "factmem.providers.listing"
 POSTGRES = "factmem.providers.postgres"
+STORE_PROTOCOLS = (
+    f"{INDEXED}:IndexedStore",
+    f"{INDEXED}:FollowedStore",
+    f"{LEARNING}:LearningStore",
+    f"{LISTING}:ListingStore",
+)
+"""What factmem's own stores offer besides `FactStore`."""
 
 FILES = (
     File(
@@ -176,7 +184,7 @@ Args:
             ),
             Twin(
                 "IndexedStoreSync",
-                f"{INDEXED}:IndexedStore,{INDEXED}:FollowedStore,{LEARNING}:LearningStore",
+                ",".join(STORE_PROTOCOLS),
                 "An `InMemoryProvider`, or another store with indexes, without `await`.",
                 base="StoreSync[I]",
                 bases=(f"{BASE}:FactStore",),
@@ -189,12 +197,7 @@ Args:
     with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
         store.save(fact, subject, scope)""",
                 base="IndexedStoreSync[PostgresMemoryProvider]",
-                bases=(
-                    f"{BASE}:FactStore",
-                    f"{INDEXED}:IndexedStore",
-                    f"{INDEXED}:FollowedStore",
-                    f"{LEARNING}:LearningStore",
-                ),
+                bases=(f"{BASE}:FactStore", *STORE_PROTOCOLS),
             ),
             Twin(
                 "LocalStoreSync",
@@ -204,12 +207,7 @@ Args:
     with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
         store.save(fact, subject, scope)""",
                 base="IndexedStoreSync[LocalFileMemoryProvider]",
-                bases=(
-                    f"{BASE}:FactStore",
-                    f"{INDEXED}:IndexedStore",
-                    f"{INDEXED}:FollowedStore",
-                    f"{LEARNING}:LearningStore",
-                ),
+                bases=(f"{BASE}:FactStore", *STORE_PROTOCOLS),
             ),
         ),
         (

@@ -130,6 +130,11 @@ class PostgresBackend:
     async def places(self, wanted: Boundary) -> list[PlaceInfo]:
         return await self.work(lambda: self.blocking.places(wanted))
 
+    async def identities(
+        self, wanted: Boundary, after: Identity | None, limit: int | None
+    ) -> list[Identity]:
+        return await self.work(lambda: self.blocking.listed(wanted, after, limit))
+
     async def read_index(self, identity: Identity) -> bytes | None:
         return await self.work(lambda: self.blocking.index(identity))
 

@@ -229,6 +229,12 @@ class PlaceReader:
             sealer = self._sealers[key, data_key] = self.store.sealing.sealer(key, data_key)
         return sealer
 
+    def lister(self, key: str, data_key: bytes | None) -> Sealer:
+        """Return the form of a place's names, for a listing of many: nothing is kept for the next."""
+        if self.store.mode != SEALED:
+            return self.sealer("", None)
+        return self.store.sealing.sealer(key, data_key)
+
     def follow(self, session: Session, views: Mapping[Identity, View]) -> None:
         """Read on to the end of each view's place, one question for all of them at a time."""
         rest = dict(views)

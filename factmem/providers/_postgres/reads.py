@@ -190,26 +190,37 @@ class PlaceReads:
 
         return self.run(read)
 
-    def identities(self, session: Session, wanted: Boundary) -> Iterator[list[Identity]]:
+    def identities(
+        self, session: Session, wanted: Boundary, after: Identity | None = None
+    ) -> Iterator[list[Identity]]:
         """Give the places inside a boundary, some at a time, without reading their entries."""
         reader = self.reading(session)
         if reader is None:
             return
         where, given = _conditions(reader, wanted)
-        after = sql.FIRST_PLACE
-        while True:
-            rows = session.rows(
-                sql.LIST.format(where=where), [reader.store.number, after, *given, _MOST_LISTED]
-            )
+        last, rows = sql.FIRST_PLACE if after is None else reader.key(after), []
+        statement, number = sql.LIST.format(where=where), reader.store.number
+        while rows := session.rows(statement, [number, last, *given, _MOST_LISTED]):
             found = []
             for place, names, data_key in rows:
-                after = place.hex
-                identity = reader.sealer(after, data_key).open_names(names)
-                if wanted.allows(identity):
-                    found.append(identity)
-            yield found
+                last = place.hex
+                found.append(reader.lister(last, data_key).open_names(names))
+            yield list(filter(wanted.allows, found))
             if len(rows) < _MOST_LISTED:
                 return
+
+    def listed(self, wanted: Boundary, after: Identity | None, limit: int | None) -> list[Identity]:
+        """Return the places inside a boundary that come after one, in the order of their keys."""
+
+        def read(session: Session, _: int) -> list[Identity]:
+            found: list[Identity] = []
+            for identities in self.identities(session, wanted, after):
+                found += identities
+                if limit is not None and len(found) >= limit:
+                    break
+            return found[:limit]
+
+        return self.run(read)
 
     def places(self, wanted: Boundary) -> list[PlaceInfo]:
         """Return the places inside a boundary that hold anything."""

@@ -1,0 +1,97 @@
+"""Places listed by pages, without reading them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem.errors import UnboundSubjectError
+from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.listing import ListingStore
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.no_memory import NoMemory
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
+from factmem.testing.facts import AGENT, PERSON, USER, theme
+from tests.providers.delayed_backend import DelayedStore, Server
+
+OTHER = MemoryScope.Product("other")
+
+KINDS: dict[str, Callable[[Path], Any]] = {
+    "memory": lambda _: InMemoryProvider(),
+    "plain": LocalFileMemoryProvider,
+    "encrypted": lambda path: LocalFileMemoryProvider(
+        path, storage=EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
+    ),
+    "delayed": lambda _: DelayedStore(Server()),
+}
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Return a new, empty store."""
+    return KINDS[request.param](tmp_path)
+
+
+async def test_every_place_is_in_one_page(store: Any) -> None:
+    """Whatever the size of pages; `places` finds the same ones."""
+    assert await store.list_places() == []
+    where = [(PERSON.of(f"p{number}"), scope) for number in range(6) for scope in (AGENT, OTHER)]
+    for subject, scope in [*where, (USER, AGENT)]:
+        await store.save(theme("dark"), subject, scope)
+    expected = {info.place.identity for info in await store.places()}
+
+    for limit in (1, 4, 13, 100, None):
+        found: list[Place] = []
+        while page := await store.list_places(after=found[-1] if found else None, limit=limit):
+            assert limit is None or len(page) <= limit
+            found += page
+        assert len(found) == 13
+        assert {place.identity for place in found} == expected
+
+
+async def test_a_listing_goes_on_after_a_place_that_was_erased(store: Any) -> None:
+    """Its place in the order is known by its name."""
+    for number in range(4):
+        await store.save(theme("dark"), PERSON.of(f"p{number}"), AGENT)
+    first, *rest = await store.list_places()
+
+    await store.erase(first.subject, first.scope)
+
+    assert await store.list_places(after=first) == rest
+    assert await store.list_places() == rest
+
+
+async def test_only_some_are_listed(store: Any) -> None:
+    """By subjects, by scopes, by both."""
+    for subject in (PERSON.of("a"), PERSON.of("b"), MemorySubject("person", "", 1)):
+        for scope in (AGENT, OTHER):
+            await store.save(theme("dark"), subject, scope)
+
+    assert len(await store.list_places(subjects=[PERSON.of("a")])) == 2
+    assert len(await store.list_places(scopes=[OTHER])) == 3
+    (only,) = await store.list_places(subjects=[PERSON.of("a")], scopes=[OTHER])
+    assert (only.subject.entity, only.scope) == ("a", OTHER)
+    assert await store.list_places(subjects=[]) == []
+    assert await store.list_places(subjects=[PERSON.of("c")], scopes=[OTHER]) == []
+
+
+async def test_wrong_arguments_are_refused(store: Any) -> None:
+    """Before anything is read."""
+    with pytest.raises(ValueError, match="limit=1000"):
+        await store.list_places(limit=0)
+    with pytest.raises(TypeError, match="limit"):
+        await store.list_places(limit="10")
+    with pytest.raises(TypeError, match="after"):
+        await store.list_places(after="p")
+    with pytest.raises(UnboundSubjectError):
+        await store.list_places(subjects=[PERSON])
+
+
+async def test_no_memory_lists_nothing() -> None:
+    """It holds nothing."""
+    assert isinstance(NoMemory(), ListingStore)
+    assert await NoMemory().list_places() == []

@@ -12,7 +12,6 @@ from typing import Any, Self
 from pydantic import JsonValue
 
 from factmem._arguments import expect, expect_function
-from factmem.detection.detector import FactDetector
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import DetectionRequest, DoubtfulItems, Verification
 from factmem.detection.synonyms import SIMILARITY
@@ -33,19 +32,15 @@ from factmem.memory._checks import (
     places_inside,
 )
 from factmem.memory._saving import FactSaver
-from factmem.memory.chat_detection import ChatDetection, check_question_fits
+from factmem.memory.chat_detection import check_question_fits
+from factmem.memory.collaborators import Collaborators, MemorySettings
 from factmem.memory.consolidation import ConsolidationReport
-from factmem.memory.consolidator import Consolidator
 from factmem.memory.contents import MemoryContents
 from factmem.memory.documents import MemoryDocuments
-from factmem.memory.fact_recall import FactRecall
-from factmem.memory.failed_texts import FailedTexts, KeptTexts
-from factmem.memory.instructions import Instructions
-from factmem.memory.loader import FactLoader
+from factmem.memory.failed_texts import FailedTexts
 from factmem.memory.origin import FactOrigin
 from factmem.memory.pending_texts import PendingTexts
 from factmem.memory.selection import PlaceSelection
-from factmem.memory.text_intake import TextIntake
 from factmem.memory.tools import MemoryTool, late_tools, memory_tools
 from factmem.memory.users import Who, view_for, view_of_anyone
 from factmem.models.boundary import UNBOUNDED, Boundary
@@ -60,10 +55,8 @@ from factmem.prompt.message_form import MessageForm
 from factmem.prompt.tokens import TokenCounter, estimate_tokens
 from factmem.prompt.transcript import CONTEXT, Transcript
 from factmem.providers.base import AgentMemoryProvider, FactStore
-from factmem.providers.guarded import guarded
 from factmem.providers.learning import Moment
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.reader import FactReader
 from factmem.recall.index_cache import IndexCache
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import (
@@ -74,7 +67,6 @@ from factmem.recall.query import (
     check_depth,
     checked_question,
 )
-from factmem.recall.search import FactSearch
 from factmem.storage.base import Storage
 
 __all__ = ["AgentMemory"]
@@ -174,82 +166,35 @@ class AgentMemory:
         )
         example = "recall_settings=RecallSettings(min_score=0.3)"
         expect(recall_settings, RecallSettings, "recall_settings", example)
-        self._chat_model = check_chat_model(chat_model)
-        self._embedder = check_embedder(embedder)
-        self._recall_settings = recall_settings
-        self._warm = IndexCache()
-        self._followed = concepts_by_keyword(instructions, "instructions")
-        declared = concepts_by_keyword(concepts)
-        self._concepts = concepts_by_keyword([*declared.values(), *self._followed.values()])
         expect(
             message_form, MessageForm, "message_form", "message_form=MessageForm(header='Known')"
         )
-        self._clock = expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
-        self._events = MemoryEvents(check_listeners(listeners), include_values=include_values)
-        self._synonyms = keyword_synonyms(self._embedder, self._events, keyword_similarity)
-        self._pending = PendingTexts()
+        followed = concepts_by_keyword(instructions, "instructions")
+        declared = concepts_by_keyword(
+            [*concepts_by_keyword(concepts).values(), *followed.values()]
+        )
+        events = MemoryEvents(check_listeners(listeners), include_values=include_values)
         selection = PlaceSelection(subjects, scopes)
-        self._message = MemoryMessage(selection.subjects, max_tokens, token_counter, message_form)
-        self._unguarded = check_provider(provider)
-        self._connect(selection, None)
-
-    def _connect(self, selection: PlaceSelection, boundary: Boundary | None) -> None:
-        """Build every collaborator that reads or writes facts, over one guarded provider.
-
-        A view is a copy that is connected with a boundary. Nothing else uses the provider without
-        its guard.
-        """
-        self._selection = selection
-        self._provider = guarded(self._unguarded, boundary, self._events)
-        events, pending = self._events, self._pending
-        self._reader = FactReader(self._provider, self._concepts.values())
-        followed = Instructions(self._followed, self._provider, self._reader)
-        self._loader = FactLoader(
-            self._provider, self._reader, selection, events, self._message, instructions=followed
-        )
-        detector = FactDetector(self._provider, self._reader, self._synonyms)
-        self._detection = ChatDetection(detector, self._chat_model)
-        self._kept = KeptTexts(self._unguarded, selection, events, self._clock)
-        self._texts = TextIntake(
-            self._detection,
-            selection,
-            pending,
-            events,
-            kept=self._kept,
-            concepts=self._concepts,
-            clock=self._clock,
-        )
-        self._search = self._searching(self._warm)
-        self._recall = FactRecall(
-            self._search,
-            pending,
-            selection.boundary,
-            self._message,
+        self._settings = MemorySettings(
+            provider=check_provider(provider),
+            chat_model=check_chat_model(chat_model),
+            embedder=check_embedder(embedder),
+            concepts=declared,
             instructions=followed,
-            everywhere=lambda: self._searching(IndexCache()),
+            message=MemoryMessage(selection.subjects, max_tokens, token_counter, message_form),
+            clock=expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)"),
+            recall=recall_settings,
+            synonyms=keyword_synonyms(embedder, events, keyword_similarity),
+            events=events,
+            pending=PendingTexts(),
+            indexes=IndexCache(),
         )
-        self._consolidator = Consolidator(
-            self._provider, selection, pending, events, self._chat_model
-        )
-
-    def _searching(self, cache: IndexCache) -> FactSearch:
-        return FactSearch(
-            self._provider,
-            self._reader,
-            cache,
-            self._events,
-            embedder=self._embedder,
-            chat_model=self._chat_model,
-            settings=self._recall_settings,
-            clock=self._clock,
-        )
+        self._parts = Collaborators(self._settings, selection, None)
 
     def __repr__(self) -> str:
         kind = "read-only view" if self.boundary.is_read_only else "view"
         part = "" if self.boundary == UNBOUNDED else f", {kind}"
-        return (
-            f"<{type(self).__name__} in {type(self._unguarded).__name__}: {self._selection}{part}>"
-        )
+        return f"<{type(self).__name__} in {type(self._settings.provider).__name__}: {self._parts.selection}{part}>"
 
     @classmethod
     @asynccontextmanager
@@ -293,12 +238,12 @@ class AgentMemory:
     @property
     def boundary(self) -> Boundary:
         """The places that the memory may access: everything, unless it is a view."""
-        return self._selection.boundary
+        return self._parts.selection.boundary
 
     @property
     def subjects(self) -> tuple[MemorySubject, ...]:
         """The subjects of calls that name none."""
-        return self._selection.subjects
+        return self._parts.selection.subjects
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -306,38 +251,37 @@ class AgentMemory:
 
         Reading it raises `UnboundSubjectError` if a per-entity subject has no entity.
         """
-        return tuple(self._selection.places())
+        return tuple(self._parts.selection.places())
 
     @property
     def clock(self) -> TimeProvider:
         """Returns the time."""
-        return self._clock
+        return self._settings.clock
 
     @property
     def chat_model(self) -> ChatModel | None:
         """The model that finds facts, or None."""
-        return self._chat_model
+        return self._settings.chat_model
 
     @property
     def provider(self) -> AgentMemoryProvider:
         """The provider, restricted to the view's places; events report what is done with it."""
-        return self._provider
+        return self._parts.provider
 
     @property
     def store(self) -> FactStore:
         """The provider as a `FactStore`: for `forget`, `erase`, histories and `export_facts`."""
-        return fact_store(self._provider)
+        return fact_store(self._parts.provider)
 
     @property
     def contents(self) -> MemoryContents:
         """What the memory holds: a tree of places, concepts, records; forgetting and clearing."""
-        selection, events = self._selection, self._events
-        return MemoryContents(self._provider, self._reader, selection, events, self._clock)
+        return self._parts.contents
 
     @property
     def failed_texts(self) -> FailedTexts:
         """The texts that `remember(..., keep_failed=True)` could not read."""
-        return FailedTexts(self._kept, self._texts.run_again)
+        return FailedTexts(self._parts.kept_texts, self._parts.texts.run_again)
 
     def view(
         self,
@@ -359,10 +303,10 @@ class AgentMemory:
         asked. Give code and tools that serve a request a view of what this request may see.
         """
         view = copy(self)
-        selection = self._selection.narrowed(
+        selection = self._parts.selection.narrowed(
             subjects=subjects, scopes=scopes, places=places, read_only=read_only
         )
-        view._connect(selection, selection.boundary)
+        view._parts = Collaborators(self._settings, selection, selection.boundary)
         return view
 
     def of(self, entity: str, *levels: str) -> Self:
@@ -423,7 +367,9 @@ class AgentMemory:
             ValueError: The profile names `scope`, or the memory has several subjects.
             UnboundSubjectError: The subject is per entity and has no entity.
         """
-        return MemoryDocuments(fact_store(self._provider), self._selection.aside(scope, subject))
+        return MemoryDocuments(
+            fact_store(self._parts.provider), self._parts.selection.aside(scope, subject)
+        )
 
     async def load_facts_to_agent(
         self,
@@ -438,7 +384,7 @@ class AgentMemory:
         The memory message's lines about this concept are replaced; those about others stay as long
         as there is room. A message without facts is removed.
         """
-        return await self._loader.load_into(messages, concept, subjects, scopes)
+        return await self._parts.loader.load_into(messages, concept, subjects, scopes)
 
     async def load_all_facts_to_agent(
         self,
@@ -451,7 +397,7 @@ class AgentMemory:
 
         The whole memory message is replaced. Otherwise like `load_facts_to_agent`.
         """
-        return await self._loader.load_all_into(messages, subjects, scopes)
+        return await self._parts.loader.load_all_into(messages, subjects, scopes)
 
     async def current(
         self,
@@ -465,7 +411,7 @@ class AgentMemory:
         At most one `SingleFact` for a concept of one value. For a concept of many values, one
         `MultipleFacts` per save, those of the most specific place first.
         """
-        return await self._loader.current(concept, subjects, scopes)
+        return await self._parts.loader.current(concept, subjects, scopes)
 
     async def current_all(
         self,
@@ -477,7 +423,7 @@ class AgentMemory:
 
         Values of the memory's `concepts` have their types; all others are plain JSON.
         """
-        return await self._loader.current_all(subjects, scopes)
+        return await self._parts.loader.current_all(subjects, scopes)
 
     async def why(
         self,
@@ -487,7 +433,7 @@ class AgentMemory:
         subjects: Iterable[MemorySubject] | None = None,
     ) -> FactOrigin | None:
         """Return sources, quotes and history of a fact; None if no place had one with its id."""
-        return await self._loader.origin(fact, subjects, scopes)
+        return await self._parts.loader.origin(fact, subjects, scopes)
 
     async def save_facts_from_history(
         self,
@@ -513,18 +459,18 @@ class AgentMemory:
         ever taken from these two. Otherwise like `auto_detect_facts`, which explains the other
         arguments.
         """
-        when = self._clock() if said_at is None else said_at
-        async with self._events.operation(MemoryOperation.DETECT) as operation:
-            check_detected(concept, self._concepts)
+        when = self._settings.clock() if said_at is None else said_at
+        async with self._settings.events.operation(MemoryOperation.DETECT) as operation:
+            check_detected(concept, self._settings.concepts)
             if preserve_questions:
                 check_question_fits(messages)
-            self._detection.require_model()
+            self._parts.detection.require_model()
             chat = Transcript(
                 messages, trust=trust, since=since, context=context, said_at=when, speaker=speaker
             )
             request = DetectionRequest(
                 transcript=chat,
-                places=[self._selection.place(subject, scope)],
+                places=[self._parts.selection.place(subject, scope)],
                 declared=[concept],
                 is_closed=True,
                 conversation=conversation,
@@ -533,8 +479,8 @@ class AgentMemory:
                 verify=verify,
             )
             if preserve_questions:
-                return await self._detection.run_with_question(request, operation, messages)
-            return await self._detection.run(request, operation)
+                return await self._parts.detection.run_with_question(request, operation, messages)
+            return await self._parts.detection.run(request, operation)
 
     async def auto_detect_facts(
         self,
@@ -585,15 +531,15 @@ class AgentMemory:
                 a place that was erased since then are not saved; `report.erased` has them.
             dry_run: Save nothing, only report.
         """
-        when = self._clock() if said_at is None else said_at
-        async with self._events.operation(MemoryOperation.DETECT) as operation:
+        when = self._settings.clock() if said_at is None else said_at
+        async with self._settings.events.operation(MemoryOperation.DETECT) as operation:
             chat = Transcript(
                 messages, trust=trust, since=since, context=context, said_at=when, speaker=speaker
             )
             request = DetectionRequest(
                 transcript=chat,
-                places=self._selection.detection_places(subjects, scopes),
-                declared=declared_concepts(self._concepts, concepts, only),
+                places=self._parts.selection.detection_places(subjects, scopes),
+                declared=declared_concepts(self._settings.concepts, concepts, only),
                 is_closed=only is not None,
                 conversation=conversation,
                 dry_run=dry_run,
@@ -601,7 +547,7 @@ class AgentMemory:
                 verify=verify,
                 moments={} if read_at is None else read_at,
             )
-            return await self._detection.run(request, operation)
+            return await self._parts.detection.run(request, operation)
 
     async def remember(
         self,
@@ -628,7 +574,7 @@ class AgentMemory:
             keep_failed: Keep the text in `failed_texts` if its extraction fails. The error is
                 raised all the same, with a note. Needs a `FactStore`.
         """
-        return await self._texts.run(
+        return await self._parts.texts.run(
             [text], subject, scope, source=source, said_at=said_at, keep_failed=keep_failed
         )
 
@@ -647,7 +593,7 @@ class AgentMemory:
         A later text wins over an earlier one that it contradicts. The `message` in a fact's source
         is the index of its text. Otherwise like `remember`.
         """
-        return await self._texts.run(
+        return await self._parts.texts.run(
             texts, subject, scope, source=source, said_at=said_at, keep_failed=keep_failed
         )
 
@@ -667,7 +613,7 @@ class AgentMemory:
         with a note of the text's number, source and places. Texts about one subject keep order.
         A memory that is not open, or in another event loop, raises `RuntimeError`.
         """
-        await self._texts.queue(
+        await self._parts.texts.queue(
             [text], subject, scope, source=source, said_at=said_at, keep_failed=keep_failed
         )
 
@@ -682,7 +628,7 @@ class AgentMemory:
         keep_failed: bool = False,
     ) -> None:
         """Queue several texts for `remember_many`; otherwise like `remember_later`."""
-        await self._texts.queue(
+        await self._parts.texts.queue(
             texts, subject, scope, source=source, said_at=said_at, keep_failed=keep_failed
         )
 
@@ -699,12 +645,12 @@ class AgentMemory:
             deadline: The most seconds to wait; then `TimeoutError`, and the texts stay queued.
         """
         about = None if subjects is None else subject_keys(checked_subjects(subjects))
-        await self._pending.drain(self.boundary, about, deadline)
+        await self._settings.pending.drain(self.boundary, about, deadline)
 
     def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
         """Return the number of queued texts that are not processed, as `flush` waits for them."""
         about = None if subjects is None else subject_keys(checked_subjects(subjects))
-        return self._pending.count(self.boundary, about)
+        return self._settings.pending.count(self.boundary, about)
 
     async def moment(
         self,
@@ -718,7 +664,9 @@ class AgentMemory:
         later: then nothing that is erased in between comes back. The result is opaque and belongs
         to this process.
         """
-        return await self._detection.moments(self._selection.detection_places(subjects, scopes))
+        return await self._parts.detection.moments(
+            self._parts.selection.detection_places(subjects, scopes)
+        )
 
     async def recall(
         self,
@@ -770,11 +718,11 @@ class AgentMemory:
             min_importance: Only facts of at least this importance.
             metadata: Only facts whose metadata has all of these keys, with equal values.
         """
-        async with self._events.operation(MemoryOperation.RECALL) as operation:
+        async with self._settings.events.operation(MemoryOperation.RECALL) as operation:
             check_depth(depth)
             question = RecallQuery.checked(
                 query,
-                self._recall_settings,
+                self._settings.recall,
                 limit=limit,
                 min_score=min_score,
                 concepts=concepts,
@@ -786,12 +734,12 @@ class AgentMemory:
                 min_importance=min_importance,
                 metadata=metadata,
             )
-            everywhere = self._selection.everywhere(subjects, scopes)
+            everywhere = self._parts.selection.everywhere(subjects, scopes)
             if everywhere is not None:
-                places = await places_inside(self._provider, everywhere)
-                return await self._recall.find_everywhere(question, depth, operation, places)
-            operation.places = self._selection.places(subjects, scopes)
-            return await self._recall.find(question, depth, operation)
+                places = await places_inside(self._parts.provider, everywhere)
+                return await self._parts.recall.find_everywhere(question, depth, operation, places)
+            operation.places = self._parts.selection.places(subjects, scopes)
+            return await self._parts.recall.find(question, depth, operation)
 
     async def recall_facts_to_agent(
         self,
@@ -822,16 +770,16 @@ class AgentMemory:
         message; without a word, nothing is searched. `min_score` defaults to `prompt_min_score` of
         the memory's `recall_settings`. The other arguments, and the cost, are those of `recall`.
         """
-        async with self._events.operation(MemoryOperation.RECALL) as operation:
-            operation.places = self._selection.places(subjects, scopes)
+        async with self._settings.events.operation(MemoryOperation.RECALL) as operation:
+            operation.places = self._parts.selection.places(subjects, scopes)
             checked_history(messages)
             text = last_said(messages) if query is None else checked_question(query)
             question = None
             if text.strip():
-                lowest = self._recall_settings.prompt_min_score if min_score is None else min_score
+                lowest = self._settings.recall.prompt_min_score if min_score is None else min_score
                 question = RecallQuery.checked(
                     text,
-                    self._recall_settings,
+                    self._settings.recall,
                     limit=limit,
                     min_score=lowest,
                     concepts=concepts,
@@ -841,8 +789,8 @@ class AgentMemory:
                     min_importance=min_importance,
                     metadata=metadata,
                 )
-            found = await self._recall.find_for_prompt(question, depth, operation)
-        return await self._recall.put(messages, found, operation)
+            found = await self._parts.recall.find_for_prompt(question, depth, operation)
+        return await self._parts.recall.put(messages, found, operation)
 
     async def consolidate(
         self,
@@ -863,7 +811,9 @@ class AgentMemory:
         gets the sources of the others, their greatest importance and their latest expiry; it counts
         as confirmed.
         """
-        return await self._consolidator.consolidate(concept, subjects, scopes, dry_run=dry_run)
+        return await self._parts.consolidator.consolidate(
+            concept, subjects, scopes, dry_run=dry_run
+        )
 
     async def merge(self, report: ConsolidationReport) -> ConsolidationReport:
         """Do the merges that a report of a dry run proposes. No call to a model.
@@ -872,7 +822,7 @@ class AgentMemory:
         and such merges are in `outdated` of the returned report. A merge that was done before is
         not written again, so a failed call can be repeated; one that was undone is done again.
         """
-        return await self._consolidator.merge(report)
+        return await self._parts.consolidator.merge(report)
 
     async def restore(self, report: ConsolidationReport) -> int:
         """Undo the merges of a report, and return how many values came back. No call to a model.
@@ -880,7 +830,7 @@ class AgentMemory:
         Each dropped value comes back with its date, source, importance and expiry. Nothing comes back where the kept value is no longer current, or what was purged,
         erased, expired or is beyond the retained history. The kept values stay as they are.
         """
-        return await self._consolidator.restore(report)
+        return await self._parts.consolidator.restore(report)
 
     def tools(
         self,
@@ -907,7 +857,7 @@ class AgentMemory:
                 The tools are then made once and serve every user. Without it they serve this
                 memory's default subjects.
         """
-        fact_store(self._provider)
+        fact_store(self._parts.provider)
         if of is not None:
             user_of = expect_function(of, "of", "of=lambda context: context.user")
 
@@ -917,19 +867,21 @@ class AgentMemory:
 
             sample = view_of_anyone(self).tools(prefix, writable=writable, save=save)
             return late_tools(sample, tools_of)
-        places = self._selection.places()
+        places = self._parts.selection.places()
         bound = self.view(places=places)
-        saver = FactSaver(bound.provider, bound.contents, self._concepts, places)
+        saver = FactSaver(bound.provider, bound.contents, self._settings.concepts, places)
         return memory_tools(
             bound.recall,
             bound.contents,
-            None if self._chat_model is None else partial(bound.remember, source=_BY_MODEL),
-            lambda: self._pending.wait(bound.boundary),
+            None
+            if self._settings.chat_model is None
+            else partial(bound.remember, source=_BY_MODEL),
+            lambda: self._settings.pending.wait(bound.boundary),
             prefix=prefix,
             writable=writable and not self.boundary.is_read_only,
             save=saver.save if save and places else None,
             subjects=[place.subject for place in places],
-            owned=[each.keyword for each in self._concepts.values() if not each.detect],
+            owned=[each.keyword for each in self._settings.concepts.values() if not each.detect],
         )
 
     async def aclose(self) -> None:
@@ -941,7 +893,7 @@ class AgentMemory:
         try:
             await self.flush()
         finally:
-            await self._search.keep_vectors(self.boundary.allows)
+            await self._parts.search.keep_vectors(self.boundary.allows)
 
     async def __aenter__(self) -> Self:
         """Open the memory for `remember_later`; a view cannot be opened."""
@@ -950,7 +902,7 @@ class AgentMemory:
                 "A view cannot be opened: open the memory that it was made of, which processes the "
                 "texts of its views"
             )
-        await self._pending.open()
+        await self._settings.pending.open()
         return self
 
     async def __aexit__(
@@ -966,6 +918,6 @@ class AgentMemory:
         raise are raised in an `ExceptionGroup`.
         """
         try:
-            await self._pending.close(exc_type, exc, traceback)
+            await self._settings.pending.close(exc_type, exc, traceback)
         finally:
-            await self._search.keep_vectors(self.boundary.allows)
+            await self._parts.search.keep_vectors(self.boundary.allows)

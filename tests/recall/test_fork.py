@@ -26,8 +26,8 @@ def _forked(backend: str) -> None:
     is_held, may_end = threading.Event(), threading.Event()
 
     def hold() -> None:
-        (index,) = memory._warm._indexes.values()
-        with memory._warm._lock, index._lock:
+        (index,) = memory._settings.indexes._indexes.values()
+        with memory._settings.indexes._lock, index._lock:
             is_held.set()
             may_end.wait(30)
 

@@ -58,7 +58,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 def waiting(memory: AgentMemory) -> int:
     """How many tasks wait for one that has texts embedded."""
-    caches = memory._warm._places.values()
+    caches = memory._settings.indexes._places.values()
     return sum(cache.embedding.get().statistics().tasks_waiting for cache in caches)
 
 

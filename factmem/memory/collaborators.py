@@ -1,0 +1,115 @@
+"""The settings of a memory, and the collaborators behind its methods."""
+
+from dataclasses import dataclass
+
+from factmem.detection.detector import FactDetector
+from factmem.detection.synonyms import KeywordSynonyms
+from factmem.embedding.base import Embedder
+from factmem.events import MemoryEvents
+from factmem.llm.base import ChatModel
+from factmem.memory.chat_detection import ChatDetection
+from factmem.memory.consolidator import Consolidator
+from factmem.memory.contents import MemoryContents
+from factmem.memory.fact_recall import FactRecall
+from factmem.memory.failed_texts import KeptTexts
+from factmem.memory.instructions import Instructions
+from factmem.memory.loader import FactLoader
+from factmem.memory.pending_texts import PendingTexts
+from factmem.memory.selection import PlaceSelection
+from factmem.memory.text_intake import TextIntake
+from factmem.models.boundary import Boundary
+from factmem.models.clock import TimeProvider
+from factmem.models.facts import AnyConcept
+from factmem.prompt.memory_message import MemoryMessage
+from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.guarded import guarded
+from factmem.providers.reader import FactReader
+from factmem.recall.index_cache import IndexCache
+from factmem.recall.query import RecallSettings
+from factmem.recall.search import FactSearch
+
+__all__ = ["Collaborators", "MemorySettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """What a memory was made with. Its views share it, with queued texts and recall indexes."""
+
+    provider: AgentMemoryProvider
+    """The store, without a guard: only `Collaborators` and checks may use it."""
+    chat_model: ChatModel | None
+    embedder: Embedder | None
+    concepts: dict[str, AnyConcept]
+    """Every concept that the application declared, by keyword."""
+    instructions: dict[str, AnyConcept]
+    """Those of them whose values a model is asked to follow."""
+    message: MemoryMessage
+    clock: TimeProvider
+    recall: RecallSettings
+    synonyms: KeywordSynonyms | None
+    events: MemoryEvents
+    pending: PendingTexts
+    indexes: IndexCache
+
+
+class Collaborators:
+    """What reads and writes facts for a memory or a view: all of it over one guarded provider.
+
+    Args:
+        settings: What the memory was made with.
+        selection: The places of calls that name none.
+        boundary: The places of a view; None for a memory that may access everything.
+    """
+
+    def __init__(
+        self, settings: MemorySettings, selection: PlaceSelection, boundary: Boundary | None
+    ) -> None:
+        self._settings = settings
+        self.selection = selection
+        events, pending = settings.events, settings.pending
+        self.provider = guarded(settings.provider, boundary, events)
+        self.reader = FactReader(self.provider, settings.concepts.values())
+        self.contents = MemoryContents(
+            self.provider, self.reader, selection, events, settings.clock
+        )
+        followed = Instructions(settings.instructions, self.provider, self.reader)
+        self.loader = FactLoader(
+            self.provider, self.reader, selection, events, settings.message, instructions=followed
+        )
+        detector = FactDetector(self.provider, self.reader, settings.synonyms)
+        self.detection = ChatDetection(detector, settings.chat_model)
+        self.kept_texts = KeptTexts(settings.provider, selection, events, settings.clock)
+        self.texts = TextIntake(
+            self.detection,
+            selection,
+            pending,
+            events,
+            kept=self.kept_texts,
+            concepts=settings.concepts,
+            clock=settings.clock,
+        )
+        self.search = self._searching(settings.indexes)
+        self.recall = FactRecall(
+            self.search,
+            pending,
+            selection.boundary,
+            settings.message,
+            instructions=followed,
+            everywhere=lambda: self._searching(IndexCache()),
+        )
+        self.consolidator = Consolidator(
+            self.provider, selection, pending, events, settings.chat_model
+        )
+
+    def _searching(self, indexes: IndexCache) -> FactSearch:
+        settings = self._settings
+        return FactSearch(
+            self.provider,
+            self.reader,
+            indexes,
+            settings.events,
+            embedder=settings.embedder,
+            chat_model=settings.chat_model,
+            settings=settings.recall,
+            clock=settings.clock,
+        )

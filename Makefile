@@ -6,6 +6,7 @@ VENV ?= .venv
 KILLS = 1000
 STATES = 1000000
 ROTATIONS = 200
+LEARNING = 60
 WEB_SECONDS = 60
 MUTANTS = 50
 SERVER_KILLS = 1
@@ -64,7 +65,9 @@ storm: $(VENV)/.installed-test
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
 	$(python) -m tests.storage.crash_sweep --states $(STATES)
+	$(python) -m tests.storms.learning --seconds $(LEARNING)
 ifndef SHORT
+	$(python) -m tests.scaling
 	$(python) -m tests.storms.many_processes
 	$(python) -m pytest -n 2 -m 'storm or not types' --both-loops
 endif

@@ -84,14 +84,14 @@ async def history_of(
 def _sources(fact: AnyFact, history: Sequence[HistoryEntry]) -> list[FactSource]:
     """Return who said a fact, in its own save and in the confirmations of its values."""
     ours = _keys(fact)
-    sources: list[FactSource] = []
+    sources: dict[FactSource, None] = {}  # in their order, and looked up by their hash
     for entry in history:
         told = entry.fact
         if told is None or told.source is None or told.source in sources:
             continue
         if told.id == fact.id or ours & _keys(told):
-            sources.append(told.source)
-    return sources
+            sources[told.source] = None
+    return list(sources)
 
 
 def _keys(fact: AnyFact) -> set[Canonical]:

@@ -1,6 +1,6 @@
-"""Fails when a parser's time grows faster than 2.6 times while its input doubles.
+"""Fails when the time of a parser or an operation grows faster than 2.6 times while its input doubles.
 
-python -m tests.scaling                 all parsers and shapes
+python -m tests.scaling                 all parsers and shapes, and all operations
 python -m tests.scaling folded words    those whose name holds one of the words
 
 Processor time is measured, so other load on the machine does little harm; a measurement that fails
@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import product
 from time import process_time
+from typing import Any
 
+from tests.scaling.operations import OPERATIONS
 from tests.scaling.parsers import JSON_PARSERS, TEXT_PARSERS
 from tests.scaling.shapes import ARGUMENTS, TEXTS
 
@@ -28,7 +30,7 @@ DOUBLINGS = 3
 TRIES = 4
 
 
-def _seconds(parse: Callable[[str], object], text: str) -> float:
+def _seconds(parse: Callable[[Any], object], text: Any) -> float:
     gc.collect()
     gc.disable()  # a collection walks through everything that the process holds
     try:
@@ -40,7 +42,7 @@ def _seconds(parse: Callable[[str], object], text: str) -> float:
         gc.enable()
 
 
-def _growth(parse: Callable[[str], object], shape: Callable[[int], str]) -> float:
+def _growth(parse: Callable[[Any], object], shape: Callable[[int], Any]) -> float:
     """Return the factor per doubling, over three doublings; 1 if all sizes are fast.
 
     A single doubling would not do: the step from one cache of the processor to the next costs a
@@ -51,14 +53,14 @@ def _growth(parse: Callable[[str], object], shape: Callable[[int], str]) -> floa
         size *= 2
         if size > LARGEST:
             return 1.0
-    small, large = shape(size), shape(size * 2**DOUBLINGS)
-    before = min(_seconds(parse, small) for _ in range(3))
-    after = min(_seconds(parse, large) for _ in range(2))
+    # Made anew each time: an operation may change what it is done to.
+    before = min(_seconds(parse, shape(size)) for _ in range(3))
+    after = min(_seconds(parse, shape(size * 2**DOUBLINGS)) for _ in range(2))
     growth: float = (after / before) ** (1 / DOUBLINGS)
     return growth
 
 
-def _fails(parse: Callable[[str], object], shape: Callable[[int], str]) -> float | None:
+def _fails(parse: Callable[[Any], object], shape: Callable[[int], Any]) -> float | None:
     """Return the growth if it is too fast in every try."""
     growths: list[float] = []
     for _ in range(TRIES):
@@ -68,12 +70,14 @@ def _fails(parse: Callable[[str], object], shape: Callable[[int], str]) -> float
     return min(growths)
 
 
-def _cases() -> Iterator[tuple[str, str, Callable[[str], object], Callable[[int], str]]]:
+def _cases() -> Iterator[tuple[str, str, Callable[[Any], object], Callable[[int], Any]]]:
     everywhere = {**TEXT_PARSERS, **JSON_PARSERS}
     for (name, parse), (kind, shape) in product(everywhere.items(), TEXTS.items()):
         yield name, kind, parse, shape
     for (name, parse), (kind, shape) in product(JSON_PARSERS.items(), ARGUMENTS.items()):
         yield name, kind, parse, shape
+    for name, operation in OPERATIONS.items():
+        yield name, "how much there is", operation.run, operation.prepare
 
 
 def main(wanted: list[str]) -> int:

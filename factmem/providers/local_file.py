@@ -1,10 +1,11 @@
 """A store in local files: one journal per place, durable when a save returns."""
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-from factmem._arguments import expect_methods, kind_of
+from factmem._arguments import expect_function, expect_methods, kind_of
 from factmem.concurrency.workers import Workers
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import MemoryScope, MemorySubject
@@ -50,16 +51,26 @@ class ProviderKeys:
         encryption = encryption_of(key)
         await self._workers.run(lambda: self._slots.remove(encryption))
 
-    async def rotate(self, key: Key | str | Encryption, *, rewrite: bool = True) -> None:
+    async def rotate(
+        self,
+        key: Key | str | Encryption,
+        *,
+        rewrite: bool = True,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
         """Give the store a new key and new data keys, and rewrite every journal with them.
 
         All other keys stop at once; this provider goes on with the new one, others need it too.
         Keep the new key safe before you call, and the old one until the call returns; after a
         crash or an error call it again. With `rewrite=False` only the wrapping of the data keys
-        changes, at once: right for a changed passphrase, not for a key that leaked.
+        changes, at once: right for a changed passphrase, not for a key that leaked. `progress` is
+        called in a worker thread after each journal, with how many are done and how many there are.
         """
         encryption = encryption_of(key)
-        await self._workers.run(lambda: self._slots.rotate(encryption, rewrite=rewrite))
+        _check_progress(progress)
+        await self._workers.run(
+            lambda: self._slots.rotate(encryption, rewrite=rewrite, progress=progress)
+        )
 
 
 class LocalFileMemoryProvider(LedgerStore):
@@ -156,17 +167,23 @@ class LocalFileMemoryProvider(LedgerStore):
         identity = self._enter(subject, scope)
         return await self._folder.work(lambda: self._folder.blocking.salvage(identity))
 
-    async def anchor(self) -> str:
+    async def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
         """Return how far every place has come, as a string to be kept elsewhere.
 
         A folder cannot reveal that all of it was put back to an older copy; `verify` detects it by
-        an anchor. Reads every file; an anchor stays good for ever.
+        an anchor. Reads every file; an anchor stays good for ever. `progress` is called in a worker
+        thread after each place, with how many are done and how many there are.
         """
         self._check_open()
-        return await self._folder.work(self._folder.journals.anchor)
+        _check_progress(progress)
+        return await self._folder.work(lambda: self._folder.journals.anchor(progress))
 
-    async def verify(self, anchor: str) -> None:
-        """Raise unless every place has come at least as far as the anchor says. Reads every file.
+    async def verify(
+        self, anchor: str, *, progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """Raise unless every place has come at least as far as the anchor says.
+
+        Reads all of every file. `progress` is called as `anchor` calls it.
 
         Raises:
             TamperedError: The store, or a place, is gone or was put back to an older copy.
@@ -174,7 +191,8 @@ class LocalFileMemoryProvider(LedgerStore):
             ValueError: The string is no anchor.
         """
         self._check_open()
-        await self._folder.work(lambda: self._folder.journals.verify(anchor))
+        _check_progress(progress)
+        await self._folder.work(lambda: self._folder.journals.verify(anchor, progress))
 
     @property
     def keys(self) -> ProviderKeys:
@@ -191,6 +209,11 @@ class LocalFileMemoryProvider(LedgerStore):
                 "storage=EncryptedStorage(Aes256GCMEncryptor(key))"
             )
         return ProviderKeys(slots, self._folder.workers)
+
+
+def _check_progress(progress: Callable[[int, int], None] | None) -> None:
+    if progress is not None:
+        expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
 
 
 def _folder_of(root: str | os.PathLike[str]) -> Path:

@@ -5,7 +5,7 @@ go back, an anchor stays true for ever: a journal that has come less far was rol
 """
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from factmem.storage._journal import Damage, Place, journal_path
 from factmem.storage._manifest import MANIFEST
 from factmem.storage._plain_codec import Codec, compact
 from factmem.storage._reader import FolderReader
+from factmem.storage.base import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,10 @@ def without_store() -> str:
 
 
 def taken(
-    reader: FolderReader, settle: Callable[[Codec, str], None], age: Callable[[int], int] | None
+    reader: FolderReader,
+    settle: Callable[[Codec, str], None],
+    age: Callable[[int], int] | None,
+    progress: Progress | None = None,
 ) -> str:
     """Return how far every journal has come; under the lock.
 
@@ -61,12 +65,13 @@ def taken(
             see `ManifestFile.age`. None where the
             counter cannot be raised: a process that goes on elsewhere may have reserved numbers
             that it has not used, so the anchor names the greatest one that a file has.
+        progress: Called after each file.
     """
     codec = reader.codec()
     if codec is None:
         return without_store()
     journals: dict[str, _End] = {}
-    for file in reader.journal_files(codec):
+    for file in reported(reader.journal_files(codec), progress):
         settle(codec, file)
         place = _end(reader, codec, file)
         tag = place.tag.hex()
@@ -92,7 +97,15 @@ def check_settled(reader: FolderReader, codec: Codec, file: str) -> None:
             reader.files.close(fd)
 
 
-def verify(reader: FolderReader, anchor: Anchor) -> None:
+def reported(files: Sequence[str], progress: Progress | None) -> Iterator[str]:
+    """Give files, and report each that is done."""
+    for done, file in enumerate(files, 1):
+        yield file
+        if progress is not None:
+            progress(done, len(files))
+
+
+def verify(reader: FolderReader, anchor: Anchor, progress: Progress | None = None) -> None:
     """Raise unless every journal has come as far as the anchor says; under the lock.
 
     All of every journal is read: what is known of it may rest on a summary.
@@ -101,17 +114,19 @@ def verify(reader: FolderReader, anchor: Anchor) -> None:
     if codec is None or reader.manifest.fields["store"] != anchor.store:
         raise of_another(reader)
     known = set(reader.journal_files(codec))
-    for file, expected in anchor.journals.items():
+    unknown = sorted(known.difference(anchor.journals))
+    for file in reported([*anchor.journals, *unknown], progress):
         with reader.errors.of(file):
+            expected = anchor.journals.get(file)
+            if expected is None:
+                _verify_unknown(_end(reader, codec, file, is_read_anew=True), anchor)
+                continue
             if file not in known:
                 raise Damage(
                     "it is gone, and the anchor knows it (take a new anchor after an erasure)",
                     is_forged=True,
                 )
             _verify_journal(reader, codec, file, expected)
-    for file in sorted(known.difference(anchor.journals)):
-        with reader.errors.of(file):
-            _verify_unknown(_end(reader, codec, file, is_read_anew=True), anchor)
     if reader.manifest.fields.get("made", 0) < anchor.age:
         raise (TamperedError if reader.manifest.is_sealed else CorruptJournalError)(
             f"{reader.files.path(MANIFEST)!r} was put back to an older copy: it has counted fewer "

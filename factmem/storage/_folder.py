@@ -30,7 +30,15 @@ from factmem.storage._plain_codec import Codec
 from factmem.storage._reader import FolderReader
 from factmem.storage._summaries import SummaryFiles
 from factmem.storage._writer import FolderWriter
-from factmem.storage.base import JournalName, JournalWriter, KeySlots, Position, Reading, Summary
+from factmem.storage.base import (
+    JournalName,
+    JournalWriter,
+    KeySlots,
+    Position,
+    Progress,
+    Reading,
+    Summary,
+)
 
 _logger = getLogger(__name__)
 
@@ -188,18 +196,19 @@ class JournalFolder:
                 self.files.remove(path)
                 raise
 
-    def anchor(self) -> str:
+    def anchor(self, progress: Progress | None = None) -> str:
         """See `Journals.anchor`."""
         if self.codec() is None:
             return _anchor.without_store()
         with self._exclusive_if_writable() as writer:
             if writer is None:
                 check = partial(_anchor.check_settled, self.reader)
-                return _anchor.taken(self.reader, check, None)
+                return _anchor.taken(self.reader, check, None, progress)
             with self.errors.of(None):
-                return _anchor.taken(self.reader, writer.flush_file, self.manifest.age)
+                age = self.manifest.age
+                return _anchor.taken(self.reader, writer.flush_file, age, progress)
 
-    def verify(self, anchor: str) -> None:
+    def verify(self, anchor: str, progress: Progress | None = None) -> None:
         """See `Journals.verify`."""
         expected = _anchor.parsed(anchor)
         if expected is None:
@@ -207,7 +216,7 @@ class JournalFolder:
         if self.codec() is None:
             raise _anchor.of_another(self.reader)
         with self._exclusive_if_writable():
-            _anchor.verify(self.reader, expected)
+            _anchor.verify(self.reader, expected, progress)
 
     def rest(self) -> None:
         """See `RestingJournals.rest`."""

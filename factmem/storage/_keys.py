@@ -4,10 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 from factmem.errors import TamperedError, WrongKeyError
+from factmem.storage._anchor import reported
 from factmem.storage._folder import JournalFolder
 from factmem.storage._journal import Damage
 from factmem.storage._plain_codec import Codec
 from factmem.storage._sealed_codec import SealedCodec
+from factmem.storage.base import Progress
 from factmem.storage.encryption.aes256gcm import Encryption, KeySlot
 from factmem.storage.encryption.ring import KeyRing
 from factmem.storage.simple import corrupt
@@ -118,7 +120,9 @@ class StoreKeys:
             removed = [each for each in self._slots() if each["kid"] == kid]
             self._write(others, [*map(_closed, removed), *self._closed()][:_MOST_CLOSED])
 
-    def rotate(self, encryption: Encryption, *, rewrite: bool = True) -> None:
+    def rotate(
+        self, encryption: Encryption, *, rewrite: bool = True, progress: Progress | None = None
+    ) -> None:
         """See `KeySlots.rotate`."""
         self._folder.check_made()
         with self._folder.locked():
@@ -130,12 +134,12 @@ class StoreKeys:
             is_unfinished = bool(self._outdated(ring))
             was_begun = kid in self._ids_of(encryption)
         if is_unfinished:
-            self._reseal_all()
+            self._reseal_all(progress)
         if not (is_unfinished and was_begun):
             with self._folder.exclusive():
                 ring, _ = self._opened()
                 self._rewrap(encryption, ring.with_new_generation(), [])
-            self._reseal_all()
+            self._reseal_all(progress)
         self._forget_old_generations(encryption)
 
     def _opened(self) -> tuple[KeyRing, str]:
@@ -210,12 +214,12 @@ class StoreKeys:
     def _is_outdated(self, codec: SealedCodec, file: str, ring: KeyRing) -> bool:
         return codec.generation_in(self._folder.reader.first_line(file)) != ring.generation
 
-    def _reseal_all(self) -> None:
+    def _reseal_all(self, progress: Progress | None) -> None:
         """Rewrite what is sealed with older data keys, one journal at a time."""
         with self._folder.exclusive():
             ring, _ = self._opened()
             outdated = self._outdated(ring)
-        for file in outdated:
+        for file in reported(outdated, progress):
             with self._folder.exclusive() as writer:
                 ring, _ = self._opened()
                 codec = SealedCodec(self._store(), ring)

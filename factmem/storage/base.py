@@ -27,6 +27,7 @@ __all__ = [
     "Journals",
     "KeySlots",
     "Position",
+    "Progress",
     "Reading",
     "Record",
     "RestingJournals",
@@ -39,6 +40,11 @@ __all__ = [
 
 JournalName: TypeAlias = tuple[str | None, ...]
 """What a journal is called. `("a",)` and `("a", None)` are different names."""
+
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called from time to time in a long operation: how many journals are done, and how many there are.
+What it raises ends the operation."""
 
 
 class Record(NamedTuple):
@@ -189,7 +195,9 @@ class KeySlots(Protocol):
         """
         ...
 
-    def rotate(self, encryption: Encryption, *, rewrite: bool = True) -> None:
+    def rotate(
+        self, encryption: Encryption, *, rewrite: bool = True, progress: Progress | None = None
+    ) -> None:
         """Give the store a new key, and with `rewrite` new data keys for every journal.
 
         All other keys are closed out at once; with `rewrite=False` only the one in use is. Keep
@@ -207,11 +215,11 @@ class Journals(Protocol):
         """The keys of an encrypted folder; None where nothing is encrypted."""
         ...
 
-    def anchor(self) -> str:
+    def anchor(self, progress: Progress | None = None) -> str:
         """Return how far every journal has come, to be kept elsewhere."""
         ...
 
-    def verify(self, anchor: str) -> None:
+    def verify(self, anchor: str, progress: Progress | None = None) -> None:
         """Raise unless every journal has come at least as far as an anchor says.
 
         Raises:

@@ -3,7 +3,7 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any
@@ -68,15 +68,22 @@ class KeysSync(Wraps[ProviderKeys]):
         """
         return self._portal.call(self._wrapped.remove, key)
 
-    def rotate(self, key: Key | str | Encryption, *, rewrite: bool = True) -> None:
+    def rotate(
+        self,
+        key: Key | str | Encryption,
+        *,
+        rewrite: bool = True,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
         """Give the store a new key and new data keys, and rewrite every journal with them.
 
         All other keys stop at once; this provider goes on with the new one, others need it too.
         Keep the new key safe before you call, and the old one until the call returns; after a
         crash or an error call it again. With `rewrite=False` only the wrapping of the data keys
-        changes, at once: right for a changed passphrase, not for a key that leaked.
+        changes, at once: right for a changed passphrase, not for a key that leaked. `progress` is
+        called in a worker thread after each journal, with how many are done and how many there are.
         """
-        return self._portal.call(self._wrapped.rotate, key, rewrite=rewrite)
+        return self._portal.call(self._wrapped.rotate, key, rewrite=rewrite, progress=progress)
 
 
 class ProviderSync(Wraps[AgentMemoryProvider]):
@@ -648,23 +655,26 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
         """
         return self._portal.call(self._wrapped.salvage, subject, scope)
 
-    def anchor(self) -> str:
+    def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
         """Return how far every place has come, as a string to be kept elsewhere.
 
         A folder cannot reveal that all of it was put back to an older copy; `verify` detects it by
-        an anchor. Reads every file; an anchor stays good for ever.
+        an anchor. Reads every file; an anchor stays good for ever. `progress` is called in a worker
+        thread after each place, with how many are done and how many there are.
         """
-        return self._portal.call(self._wrapped.anchor)
+        return self._portal.call(self._wrapped.anchor, progress=progress)
 
-    def verify(self, anchor: str) -> None:
-        """Raise unless every place has come at least as far as the anchor says. Reads every file.
+    def verify(self, anchor: str, *, progress: Callable[[int, int], None] | None = None) -> None:
+        """Raise unless every place has come at least as far as the anchor says.
+
+        Reads all of every file. `progress` is called as `anchor` calls it.
 
         Raises:
             TamperedError: The store, or a place, is gone or was put back to an older copy.
             CorruptJournalError: The same, in a store that is not encrypted.
             ValueError: The string is no anchor.
         """
-        return self._portal.call(self._wrapped.verify, anchor)
+        return self._portal.call(self._wrapped.verify, anchor, progress=progress)
 
     @property
     def keys(self) -> KeysSync:

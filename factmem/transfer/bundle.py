@@ -68,6 +68,7 @@ async def export_facts(
     places: Iterable[Place] | None = None,
     history: bool = True,
     clock: TimeProvider = system_clock,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ExportReport:
     """Write what a store holds into a bundle.
 
@@ -87,7 +88,8 @@ async def export_facts(
         places: Only these; all by default. One that holds nothing is left out.
         history: Whether to write what was replaced and forgotten, too; if not, only what is
             current by `clock`, its history cut off.
-        clock: Tells the time for the header and for what has expired.
+        clock: Returns the time for the header and for what has expired.
+        progress: Called after each place, with how many are done and how many there are.
 
     Raises:
         TypeError: `store` is no `FactStore`, the file is none or open in text mode, or `places` are
@@ -97,18 +99,23 @@ async def export_facts(
     """
     _check_store(store)
     now = utc(expect_function(clock, "clock", "clock=system_clock")(), "clock's time")
+    if progress is not None:
+        expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
     places = None if places is None else checked_places(places)
     kept: list[Place] = []
     async with written(target) as file:
         writer = BundleWriter(file)
         await run_sync(partial(writer.write_header, stamp(now), history=history))
-        for place in await _places_of(store, places):
+        wanted = await _places_of(store, places)
+        for done, place in enumerate(wanted, 1):
             entries = await store.entries(place.subject, place.scope)
             if not history:
                 entries = await run_sync(_current, entries, stamp(now))
             if entries:
                 await run_sync(writer.write_place, place.identity, entries)
                 kept.append(place)
+            if progress is not None:
+                progress(done, len(wanted))
         await run_sync(writer.write_end)
     return ExportReport(tuple(kept), writer.entries, writer.bytes)
 

@@ -13,6 +13,7 @@ from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.sealing import RingSealing
 from factmem.providers._postgres.stores import StoreRow
+from factmem.storage.base import Progress
 from factmem.storage.encryption.aes256gcm import Encryption, KeySlot
 from factmem.storage.encryption.key_file import RenewableEncryption
 from factmem.storage.encryption.ring import KeyRing
@@ -76,14 +77,20 @@ class PostgresKeys:
 
         self._change(change)
 
-    def rotate(self, encryption: Encryption, *, rewrite: bool = True) -> None:
+    def rotate(
+        self, encryption: Encryption, *, rewrite: bool = True, progress: Progress | None = None
+    ) -> None:
         """See `KeySlots.rotate`. Each place is rewritten in a transaction of its own."""
         if not rewrite:
             self._change(lambda row: self._rewrapped(row, encryption), encryption)
             return
         self._change(lambda row: self._with_new_generation(row, encryption), encryption)
+        rewrite_some: Callable[[list[str], Session, int], None] = self._rewrite
+        if progress is not None:
+            total = sum(map(len, self._outdated()))
+            rewrite_some = _Reporting(self._rewrite, progress, total)
         self._settle(
-            self._rewrite, lambda row: self._without_old_generations(row, encryption), encryption
+            rewrite_some, lambda row: self._without_old_generations(row, encryption), encryption
         )
 
     def _rewrapped(self, row: StoreRow, encryption: Encryption) -> StoreRow:
@@ -246,6 +253,23 @@ class PostgresKeys:
             wrapped = [sealing.rewrapped(place.hex, data_key) for place, data_key in rows]
             given = [sql.keys(place.hex for place, _ in rows), sql.byte_strings(wrapped)]
             session.rows(sql.SET_DATA_KEYS, given)
+
+
+class _Reporting:
+    """Brings places to the newest generation, and reports how many are done."""
+
+    def __init__(
+        self, bring: Callable[[list[str], Session, int], None], progress: Progress, total: int
+    ) -> None:
+        self._bring = bring
+        self._progress = progress
+        self._done, self._total = 0, total
+
+    def __call__(self, keys: list[str], session: Session, attempt: int) -> None:
+        for key in keys:
+            self._bring([key], session, attempt)
+            self._done = min(self._done + 1, self._total)
+            self._progress(self._done, self._total)
 
 
 def _outdated(row: StoreRow, after: str, most: int) -> list[object]:

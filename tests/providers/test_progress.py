@@ -1,0 +1,78 @@
+"""Long operations report how many places are done."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
+from factmem.testing.facts import AGENT, PERSON, theme
+from factmem.transfer.bundle import export_facts
+from tests.providers.local_stores import KEY
+
+Report = Callable[[int, int], None]
+
+
+async def filled(root: Path) -> LocalFileMemoryProvider:
+    store = LocalFileMemoryProvider(root, storage=EncryptedStorage(Aes256GCMEncryptor(KEY)))
+    for name in ("alice", "bob", "carol"):
+        await store.save(theme("dark"), PERSON.of(name), AGENT)
+    return store
+
+
+async def anchor(store: LocalFileMemoryProvider, progress: Report) -> None:
+    await store.anchor(progress=progress)
+
+
+async def verify(store: LocalFileMemoryProvider, progress: Report) -> None:
+    before = await store.anchor()
+    await store.save(theme("light"), PERSON.of("dora"), AGENT)
+    await store.erase(PERSON.of("dora"), AGENT)
+    await store.verify(before, progress=progress)
+
+
+async def rotate(store: LocalFileMemoryProvider, progress: Report) -> None:
+    await store.keys.rotate(Key.generate(), progress=progress)
+
+
+async def export(store: LocalFileMemoryProvider, progress: Report) -> None:
+    await export_facts(store, Path(store._root) / "bundle.jsonl", progress=progress)
+
+
+@pytest.mark.parametrize("work", [anchor, verify, rotate, export])
+async def test_each_place_is_reported(
+    root: Path, work: Callable[[LocalFileMemoryProvider, Report], Awaitable[None]]
+) -> None:
+    """With how many there are."""
+    seen: list[tuple[int, int]] = []
+
+    await work(await filled(root), lambda done, total: seen.append((done, total)))
+
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+async def test_a_callback_ends_a_rotation(root: Path) -> None:
+    """What it raises is raised, and the rotation is finished by the next call."""
+    store, new = await filled(root), Key.generate()
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await store.keys.rotate(new, progress=stop)
+    await store.keys.rotate(new)
+
+    assert len(await store.keys.ids()) == 1
+    assert len(await store.places()) == 3
+
+
+@pytest.mark.parametrize("work", [anchor, verify, rotate, export])
+async def test_progress_is_a_function(
+    root: Path, work: Callable[[LocalFileMemoryProvider, Report], Awaitable[None]]
+) -> None:
+    """A list is not called."""
+    with pytest.raises(TypeError, match="progress must be"):
+        await work(await filled(root), [])  # type: ignore[arg-type]

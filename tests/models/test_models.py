@@ -148,6 +148,10 @@ class TestFacts:
         with pytest.raises(TypeError, match=r"must be a FactSource, not .*FactSource\(SourceKind"):
             SingleFact(THEME, "dark", source=source)
 
+    def test_an_id_is_normalized(self) -> None:
+        """As every name is: two spellings of one id would be two facts."""
+        assert SingleFact(THEME, "dark", id="cafe\u0301").id == "caf\u00e9"
+
     def test_importance_is_kept_as_a_float(self) -> None:
         """1 and 1.0 are one importance."""
         assert type(SingleFact(THEME, "dark", importance=1).importance) is float

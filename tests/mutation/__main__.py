@@ -30,10 +30,12 @@ CORE = {
     "models/values.py": ["tests/models", "tests/ledger"],
     "prompt/memory_message.py": ["tests/prompt", "tests/memory/test_loading.py"],
     "detection/candidates.py": ["tests/detection"],
-    "recall/ranking.py": ["tests/recall/test_ranking.py", "tests/recall/test_recall.py"],
+    "recall/ranking.py": ["tests/recall/test_ranking.py", "tests/recall/test_recall.py",
+                          "tests/recall/test_context.py"],
     "storage/_sealed_codec.py": ["tests/storage/test_damage.py", "tests/storage/test_rotation.py",
                                  "tests/storage/test_contract.py", "tests/storage/test_file_format.py",
-                                 "tests/storage/test_batches.py", "tests/storage/test_frozen_stores.py"],
+                                 "tests/storage/test_batches.py", "tests/storage/test_frozen_stores.py",
+                                 "tests/providers/test_indexes.py"],
 }  # fmt: skip
 """The modules, and the tests that each must answer to by itself."""
 

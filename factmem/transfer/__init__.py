@@ -3,7 +3,12 @@
 Imports providers.
 """
 
-from factmem.transfer.bundle import ExportReport, ImportReport, export_facts, import_facts
+from factmem.transfer.bundle import (
+    ExportReport,
+    ImportReport,
+    export_facts,
+    import_facts,
+)
 from factmem.transfer.koog import KoogProblem, KoogReport, import_koog
 
 __all__ = [

@@ -29,6 +29,7 @@ from factmem.models.clock import TimeProvider, system_clock, utc
 from factmem.models.display import Displayed
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
+from factmem.providers.listing import ListingStore
 from factmem.transfer._bundle_files import BundleFile, held, opened, written
 from factmem.transfer._bundle_lines import BundleReader, BundleWriter
 from factmem.transfer.rows import import_rows
@@ -125,6 +126,7 @@ async def import_facts(
     into: FactStore,
     *,
     places: Iterable[Place] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ImportReport:
     """Bring the facts of a bundle, or rows with their own times, into a store.
 
@@ -148,6 +150,8 @@ async def import_facts(
             where it stands to its end. Or an iterable of `PlacedFact`.
         into: Where the facts go.
         places: Only these; all by default.
+        progress: Called after each place of a bundle, with how many are done and how many there
+            are.
 
     Raises:
         TypeError: `into` is no `FactStore`, the file is none or open in text mode, or `places` are
@@ -160,6 +164,8 @@ async def import_facts(
         StorageError: The store refused.
     """
     _check_store(into)
+    if progress is not None:
+        expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
     wanted = None if places is None else {each.identity for each in checked_places(places)}
     if _are_rows(source):
         written, rows, unknown = await import_rows(source, into, wanted)
@@ -169,7 +175,11 @@ async def import_facts(
     async with opened(source) as whole:
         file = await run_sync(held, whole)
         start = await run_sync(file.tell)
-        checking = _Verification(file, lambda each: _is_refused(each, into, wanted))
+        checking = _Verification(
+            file,
+            lambda each: _is_wanted(each, wanted),
+            lambda each: _is_refused(each, into, wanted),
+        )
         while await run_sync(checking.go_on):
             pass
         if (place := checking.refused) is not None:
@@ -183,6 +193,8 @@ async def import_facts(
             new += await into.replay(entries, place.subject, place.scope)
             read += len(entries)
             done.append(place)
+            if progress is not None:
+                progress(len(done), checking.wanted)
     return ImportReport(tuple(done), read, new)
 
 
@@ -219,14 +231,23 @@ class _Verification:
 
     Args:
         file: The bundle, where it begins.
+        is_wanted: Whether a place is to be imported.
         is_refused: Whether a place cannot be written.
     """
 
-    def __init__(self, file: BinaryIO, is_refused: Callable[[Place], bool]) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        is_wanted: Callable[[Place], bool],
+        is_refused: Callable[[Place], bool],
+    ) -> None:
+        self.wanted = 0
+        """How many places are to be imported."""
         self.refused: Place | None = None
         """The first place that cannot be written."""
         self.marks: list[bytes] = []
         """The digest of the bundle up to the end of each place."""
+        self._is_wanted = is_wanted
         self._is_refused = is_refused
         self._reader = BundleReader(file)
         self._is_begun = False
@@ -245,6 +266,7 @@ class _Verification:
                     self.marks.append(self._reader.mark())
             elif (found := self._reader.read_place()) is not None:
                 place, self._left = found
+                self.wanted += self._is_wanted(place)
                 if not self._left:
                     self.marks.append(self._reader.mark())
                 if self.refused is None and self._is_refused(place):
@@ -286,7 +308,9 @@ def _read_on(
 
 async def _places_of(store: FactStore, places: Iterable[Place] | None) -> list[Place]:
     """Return the places to write, each once, in the order of their identities."""
-    if places is None:
+    if places is None and isinstance(store, ListingStore):
+        places = await store.list_places()
+    elif places is None:
         places = [info.place for info in await store.places()]
     by_identity = {place.identity: place for place in places}
     return [by_identity[identity] for identity in sorted(by_identity, key=_order)]

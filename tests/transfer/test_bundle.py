@@ -735,3 +735,31 @@ async def test_a_report_is_a_value() -> None:
 
     assert isinstance(first, ExportReport)
     assert first == await export_facts(store, io.BytesIO(), clock=noon)
+
+
+async def test_progress_is_told_after_each_place(tmp_path: Path) -> None:
+    """Of an import, how many places are wanted; a listener that fails ends the move."""
+    told: list[tuple[int, int]] = []
+
+    def tell(*counts: int) -> None:
+        told.append((counts[0], counts[1]))
+
+    source, target = InMemoryProvider(), InMemoryProvider()
+    people = [USER.of(f"p{number}") for number in range(3)]
+    for person in people:
+        for value in ("dark", "light"):
+            await source.save(SingleFact(Concept("theme", "A theme"), value), person, AGENT)
+
+    await export_facts(source, tmp_path / "all.jsonl", progress=tell)
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+    told.clear()
+    places = [Place(AGENT, people[1]), Place(AGENT, people[2])]
+    await import_facts(tmp_path / "all.jsonl", target, places=places, progress=tell)
+    assert told == [(1, 2), (2, 2)]
+
+    with pytest.raises(ValueError, match="x not in list"):
+        await export_facts(source, tmp_path / "none.jsonl", progress=lambda *_: told.remove((9, 9)))
+    assert not (tmp_path / "none.jsonl").exists()
+    with pytest.raises(TypeError, match="progress=lambda"):
+        await import_facts(tmp_path / "all.jsonl", target, progress=5)  # type: ignore[arg-type]

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
+import orjson
+
 from factmem.cli.exits import CommandError
 from factmem.cli.opening import Store
 from factmem.cli.options import Options
@@ -89,12 +91,14 @@ class RowReader:
     ) -> None:
         self._store = store
         self._options = options
-        self._place = place
         self._kind = kind
         self._now = datetime.now(UTC)
         self._held: dict[str, dict[str, list[AnyFact]]] = {}
         self._targets: dict[tuple[str, str], Target] = {}
-        self._places: dict[str, Place] = {}
+        self._new_targets: dict[tuple[Any, ...], Target] = {}
+        self._places: dict[str | None, tuple[Place, str]] = {}
+        if place is not None:
+            self._places[None] = place, place_name(place)
         self._kinds: dict[str, Kind] = {}
         self._elsewhere: dict[str, list[AnyFact]] | None = None
 
@@ -105,64 +109,72 @@ class RowReader:
             CommandError: A row is wrong; the message names its line and no value.
         """
         found: dict[str, tuple[Place, dict[str, Entry]]] = {}
+        now = stamp(self._now)
         for row in rows:
             try:
-                place, fact = await self._fact(row)
+                place, name, fact = await self._fact(row)
             except (CommandError, ValueError, TypeError) as exc:
                 raise CommandError(f"Line {row.line}: {exc}; nothing was imported") from None
-            _, entries = found.setdefault(place_name(place), (place, {}))
-            entries.setdefault(fact.id, {"at": stamp(self._now), "facts": [stored(fact)]})
+            _, entries = found.setdefault(name, (place, {}))
+            if fact.id not in entries:
+                entries[fact.id] = {"at": now, "facts": [stored(fact)]}
         return {place: [*entries.values()] for place, entries in found.values()}
 
-    async def _fact(self, row: Row) -> tuple[Place, AnyFact]:
+    async def _fact(self, row: Row) -> tuple[Place, str, AnyFact]:
         columns = row.columns
-        if unknown := columns.keys() - set(COLUMNS):
-            raise CommandError(
-                f"there is no column {min(unknown)!r}: the columns are {', '.join(COLUMNS)}"
-            )
-        if missing := {"keyword", "value"} - columns.keys():
-            raise CommandError(f"the column {min(missing)!r} is missing")
-        place = self._place_of(columns)
-        target = await self._target(row, place)
+        _check_columns(columns)
+        place, name = self._place_of(columns)
+        target = await self._target(row, place, name)
         value = columns["value"]
         typed = target.json_value if row.is_typed else target.value
         extra = self._fields(columns)
         extra["id"] = _row_id(place, columns)
         if target.concept.fact_type is FactType.SINGLE:
-            return place, SingleFact(target.concept, typed(value), **extra)
-        return place, MultipleFacts(target.concept, [typed(value)], **extra)
+            return place, name, SingleFact(target.concept, typed(value), **extra)
+        return place, name, MultipleFacts(target.concept, [typed(value)], **extra)
 
-    def _place_of(self, columns: Mapping[str, Any]) -> Place:
+    def _place_of(self, columns: Mapping[str, Any]) -> tuple[Place, str]:
         word = columns.get("place")
-        if word is None:
-            if self._place is None:
-                raise CommandError("it names no place: add a column 'place', or pass --place")
-            return self._place
         if word not in self._places:
-            self._places[word] = place_named(str(word))
+            if word is None:
+                raise CommandError("it names no place: add a column 'place', or pass --place")
+            place = place_named(str(word))
+            self._places[word] = place, place_name(place)
         return self._places[word]
 
-    async def _target(self, row: Row, place: Place) -> Target:
+    async def _target(self, row: Row, place: Place, name: str) -> Target:
         columns = row.columns
-        name, keyword = place_name(place), str(columns["keyword"])
+        keyword = str(columns["keyword"])
         if (name, keyword) in self._targets:
             return self._targets[name, keyword]
         if name not in self._held:
             self._held[name] = await held_in(self._store, place)
         if self._elsewhere is None:  # read once: a file may have thousands of new keywords
             self._elsewhere = await held_anywhere(self._store)
+        held = self._held[name].get(keyword, [])
+        # In a place that does not hold it, a keyword is what the columns and other places say.
+        said = (keyword, *map(columns.get, ("type", "description", "fact_type")))
+        if not held and said in self._new_targets:
+            return self._new_targets[said]
+        kind = Kind(columns["type"]) if "type" in columns else self._kind
+        began = self._kinds.get(keyword, kind)
+        if not held and kind is not began:
+            raise CommandError(f"{keyword!r} holds {began}, not {kind}")
         target = await target_of(
             self._store,
             self._options,
             keyword,
-            self._held[name].get(keyword, []),
+            held,
             elsewhere=self._elsewhere,
-            kind=Kind(columns["type"]) if "type" in columns else self._kind,
+            kind=kind,
             kind_if_new=self._kind_if_new(row, keyword),
             description=columns.get("description"),
             multiple=columns.get("fact_type") == FactType.MULTIPLE,
         )
-        self._targets[name, keyword] = target
+        if held:
+            self._targets[name, keyword] = target
+        else:
+            self._new_targets[said] = target
         if len(target.held) == 1:
             self._kinds.setdefault(keyword, min(target.held))
         return target
@@ -187,7 +199,24 @@ class RowReader:
         return fields
 
 
+_NAMES = frozenset(COLUMNS)
+_NEEDED = frozenset({"keyword", "value"})
+
+
+def _check_columns(columns: Mapping[str, Any]) -> None:
+    if unknown := columns.keys() - _NAMES:
+        raise CommandError(
+            f"there is no column {min(unknown)!r}: the columns are {', '.join(COLUMNS)}"
+        )
+    if missing := _NEEDED - columns.keys():
+        raise CommandError(f"the column {min(missing)!r} is missing")
+
+
 def _row_id(place: Place, columns: Mapping[str, Any]) -> str:
     """Return an id by what the row says, so that importing it again finds it there."""
     said = [place.identity, {name: columns[name] for name in sorted(columns) if name != "place"}]
-    return f"row-{sha256(json.dumps(said).encode()).hexdigest()[:32]}"
+    try:
+        plain = orjson.dumps(said)
+    except TypeError:  # a whole number of more than 64 bits
+        plain = json.dumps(said).encode()
+    return f"row-{sha256(plain).hexdigest()[:32]}"

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any
 
+import anyio
 import typer
 from rich.console import Console
 from rich.progress import Progress
@@ -26,8 +27,11 @@ __all__ = ["app"]
 app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
-_AT_A_TIME = 10_000
-"""Rows in one call of the store: a killed import goes on from the last of them."""
+_AT_A_TIME = 50_000
+"""Rows in one call of the store, which reads what the place holds first. A killed import goes on
+after the last call that ended."""
+_PLACES_AT_ONCE = 4
+"""A place waits for the disk while the next one is encoded."""
 
 
 class Format(StrEnum):
@@ -153,9 +157,21 @@ async def _written(store: Store, found: dict[Place, list[Entry]]) -> tuple[int, 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("Importing", total=total)
-        for place, entries in found.items():
-            for start in range(0, len(entries), _AT_A_TIME):
-                part = entries[start : start + _AT_A_TIME]
-                new += await store.replay(part, place.subject, place.scope)
-                progress.advance(task, len(part))
+        limiter = anyio.CapacityLimiter(_PLACES_AT_ONCE)
+
+        async def write(place: Place, entries: list[Entry]) -> None:
+            nonlocal new
+            async with limiter:
+                for start in range(0, len(entries), _AT_A_TIME):
+                    part = entries[start : start + _AT_A_TIME]
+                    count = await store.replay(part, place.subject, place.scope)
+                    new += count  # not `new += await`: another place may have added meanwhile
+                    progress.advance(task, len(part))
+
+        try:
+            async with anyio.create_task_group() as group:
+                for place, entries in found.items():
+                    group.start_soon(write, place, entries)
+        except ExceptionGroup as failed:  # the first failure has cancelled the other places
+            raise failed.exceptions[0] from None
     return new, total

@@ -185,6 +185,11 @@ def test_rows_are_imported_once(store: list[str], tmp_path: Path) -> None:
         f'{{"place":"{ALICE}","keyword":"pets","value":5}}'
     )
     assert "Line 2" in call(*store, "import", str(file), code=ExitCode.USAGE)
+    file.write_text(
+        f'{{"place":"{ALICE}","keyword":"fresh","value":"1","type":"text"}}\n'
+        f'{{"place":"agent/desk/everything","keyword":"fresh","value":1,"type":"integer"}}'
+    )
+    assert "Line 2" in call(*store, "import", str(file), code=ExitCode.USAGE)
     assert ask(*store, "history", ALICE, "pets", "--reveal") == before
 
 

@@ -31,7 +31,8 @@ ROOMS = [
     {"memory"},
     {"sync"},
     {"agent"},
-    {"cli", "integrations", "testing"},
+    {"integrations", "testing"},
+    {"cli"},
     {"", "__main__"},
 ]
 """From the ground up: a room imports rooms of earlier lines, never one of its own line."""

@@ -8,7 +8,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from factmem.cli import backups, changes, doctor, keys, maintenance, reads, statistics, transfers
+from factmem.cli import (
+    backups,
+    changes,
+    doctor,
+    keys,
+    maintenance,
+    mcp_server,
+    reads,
+    statistics,
+    transfers,
+)
 from factmem.cli.browse import command as browse
 from factmem.cli.exits import CommandError, ExitCode, code_of, message_of
 from factmem.cli.named_objects import concepts_named
@@ -51,7 +61,18 @@ app: typer.Typer = typer.Typer(
 )
 """The whole command line."""
 
-_GROUPS = (reads, changes, transfers, browse, statistics, maintenance, keys, backups, doctor)
+_GROUPS = (
+    reads,
+    changes,
+    transfers,
+    browse,
+    statistics,
+    maintenance,
+    keys,
+    backups,
+    doctor,
+    mcp_server,
+)
 
 for _group in _GROUPS:
     app.add_typer(_group.app)

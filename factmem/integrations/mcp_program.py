@@ -17,13 +17,14 @@ from factmem.errors import FactmemError, MissingExtraError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
+from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.storage.base import Storage
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.encryption.key import Key
 
-__all__ = ["main"]
+__all__ = ["main", "serve_user"]
 
 _USER = MemorySubject("user", "The person who talks to the assistant", 1, per_entity=True)
 
@@ -55,28 +56,42 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _serve(options: argparse.Namespace) -> None:
-    try:
-        from factmem.integrations.mcp import memory_server
-    except ImportError as exc:
-        raise MissingExtraError('Install the MCP SDK: pip install "factmem[mcp]"') from exc
     storage: Storage | None = None
     if options.key_env is not None:
         storage = EncryptedStorage(Aes256GCMEncryptor(Key.from_env(options.key_env)))
     async with LocalFileMemoryProvider(options.folder, storage=storage) as store:
-        memory = AgentMemory(
+        await serve_user(
             store,
-            scopes=MemoryScopesProfile(product=options.product),
-            subjects=[_USER.of(options.user)],
+            product=options.product,
+            user=options.user,
+            port=options.port,
+            read_only=options.read_only,
         )
-        server = memory_server(memory.view(read_only=options.read_only))
-        if options.port is None:
-            from mcp.server.stdio import stdio_server
 
-            async with stdio_server() as (incoming, outgoing):
-                await server.run(incoming, outgoing, server.create_initialization_options())
-        else:
-            import uvicorn
 
-            app = server.streamable_http_app()
-            config = uvicorn.Config(app, "127.0.0.1", options.port, log_level="warning")
-            await uvicorn.Server(config).serve()
+async def serve_user(
+    store: FactStore, *, product: str, user: str, port: int | None, read_only: bool
+) -> None:
+    """Serve one user's facts until the client disconnects: over stdio, or over HTTP on a port.
+
+    Raises:
+        MissingExtraError: The extra `mcp` is not installed.
+    """
+    try:
+        from factmem.integrations.mcp import memory_server
+    except ImportError as exc:
+        raise MissingExtraError('Install the MCP SDK: pip install "factmem[mcp]"') from exc
+    scopes = MemoryScopesProfile(product=product)
+    memory = AgentMemory(store, scopes=scopes, subjects=[_USER.of(user)])
+    server = memory_server(memory.view(read_only=read_only))
+    if port is None:
+        from mcp.server.stdio import stdio_server
+
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+    else:
+        import uvicorn
+
+        app = server.streamable_http_app()
+        config = uvicorn.Config(app, "127.0.0.1", port, log_level="warning")
+        await uvicorn.Server(config).serve()

@@ -189,9 +189,47 @@ def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path) -> N
     assert "Traceback" not in done.stderr
 
 
-def test_completion_is_offered() -> None:
-    """The shell's script comes from the command itself, and lists commands."""
-    env = {**os.environ, "_FACTMEM_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "factmem re"}
+def _completions(typed: str) -> str:
+    env = {**os.environ, "_FACTMEM_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": typed}
     done = subprocess.run(FACTMEM, capture_output=True, text=True, check=False, env=env)
-    assert "recall" in done.stdout
-    assert "restore" in done.stdout
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_completion_is_offered(tmp_path: Path) -> None:
+    """The shell's script comes from the command itself, and lists commands and places."""
+    store = str(tmp_path / "memory")
+    commands = _completions("factmem re")
+    assert "recall" in commands
+    assert "restore" in commands
+
+    _call("--store", store, "set", ALICE, "age", "36", "--type", "integer")
+    assert ALICE in _completions(f"factmem --store {store} show product/")
+    assert ALICE not in _completions(f"factmem --store {store} show agent/")
+    assert "product" not in _completions(f"factmem --store {tmp_path}/none show product/")
+
+
+def test_a_store_is_served_to_mcp_clients(tmp_path: Path) -> None:
+    """`factmem mcp` answers over stdio, from an encrypted store as well."""
+    key = str(tmp_path / "key")
+    assert _call("keys", "generate", key).returncode == 0
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    }
+    store = ("--store", str(tmp_path / "memory"), "--key-file", key)
+    done = subprocess.run(
+        [*FACTMEM, *store, "mcp", "--product", "my-app", "--user", "alice"],
+        input=f"{json.dumps(hello)}\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert json.loads(done.stdout.splitlines()[0])["id"] == 1, done.stderr

@@ -1,0 +1,118 @@
+"""The commands on stores in PostgreSQL, plain and encrypted: the same answers as on files."""
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from typer.testing import CliRunner
+
+from factmem.cli.application import app
+from factmem.cli.browse.session import BrowserSession
+from factmem.cli.exits import ExitCode
+from factmem.cli.opening import opened
+from factmem.cli.options import Options
+from tests.postgres.cluster import Cluster
+
+ALICE = "product/my-app/user/alice"
+
+
+def _url(cluster: Cluster) -> str:
+    return f"postgresql://postgres@127.0.0.1:{cluster.port}/postgres"
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def store(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> list[str]:
+    """Return the options of a store that does not exist yet."""
+    named = ["--store", _url(cluster), "--store-name", f"cli-{uuid.uuid4().hex[:12]}"]
+    if request.param == "encrypted":
+        key = str(tmp_path / "store.key")
+        call("keys", "generate", key)
+        named += ["--key-file", key]
+    return named
+
+
+def call(*arguments: str, code: int = 0) -> str:
+    """Run a command, check its exit code, and return what it printed."""
+    done = CliRunner().invoke(app, [*arguments])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def ask(*arguments: str) -> Any:
+    """Run a command and return its JSON."""
+    return json.loads(call(*arguments, "--json"))
+
+
+def test_commands_answer_as_on_files(store: list[str], tmp_path: Path) -> None:
+    """From the first save to the erasure."""
+    call(*store, "set", ALICE, "age", "36", "--type", "integer")
+    call(*store, "set", ALICE, "age", "37")
+    call(*store, "set", ALICE, "pets", "Miso", "Rex", "--type", "text", "--multiple")
+    call(*store, "set", ALICE, "age", "old", code=ExitCode.USAGE)
+
+    assert [place["count"] for place in ask(*store, "places")] == [3]
+    assert ask(*store, "show", ALICE, "age", "--reveal")[0]["value"] == 37
+    assert len(ask(*store, "history", ALICE, "age", "--reveal")) == 2
+    assert ask(*store, "why", ALICE, "age", "--reveal")[0]["sources"]
+    assert ask(*store, "recall", "which pets", "--reveal")[0]["keyword"] == "pets"
+    assert ask(*store, "stats")["values"] == 3
+    assert ask(*store, "doctor") == {"places": 1, "findings": []}
+    assert ask(*store, "forget", ALICE, "pets", "--value", "Rex", "--yes")["forgotten"] == 1
+
+    anchor, bundle = str(tmp_path / "anchor"), str(tmp_path / "bundle.jsonl")
+    call(*store, "anchor", "--out", anchor)
+    assert ask(*store, "verify", "--anchor", anchor)["is_anchored"]
+    assert ask(*store, "export", bundle, "--reveal")["entries"] == 4
+    copy = ["--store", str(tmp_path / "copy")]
+    assert ask(*copy, "import", bundle)["new"] == 4
+    assert ask(*store, "import", bundle)["new"] == 0
+    call(*store, "compact", "--yes")
+    assert len(ask(*store, "history", ALICE, "age", "--reveal")) == 1
+    assert ask(*store, "erase", ALICE, "--yes")["count"] == 2
+    assert ask(*store, "places") == []
+
+
+def test_rows_and_keys(store: list[str], tmp_path: Path) -> None:
+    """Rows are imported once; keys rotate; what only files can do says so."""
+    rows = tmp_path / "rows.csv"
+    rows.write_text(
+        f"place,keyword,value,type\n{ALICE},city,Berlin,text\n{ALICE},city,Paris,text\n"
+    )
+    assert ask(*store, "import", str(rows))["new"] == 2
+    assert ask(*store, "import", str(rows))["new"] == 0
+    for command in (["backup", str(tmp_path / "b")], ["salvage", ALICE, "--yes"]):
+        assert "database" in call(*store, *command, code=ExitCode.USAGE)
+    if "--key-file" in store:
+        other = str(tmp_path / "other.key")
+        call("keys", "generate", other)
+        call(*store, "keys", "rotate", "--file", other, "--yes")
+        assert len(ask(*store[:-1], other, "keys", "list")["keys"]) == 1
+        call(*store, "show", ALICE, "--reveal", code=ExitCode.KEY)
+    else:
+        call(*store, "keys", "list", code=ExitCode.USAGE)
+
+
+def test_a_database_is_browsed(cluster: Cluster) -> None:
+    """Places, values, an edit and its undoing; what others write is seen."""
+    name = f"cli-{uuid.uuid4().hex[:12]}"
+    named = ["--store", _url(cluster), "--store-name", name]
+    call(*named, "set", ALICE, "age", "36", "--type", "integer")
+    options = Options(_url(cluster), store_name=name)
+
+    async def work() -> None:
+        async with opened(options) as store:
+            session = BrowserSession(store, options)
+            [place] = await session.places()
+            [row] = await session.rows(place)
+            await session.edit(row, "37")
+            changed = await session.changed_rows(place)
+            assert changed is not None
+            assert [each.value for each in changed] == [37]
+            await session.undo()
+            assert [each.value for each in await session.rows(place)] == [36]
+            assert await session.changed_rows(place) is None
+
+    anyio.run(work)

@@ -7,8 +7,9 @@ import typer
 
 from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.opening import Store, run
-from factmem.cli.options import Json, PlaceWord, Yes, confirm, options_of
+from factmem.cli.options import Json, Yes, confirm, options_of
 from factmem.cli.output import counted, print_json, print_line
+from factmem.cli.place_argument import PlaceWord
 from factmem.cli.place_names import place_name, place_named
 from factmem.cli.reads import facts_of
 from factmem.cli.targets import target_of

@@ -8,8 +8,9 @@ import typer
 from factmem.cli.changes import age
 from factmem.cli.exits import CommandError
 from factmem.cli.opening import Store, local, run
-from factmem.cli.options import Json, PlaceWord, Yes, confirm
+from factmem.cli.options import Json, Yes, confirm
 from factmem.cli.output import counted, print_json, print_line
+from factmem.cli.place_argument import PlaceWord
 from factmem.cli.place_names import place_name, place_named
 
 __all__ = ["app", "read_anchor", "read_every_place", "write_anchor"]

@@ -1,6 +1,5 @@
 """Options of the `factmem` command: those before a command, and those that commands share."""
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +9,12 @@ import typer
 
 from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.output import is_terminal, print_error, shown
-from factmem.cli.place_names import place_name
-from factmem.errors import FactmemError
 from factmem.models.facts import Concept
 
 __all__ = [
     "EmbedderName",
     "Json",
     "Options",
-    "PlaceWord",
     "Reveal",
     "Yes",
     "confirm",
@@ -87,34 +83,6 @@ Reveal: TypeAlias = Annotated[
     bool, typer.Option("--reveal", help="Print values of an encrypted store to a file or pipe.")
 ]
 """The option --reveal."""
-
-
-def _completed(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the places that begin with what was typed; none where a key must be asked for."""
-    from factmem.cli.opening import places_of, storage_of
-
-    given = ctx.find_root().params
-    names = ("store", "key_env", "key_file")
-    store, key_env, key_file = (given.get(name) for name in names)
-    options = Options(store or os.environ.get("FACTMEM_STORE"), key_env, key_file)
-    try:
-        if options.is_database:
-            return []
-        found = [place_name(place) for place in places_of(options, storage_of(options))]
-    except (CommandError, FactmemError, ValueError, OSError):
-        return []  # a shell shows no errors while completing
-    return [word for word in found if word.startswith(incomplete)]
-
-
-PlaceWord: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        metavar="PLACE",
-        help="As `places` prints it: product/my-app/user/alice.",
-        autocompletion=_completed,
-    ),
-]
-"""The argument PLACE."""
 
 EmbedderName: TypeAlias = Annotated[
     str | None,

@@ -7,8 +7,9 @@ import typer
 from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.named_objects import embedder_named
 from factmem.cli.opening import Store, run
-from factmem.cli.options import EmbedderName, Json, PlaceWord, Reveal, options_of
+from factmem.cli.options import EmbedderName, Json, Reveal, options_of
 from factmem.cli.output import print_json, print_line, print_table, time
+from factmem.cli.place_argument import PlaceWord
 from factmem.cli.place_names import place_name, place_named
 from factmem.cli.records import (
     as_plain,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeAlias
 
 from factmem._arguments import expect
@@ -45,7 +46,7 @@ class MoveReport(Displayed):
     entries: int
     """How many entries were new in the target."""
     receipt: ErasureReceipt
-    """The erasure of the source."""
+    """The erasure of the source, which was empty by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +78,27 @@ async def tidy_place(
 
 
 async def move_place(store: FactStore, source: Place, target: Place) -> MoveReport:
-    """Copy the history of a place to another one, then erase the first.
+    """Copy the history of a place to another one, take it out of the first, then erase that.
 
-    Copying again adds nothing, so a move that was interrupted is finished by the same call.
+    Copying again adds nothing, so a move that was interrupted is finished by the same call. Only
+    entries that were copied are taken out, in one atomic step: what is saved meanwhile is copied in
+    the next round.
     """
     if source.identity == target.identity:
         raise ValueError("source and target must be two places: move(guest, account)")
-    new, copied = 0, -1
-    entries = await store.entries(source.subject, source.scope)
-    while len(entries) != copied:  # what was saved meanwhile moves too
-        copied = len(entries)
+    new = 0
+    while entries := await store.entries(source.subject, source.scope):
         new += await store.replay(entries, target.subject, target.scope)
-        entries = await store.entries(source.subject, source.scope)
+        await store.rewrite(partial(_without, entries), source.subject, source.scope)
     return MoveReport(new, await store.erase(source.subject, source.scope))
+
+
+def _without(copied: Sequence[Entry], entries: Sequence[Entry]) -> Sequence[Entry | None]:
+    """Return a ledger without its copied beginning; as it is if that was rewritten meanwhile."""
+    count = len(copied)
+    if list(entries[:count]) != list(copied):
+        return entries
+    return [*[None] * count, *entries[count:]]
 
 
 async def rename_in_place(store: FactStore, place: Place, old: str, new: Concept[Any, Any]) -> int:

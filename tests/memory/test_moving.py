@@ -1,0 +1,133 @@
+"""Moving a place: interrupted at any step, killed, and while others save."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
+from factmem.memory.upkeep import move_place
+from factmem.models.facts import SingleFact
+from factmem.models.places import Place
+from factmem.providers.base import FactStore
+from factmem.storage import SimpleStorage
+from tests.memory.test_records import clock, store
+from tests.memory.world import AGENT, ALICE, LANGUAGES, THEME, USER, languages, theme
+from tests.processes import Process, Tell
+
+__all__ = ["clock", "store"]
+
+GUEST, ACCOUNT = Place(AGENT, USER.of("guest-1")), Place(AGENT, ALICE)
+SAVES = 12
+
+
+class Meddler:
+    """A store that does something before one of its calls."""
+
+    def __init__(self, store: FactStore, meddle: Callable[[int, str], Any]) -> None:
+        self._store = store
+        self._meddle = meddle
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any, **options: Any) -> Any:
+            self.calls.append(name)
+            await self._meddle(len(self.calls), name)
+            return await getattr(self._store, name)(*args, **options)
+
+        return call
+
+
+async def fill(store: FactStore) -> None:
+    for number in range(6):
+        await store.save(theme(f"shade {number}"), GUEST.subject, AGENT)
+    await store.save(languages("ko", "en"), GUEST.subject, AGENT)
+    await store.forget(GUEST.subject, AGENT, concept=LANGUAGES, value="ko")
+
+
+@pytest.mark.parametrize("step", range(1, 6))
+async def test_a_move_that_is_interrupted_is_finished_by_the_same_call(
+    store: FactStore, step: int
+) -> None:
+    """At each of its calls; nothing is lost, and nothing is there twice."""
+    await fill(store)
+    entries = await store.entries(GUEST.subject, AGENT)
+
+    async def interrupt(number: int, name: str) -> None:
+        if number == step:
+            raise InterruptedError(name)
+
+    with pytest.raises(InterruptedError):
+        await move_place(Meddler(store, interrupt), GUEST, ACCOUNT)  # type: ignore[arg-type]
+    await move_place(store, GUEST, ACCOUNT)
+
+    assert await store.entries(ALICE, AGENT) == entries
+    assert [str(info.place) for info in await store.places()] == [str(ACCOUNT)]
+
+
+async def test_what_is_saved_during_a_move_moves_too(store: FactStore) -> None:
+    """Before each call but the last one, when the source is empty."""
+    await fill(store)
+
+    async def save(number: int, name: str) -> None:
+        if name in {"replay", "rewrite"} and number < 9:
+            value = f"while moving {number}"
+            await store.save(SingleFact(THEME, value), GUEST.subject, AGENT)
+
+    meddler = Meddler(store, save)
+    await move_place(meddler, GUEST, ACCOUNT)  # type: ignore[arg-type]
+
+    history = await store.history(THEME, ALICE, AGENT)
+    values = [entry.fact.values[0] for entry in history if entry.fact is not None]
+    saved = [
+        n for n, name in enumerate(meddler.calls, 1) if name in {"replay", "rewrite"} and n < 9
+    ]
+    assert values == [
+        *[f"shade {number}" for number in range(6)],
+        *[f"while moving {number}" for number in saved],
+    ]
+    assert [str(info.place) for info in await store.places()] == [str(ACCOUNT)]
+
+
+def mover(tell: Tell, wait: Callable[[], None], root: str, key: str | None) -> None:
+    """Move, and tell when it begins."""
+
+    async def main() -> None:
+        storage = SimpleStorage() if key is None else EncryptedStorage(Aes256GCMEncryptor(key))
+        async with LocalFileMemoryProvider(root, storage=storage) as store:
+            await store.load_all(ALICE, AGENT)
+            tell("ready")
+            wait()
+            await move_place(store, GUEST, ACCOUNT)
+            tell("done")
+
+    anyio.run(main)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("key", [None, Key.generate().to_base64()], ids=["plain", "encrypted"])
+async def test_a_move_that_is_killed_is_finished_by_the_same_call(
+    tmp_path: Path, key: str | None
+) -> None:
+    """SIGKILL after so many milliseconds: before, in the midst of, and after the move."""
+    for round_number, delay in enumerate((0.001, 0.004, 0.012)):
+        root = tmp_path / str(round_number)
+        storage = SimpleStorage() if key is None else EncryptedStorage(Aes256GCMEncryptor(key))
+        async with LocalFileMemoryProvider(root, storage=storage) as store:
+            facts = [theme(f"shade {number}") for number in range(SAVES)]
+            for fact in facts:
+                await store.save(fact, GUEST.subject, AGENT)
+            process = Process(mover, str(root), key)
+            while not process.is_heard(5):
+                pass
+            process.go()
+            await anyio.sleep(delay)
+            process.kill()
+            process.end()
+            await move_place(store, GUEST, ACCOUNT)
+
+            history = await store.history(THEME, ALICE, AGENT)
+            assert [entry.fact for entry in history] == facts
+            assert [str(info.place) for info in await store.places()] == [str(ACCOUNT)]

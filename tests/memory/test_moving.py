@@ -60,7 +60,7 @@ async def test_a_move_that_is_interrupted_is_finished_by_the_same_call(
             raise InterruptedError(name)
 
     with pytest.raises(InterruptedError):
-        await move_place(Meddler(store, interrupt), GUEST, ACCOUNT)  # type: ignore[arg-type]
+        await move_place(Meddler(store, interrupt), GUEST, ACCOUNT)
     await move_place(store, GUEST, ACCOUNT)
 
     assert await store.entries(ALICE, AGENT) == entries
@@ -77,7 +77,7 @@ async def test_what_is_saved_during_a_move_moves_too(store: FactStore) -> None:
             await store.save(SingleFact(THEME, value), GUEST.subject, AGENT)
 
     meddler = Meddler(store, save)
-    await move_place(meddler, GUEST, ACCOUNT)  # type: ignore[arg-type]
+    await move_place(meddler, GUEST, ACCOUNT)
 
     history = await store.history(THEME, ALICE, AGENT)
     values = [entry.fact.values[0] for entry in history if entry.fact is not None]

@@ -22,6 +22,7 @@ from factmem import (
     Key,
     LocalFileMemoryProvider,
 )
+from factmem.memory import agent_memory
 from factmem.providers.postgres import PostgresMemoryProvider
 from tests.postgres.cluster import Cluster
 from tests.test_docs import PAGES, Block, blocks_of, run_block
@@ -36,6 +37,28 @@ PROGRAMS: dict[str, Block] = {
 KINDS = ["memory", "plain", "encrypted", "postgres", "postgres-encrypted"]
 
 MakeStore = Callable[..., Any]
+
+
+NUMBERS = {
+    "concepts that the application owns, and what a repr shows": "owned",
+    "imports with times, records by id": "coming-from-mem0",
+    "imports with metadata": "coming-from-crewai",
+    "instructions": "instructions",
+    "the wording of the message": "wording",
+    "scopes of a run, levels, a profile of scopes": "scopes-of-a-run",
+    "failed extractions": "keep-failed",
+    "metadata, records, years of use": "records",
+    "web services": "web-service",
+    "every entity, whole tenants": "everywhere",
+    "hooks between the calls of a run": "coming-from-smolagents",
+    "instructions, facts and documents of a file": "coming-from-deepagents",
+    "three lines to start": "open",
+}
+"""What each program documents."""
+
+
+def test_every_promise_has_its_program() -> None:
+    assert set(NUMBERS.values()) == set(PROGRAMS)
 
 
 CASES = [
@@ -79,6 +102,7 @@ def test_a_program_prints_the_same_on_every_store(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(factmem, "InMemoryProvider", make_store, raising=False)
     monkeypatch.setattr(factmem, "LocalFileMemoryProvider", make_store, raising=False)
+    monkeypatch.setattr(agent_memory, "LocalFileMemoryProvider", make_store)
     module = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", module)
 

@@ -33,6 +33,7 @@ OPERATIONS = {
     "cold_all": 1,
     "cold_one": 1,
     "import": 1,
+    "first_save": 1,
 }
 """How many operations a slice of each work has."""
 
@@ -98,8 +99,17 @@ async def fill(store: Contender, folder: Path) -> Answer:
     """Save 100,000 facts into one place, and say what they take on disk."""
     for start in range(0, MANY, 1000):
         await store.save_many(0, range(start, start + 1000))
-    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())  # noqa: ASYNC240 - nothing else is under way
-    return {"disk": size / sum(map(fact_json_size, range(MANY)))}
+    size = _size(folder)
+    disk = size / sum(map(fact_json_size, range(MANY)))
+    for _ in range(10):
+        await store.save_many(2, range(1000))
+        await store.load_all(2)
+    again = (_size(folder) - size) / (10 * sum(map(fact_json_size, range(1000))))
+    return {"disk": disk, "disk_again": again}
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 async def cold_all(store: Contender, folder: Path) -> Answer:

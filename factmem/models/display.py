@@ -6,7 +6,6 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from html import escape
 from typing import Any, NamedTuple
 
 __all__ = ["Displayed", "Sheet", "fact_cells", "is_active", "one_kind", "shown", "words"]
@@ -86,6 +85,8 @@ def _lines(text: str) -> str:
 
 
 def _html(text: str) -> str:
+    from html import escape  # only notebooks show tables: a seventh of the import
+
     return escape(_lines(text))
 
 

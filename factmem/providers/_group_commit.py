@@ -101,7 +101,7 @@ class Pending(Generic[W]):
             self._future.set_result(None)
 
 
-def _do_nothing() -> None:
+def _do_nothing(is_wanted: Callable[[], bool]) -> None:
     """Do nothing while nothing is queued."""
 
 
@@ -114,14 +114,15 @@ class GroupCommit(Generic[W]):
         commit: Commits a batch, in a thread, one batch at a time; sets `error` on the pieces that
             failed. An error that it raises is the error of the whole batch.
         workers: The threads that `close` uses.
-        rest: Called in the committing thread when nothing was queued for some seconds.
+        rest: Called in the committing thread when nothing was queued for some seconds, with a
+            function that returns whether something is: then it ends soon.
     """
 
     def __init__(
         self,
         commit: Callable[[Sequence[Pending[W]]], None],
         workers: Workers,
-        rest: Callable[[], None] = _do_nothing,
+        rest: Callable[[Callable[[], bool]], None] = _do_nothing,
     ) -> None:
         self._commit = commit
         self._rest = rest
@@ -236,7 +237,7 @@ class GroupCommit(Generic[W]):
             self._is_rung = False  # before looking: who queues later rings again
             self._commit_all()
         else:
-            self._rest()
+            self._rest(lambda: bool(self._queue))
         with self._state:
             self._has_thread = self._is_rung or (is_rung and not self._is_closed)
             return self._has_thread

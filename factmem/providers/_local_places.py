@@ -1,6 +1,6 @@
 """The places of a folder of journals: the blocking operations behind a local store."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from logging import getLogger
 from typing import NamedTuple
@@ -236,9 +236,9 @@ class LocalPlaces:
             with self._journals.exclusive() as writer:
                 writer.flush(identity)
 
-    def rest(self) -> None:
-        """Summarize large places and let the journals vouch for their ends, while it is quiet."""
-        self.reading.summarize_all()
+    def rest(self, is_wanted: Callable[[], bool]) -> None:
+        """Summarize large places and let the journals vouch for their ends, until saves wait."""
+        self.reading.summarize_all(is_wanted)
         if isinstance(self._journals, RestingJournals):
             try:
                 self._journals.rest()

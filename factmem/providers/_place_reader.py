@@ -138,16 +138,21 @@ class PlaceReader:
 
     # Summaries
 
-    def summarize_all(self) -> None:
+    def summarize_all(self, is_ended: Callable[[], bool] = lambda: False) -> None:
         """Write the summaries that are worth it, of places that are in memory."""
         for identity, view in self.views.all():
-            self.summarize(identity, view)
+            self.summarize(identity, view, is_ended)
 
-    def summarize(self, identity: Identity, view: PlaceView) -> None:
+    def summarize(
+        self,
+        identity: Identity,
+        view: PlaceView,
+        is_ended: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Write the summary of a place that was read, if its journal has grown much since the last.
 
-        It fails where something is saved meanwhile, and where the folder cannot be written to: then
-        a cold open takes longer, and nothing else comes of it.
+        It ends without one where something is saved meanwhile, where `is_ended` returns true, and
+        where the folder cannot be written to. Then a cold open takes longer, and nothing else.
         """
         position = view.position
         if (
@@ -162,7 +167,7 @@ class PlaceReader:
         @contextmanager
         def unchanged() -> Iterator[None]:
             with view.lock:
-                if view.position is not position:
+                if view.position is not position or is_ended():
                     raise _ChangedError
                 yield
 
@@ -175,7 +180,7 @@ class PlaceReader:
 
 
 class _ChangedError(Exception):
-    """A place changed while its summary was made."""
+    """A place changed while its summary was made, or the thread is wanted for something else."""
 
 
 def _search_summary(keyword: str, block: Block) -> KeywordSearch:

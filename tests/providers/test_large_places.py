@@ -285,6 +285,20 @@ async def test_a_place_that_changes_meanwhile_gets_no_summary(
 
 
 @pytest.mark.usefixtures("small")
+async def test_a_summary_makes_no_save_wait(root: Path, storage: Storage) -> None:
+    """The thread that commits writes it while it is idle, and ends as soon as a save is queued."""
+    store = LocalFileMemoryProvider(root, storage=storage)
+    await fill(store)
+    await store.load_all(ALICE, AGENT)
+
+    store._folder.blocking.rest(lambda: True)
+    assert summaries(root) == {}
+
+    store._folder.blocking.rest(lambda: False)
+    assert len(summaries(root)) == 1
+
+
+@pytest.mark.usefixtures("small")
 async def test_verify_reads_what_a_summary_spares(root: Path, storage: Storage) -> None:
     """Damage before its number is not noticed by a cold load, and is by `verify`."""
     await summarized(root, storage)

@@ -1,0 +1,65 @@
+"""A place of 1,000,000 facts: a cold load of one, without a summary and with one.
+
+python -m benchmarks.store.million [--facts 1000000] [--rounds 5]
+
+Each load is the first thing that a process does.
+"""
+
+import argparse
+import shutil
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import anyio
+
+from benchmarks.store.contenders import CONTENDERS
+from benchmarks.store.processes import HERE, Process
+
+__all__ = ["main"]
+
+KINDS = ("factmem", "factmem, encrypted")
+
+
+async def fill(name: str, folder: Path, count: int) -> None:
+    """Save so many facts into place 0, from a process that reads none of them."""
+    async with CONTENDERS[name](folder) as store:
+        for start in range(0, count, 1000):
+            await store.save_many(0, range(start, start + 1000))
+
+
+async def read(name: str, folder: Path) -> None:
+    """Read the place, and let the store write a summary when it is closed."""
+    async with CONTENDERS[name](folder) as store:
+        await store.load_all(0)
+
+
+def shown(name: str, folder: Path, rounds: int) -> str:
+    """Return the median time, processor time and memory of a cold load."""
+    process = Process(name, HERE, folder / "serving")
+    found = [process.cold("cold_one") for _ in range(rounds)]
+    process.stop()
+    wall, cpu = (median(each[key] for each in found) * 1e3 for key in ("wall", "cpu"))
+    return f"{wall:,.0f} | {cpu:,.0f} | {median(each['mb'] for each in found):.0f}"
+
+
+def main() -> None:
+    """Measure both kinds of store."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--facts", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    print("| cold load of one | ms | processor, ms | memory, MB |\n| --- | ---: | ---: | ---: |")
+    for name in KINDS:
+        with tempfile.TemporaryDirectory(prefix="factmem-bench-", dir=".") as folder:
+            root = Path(folder).resolve() / "serving"
+            root.mkdir()
+            anyio.run(fill, name, root, given.facts)
+            print(f"| {name} | {shown(name, root.parent, given.rounds)} |", flush=True)
+            anyio.run(read, name, root)
+            print(f"| {name}, summary | {shown(name, root.parent, given.rounds)} |", flush=True)
+            shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main()

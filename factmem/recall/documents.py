@@ -95,8 +95,8 @@ def plain_values(fact: AnyFact) -> list[Any]:
 FIELD_WEIGHTS = {"quote": 0.5}
 """The weights that `LexicalIndex` is given for facts; 1 for the fields that are not named."""
 
-RECURRING_FIELDS = frozenset({"keyword", "description", "date", "entity"})
-"""The fields that many facts share; none of them holds a value."""
+RECURRING_FIELDS = (("keyword", "description", "entity"), ("date",))
+"""The fields that many facts share, those together that go together; none of them holds a value."""
 
 _iso_day = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?\Z")
 

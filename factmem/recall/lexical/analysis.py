@@ -72,7 +72,7 @@ _letters_or_digits = re.compile(r"[0-9]+|[^0-9]+")
 _thousands = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 _contraction = re.compile(r"['\u2019](?:s|m|d|ll|re|ve)\Z", re.IGNORECASE)
 _humps = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_invisible: dict[int, int | str | None] = dict.fromkeys([0xAD, 0x200C, 0x200D, 0x2060, 0xFEFF])
+_invisible = re.compile("[\u00ad\u200c\u200d\u2060\ufeff]")
 
 
 def words(text: str, *, stem: Stem | None = None) -> list[Word]:
@@ -84,7 +84,9 @@ def words(text: str, *, stem: Stem | None = None) -> list[Word]:
     """
     stem = stem or default_stem()
     if not text.isascii():
-        text = "".join(map(_nfkc, _chunks.findall(text))).translate(_invisible)
+        if len(text) > _CHUNK or not unicodedata.is_normalized("NFKC", text):
+            text = "".join(map(_nfkc, _chunks.findall(text)))
+        text = _invisible.sub("", text)
     found: list[Word] = []
     for token in _tokens(ascii_only=text.isascii()).findall(text):
         found += _known_words(token, stem) if len(token) <= _LONGEST_WORD else _words(token, stem)

@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from math import inf, log
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from factmem.recall.arrays import Array, numpy_or_none
 from factmem.recall.lexical.analysis import STOP_WORDS, Word, content_terms, words
@@ -85,19 +85,13 @@ class _Postings:
         self.arrays: _Term | None = None
         """The same as numpy arrays, from the first search for the term to its next change."""
 
-    def put(self, slot: int, count: float, is_own: bool) -> None:
-        self.arrays = None
-        at = len(self.slots)
-        if at and self.slots[-1] >= slot:
-            at = bisect_left(self.slots, slot)
-            self.slots.insert(at, slot)
-            self.counts.insert(at, count)
-            self.own.insert(at, is_own)
-        else:
-            self.slots.append(slot)
-            self.counts.append(count)
-            self.own.append(is_own)
+    def insert(self, slot: int, count: float, is_own: bool) -> None:
+        at = bisect_left(self.slots, slot)
+        self.slots.insert(at, slot)
+        self.counts.insert(at, count)
+        self.own.insert(at, is_own)
         self.holders += is_own
+        self.arrays = None
 
     def drop(self, slot: int) -> None:
         self.arrays = None
@@ -111,7 +105,7 @@ class _Postings:
 
 
 _NOWHERE = _Postings("")
-_Counts = tuple[tuple[tuple[str, int], ...], int]
+_WeightedTexts: TypeAlias = tuple[tuple[str, float], ...]
 
 
 class _Term(NamedTuple):
@@ -137,8 +131,8 @@ class TermIndex:
         b: How much longer documents are held back, from 0 to 1.
         analyze: Cuts documents and queries into words, and these into terms.
         stop_words: Words that are left out of a query, unless it has no others.
-        recurring: The fields whose strings many documents share: each is analysed once, and some
-            thousand of them are kept in this process.
+        recurring: Groups of fields whose strings many documents share: those of a group are analysed
+            together once, and some thousand of such analyses are kept in this process.
 
     Raises:
         ValueError: k1 or a weight is negative or not finite, or b is not between 0 and 1.
@@ -152,7 +146,7 @@ class TermIndex:
         b: float = 0.75,
         analyze: Callable[[str], Sequence[Word]] = words,
         stop_words: Collection[str] = STOP_WORDS,
-        recurring: Collection[str] = (),
+        recurring: Sequence[Collection[str]] = (),
     ) -> None:
         if not 0 <= b <= 1 or not all(0 <= n < inf for n in (k1, *(weights or {}).values())):
             raise ValueError("k1 and weights must be finite and 0 or more, and b from 0 to 1")
@@ -160,7 +154,8 @@ class TermIndex:
         self._k1, self._b = k1, b
         self._analyze = analyze
         self._stop_words = frozenset(stop_words)
-        self._recurring = frozenset(recurring)
+        self._groups = [tuple(group) for group in recurring]
+        self._recurring = frozenset(chain.from_iterable(recurring))
         self._postings: dict[str, _Postings] = {}
         self._terms: list[tuple[str, ...] | None] = []
         """By slot; None where there is no document."""
@@ -189,20 +184,36 @@ class TermIndex:
         while len(self._terms) <= slot:
             self._terms.append(None)
             self._lengths.append(0.0)
-        beside, beside_length = _weighted_counts(self._analyze, around)
-        length += beside_length
-        postings, terms = self._postings, list[str]()
-        for term, count in (counts | beside).items():
-            held = postings.get(term)
-            if held is None:
-                held = postings[term] = _Postings(term)
-            own = counts.get(term)
-            held.put(slot, count if own is None else own + beside.get(term, 0.0), own is not None)
-            terms.append(held.term)
+        beside: dict[str, float] = {}
+        for text, weight in around:
+            length += self._add(beside, ((text, _rounded(weight)),))
+        if beside:
+            for term in counts.keys() & beside.keys():
+                counts[term] += beside.pop(term)
+        terms = [*self._post(slot, counts, True), *self._post(slot, beside, False)]
         self._terms[slot] = tuple(terms)
         self._lengths[slot] = length
         self._total += length
         self._count += 1
+
+    def _post(self, slot: int, counts: Mapping[str, float], is_own: bool) -> list[str]:
+        """Add a slot to the postings of terms, and return the strings that these share."""
+        postings, terms = self._postings, list[str]()
+        for term, count in counts.items():
+            held = postings.get(term)
+            if held is None:
+                held = postings[term] = _Postings(term)
+            slots = held.slots
+            if slots and slots[-1] >= slot:
+                held.insert(slot, count, is_own)
+            else:  # written out: an index of 50,000 facts comes here a million times
+                slots.append(slot)
+                held.counts.append(count)
+                held.own.append(is_own)
+                held.holders += is_own
+                held.arrays = None
+            terms.append(held.term)
+        return terms
 
     def drop(self, slot: int) -> bool:
         """Forget the document in a slot. Returns False when there is none."""
@@ -310,17 +321,27 @@ class TermIndex:
 
     def _counted(self, fields: Mapping[str, str]) -> tuple[dict[str, float], float]:
         """Return the weighted count of each term, and their sum."""
-        counts: dict[str, float] = {}
-        length = 0.0
+        weights, counts, length = self._weights, dict[str, float](), 0.0
+        for group in self._groups:
+            found = [(fields[name], weights.get(name, 1.0)) for name in group if name in fields]
+            length += self._add(counts, tuple(found))
         for name, text in fields.items():
-            weight = self._weights.get(name, 1.0)
-            if weight:
-                count_terms = _recurring if name in self._recurring else _counts
-                terms, total = count_terms(self._analyze, text)
-                length += weight * total
-                for term, count in terms:
-                    counts[term] = counts.get(term, 0.0) + weight * count
+            if name not in self._recurring and (weight := weights.get(name, 1.0)):
+                for word in self._analyze(text):
+                    for term in word:
+                        counts[term] = counts.get(term, 0.0) + weight
+                        length += weight
         return counts, length
+
+    def _add(self, counts: dict[str, float], texts: _WeightedTexts) -> float:
+        """Add the weighted counts of the terms of some texts, and return their sum."""
+        terms, length = _recurring(self._analyze, texts)
+        if counts.keys().isdisjoint(terms):
+            counts.update(terms)
+        else:
+            for term, count in terms.items():
+                counts[term] = counts.get(term, 0.0) + count
+        return length
 
     def _searched(self, words: Sequence[Word]) -> list[Word]:
         """Return each word of a query once, without stop words where others remain."""
@@ -333,28 +354,17 @@ def _rounded(weight: float) -> float:
     return round(weight * _WEIGHT_STEP) / _WEIGHT_STEP
 
 
-def _weighted_counts(
-    analyze: Callable[[str], Sequence[Word]], around: Sequence[tuple[str, float]]
-) -> tuple[dict[str, float], float]:
+@lru_cache(maxsize=2**13)
+def _recurring(
+    analyze: Callable[[str], Sequence[Word]], texts: _WeightedTexts
+) -> tuple[Mapping[str, float], float]:
+    """Return the weighted count of each term of some texts, and their sum."""
     counts: dict[str, float] = {}
-    length = 0.0
-    for text, weight in around:
-        terms, total = _recurring(analyze, text)
-        length += _rounded(weight) * total
-        for term, count in terms:
-            counts[term] = counts.get(term, 0.0) + _rounded(weight) * count
-    return counts, length
-
-
-def _counts(analyze: Callable[[str], Sequence[Word]], text: str) -> _Counts:
-    """Return the terms of a string, each with how often it is there, and how many there are."""
-    counts: dict[str, int] = {}
-    for term in chain.from_iterable(analyze(text)):
-        counts[term] = counts.get(term, 0) + 1
-    return tuple(counts.items()), sum(counts.values())
-
-
-_recurring = lru_cache(maxsize=2**12)(_counts)
+    for text, weight in texts:
+        if weight:
+            for term in chain.from_iterable(analyze(text)):
+                counts[term] = counts.get(term, 0.0) + weight
+    return counts, sum(counts.values())
 
 
 _NO_TERM = _Term(0, (), (), ())

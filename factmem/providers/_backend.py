@@ -147,7 +147,7 @@ class Backend(Protocol):
         """
         ...
 
-    async def read_index(self, identity: Identity) -> bytes | None:
+    async def read_index(self, identity: Identity) -> bytes | memoryview | None:
         """Return the index of a place; None if there is none that is whole."""
         ...
 

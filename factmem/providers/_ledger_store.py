@@ -354,7 +354,9 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, Listing
         return found
 
     @override
-    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+    async def read_index(
+        self, subject: MemorySubject, scope: MemoryScope
+    ) -> bytes | memoryview | None:
         return await self._backend.read_index(self._enter(subject, scope))
 
     @override

@@ -92,7 +92,7 @@ class LocalBackend:
     ) -> list[Identity]:
         return await self.work(lambda: page_of(self.blocking.identities(wanted), after, limit))
 
-    async def read_index(self, identity: Identity) -> bytes | None:
+    async def read_index(self, identity: Identity) -> bytes | memoryview | None:
         return await self.work(lambda: self.blocking.index(identity))
 
     async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:

@@ -93,7 +93,7 @@ class LocalPlaces:
             at = entry["at"] = max(entry["at"], at)
         return entries
 
-    def index(self, identity: Identity) -> bytes | None:
+    def index(self, identity: Identity) -> bytes | memoryview | None:
         """Return the index that is kept of a place, if there is one that is whole."""
         if isinstance(self._journals, IndexedJournals):
             return self._journals.read_index(identity)

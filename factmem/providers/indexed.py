@@ -29,8 +29,14 @@ class IndexedStore(Protocol):
         """
         ...
 
-    async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+    async def read_index(
+        self, subject: MemorySubject, scope: MemoryScope
+    ) -> bytes | memoryview | None:
         """Return the index that was last written for a place; None if there is none that is whole.
+
+        A `memoryview` may be of a file that is mapped into memory, so that the operating system
+        reads what is used of a large one, and lets go of it. It stays readable, whatever is written
+        or removed later.
 
         Raises:
             StorageError: The store refused.

@@ -133,7 +133,7 @@ class PlaceVectors:
         """Whether the store's index was looked at for this model."""
         return self._is_looked_up
 
-    def take_index(self, index: bytes | None, dimensions: int) -> None:
+    def take_index(self, index: bytes | memoryview | None, dimensions: int) -> None:
         """Take in what the store's index has; one of another model, or damaged, has nothing."""
         table: VectorTable | None = None
         if index is not None:

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-Floats: TypeAlias = "array[float]"
+Floats: TypeAlias = "array[float] | memoryview[float]"
 
 Products: TypeAlias = Callable[[Floats, Floats], Sequence[float]]
 """Takes rows in single precision, one after the other, and a vector as long as each of them; gives
@@ -35,6 +35,12 @@ the scalar product of each row with it."""
 _MAGIC = b"factmem vectors 1\n"
 _KEY_BYTES = 16
 _FLOAT_BYTES = 4
+_LONGEST_HEAD = 2**16
+"""The first bytes of a table, in which its header ends."""
+
+_BEHIND = 3
+"""Where vectors begin in a table, modulo 4. A file in the clear has 29 bytes before the table: so they
+are aligned there, and comparing them takes 0.30 ms in place of 0.52."""
 
 
 def numpy_products(rows: Floats, vector: Floats) -> Sequence[float]:
@@ -73,7 +79,12 @@ class VectorTable:
         """Which row each key has."""
         self._free: list[int] = []
         """The rows of discarded keys."""
-        self._numbers: Floats = array("f")
+        self._mapped: memoryview[float] | None = None
+        """The first rows, where they are in a file that is mapped into memory. They never change."""
+        self._first = 0
+        """How many of them there are."""
+        self._numbers: array[float] = array("f")
+        """The rows after those."""
         self.changes: int = 0
         """Grows with each change of the keys."""
 
@@ -106,11 +117,11 @@ class VectorTable:
             return
         self.changes += 1
         if self._free:
-            row, width = self._free.pop(), self.dimensions
+            self._rows[key], width = self._free.pop(), self.dimensions
+            row = self._rows[key] - self._first
             self._numbers[row * width : (row + 1) * width] = unit(vector)
-            self._rows[key] = row
         else:
-            self._rows[key] = len(self._numbers) // self.dimensions
+            self._rows[key] = self.width
             self._numbers.extend(unit(vector))
 
     def discard(self, key: bytes) -> None:
@@ -118,35 +129,56 @@ class VectorTable:
         row = self._rows.pop(key, None)
         if row is not None:
             self.changes += 1
-            self._free.append(row)
+            if row >= self._first:
+                self._free.append(row)
 
     @property
     def width(self) -> int:
         """The number of rows, those of discarded keys included."""
-        return len(self._numbers) // self.dimensions
+        return self._first + len(self._numbers) // self.dimensions
 
     def products(self, vector: Floats) -> Sequence[float]:
         """Return the cosine between each row and a vector of length 1, from -1 to 1."""
-        if not self._numbers:
-            return ()
-        return (self._products or default_products())(self._numbers, vector)
+        multiply = self._products or default_products()
+        found = [multiply(rows, vector) for rows in self._parts()]
+        if len(found) < 2:
+            return found[0] if found else ()
+        np = numpy_or_none()
+        return [*chain(*found)] if np is None else cast("Sequence[float]", np.concatenate(found))
+
+    def _parts(self) -> list[Floats]:
+        """Return all rows, one part after the other."""
+        mapped: list[Floats] = [] if self._mapped is None else [self._mapped]
+        return [*mapped, self._numbers] if self._numbers else mapped
+
+    def _row(self, row: int) -> Floats:
+        width = self.dimensions
+        if self._mapped is not None and row < self._first:
+            return self._mapped[row * width : (row + 1) * width]
+        row -= self._first
+        return self._numbers[row * width : (row + 1) * width]
 
     def total(self, rows: Sequence[int] | None) -> Sequence[float] | None:
         """Return the sum of some rows, or of all; None if there is none.
 
         In double precision: so the order of the rows changes nothing that single precision shows.
         """
-        if not self._numbers or (rows is not None and not rows):
+        if not self.width or (rows is not None and not rows):
             return None
         np, width = numpy_or_none(), self.dimensions
         if np is None:
-            numbers = self._numbers
-            chosen = range(self.width) if rows is None else rows
-            return [sum(numbers[row * width + at] for row in chosen) for at in range(width)]
-        matrix = np.frombuffer(self._numbers, np.float32).reshape(-1, width)
-        if rows is not None:
-            matrix = matrix[np.array(rows, np.intp)]
-        return cast("Sequence[float]", np.add.reduce(matrix, axis=0, dtype=np.float64).tolist())
+            vectors = map(self._row, range(self.width) if rows is None else rows)
+            return [*map(sum, zip(*vectors, strict=True))]
+        whole, start = np.zeros(width), 0
+        wanted = None if rows is None else np.array(rows, np.intp)
+        for part in self._parts():
+            matrix = np.frombuffer(part, np.float32).reshape(-1, width)
+            end = start + len(matrix)
+            if wanted is not None:
+                matrix = matrix[wanted[(wanted >= start) & (wanted < end)] - start]
+            whole += np.add.reduce(matrix, axis=0, dtype=np.float64)
+            start = end
+        return cast("Sequence[float]", whole.tolist())
 
     def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
         """Return the cosine between each key's vector and this one."""
@@ -156,29 +188,33 @@ class VectorTable:
     def dump(self, model: str) -> bytes:
         """Return the table as bytes, with the name of the model that made the vectors."""
         header = {"model": model, "dimensions": self.dimensions, "count": len(self)}
-        numbers, width = self._numbers, self.dimensions
+        start = _MAGIC + json.dumps(header).encode()
+        padding = b" " * ((_BEHIND - len(start) - 1) % _FLOAT_BYTES)
         keys = sorted(self._rows, key=self._rows.__getitem__)
-        if self._free or sys.byteorder == "big":
-            rows = (numbers[row * width : (row + 1) * width] for row in sorted(self._rows.values()))
-            numbers = array("f", chain.from_iterable(rows))
-        if sys.byteorder == "big":
-            numbers.byteswap()
-        start = (_MAGIC, json.dumps(header).encode(), b"\n")
-        return b"".join((*start, *keys, memoryview(numbers)))
+        parts = self._parts()
+        if len(self) < self.width or sys.byteorder == "big":
+            rows = map(self._row, sorted(self._rows.values()))
+            parts = [numbers := array("f", chain.from_iterable(rows))]
+            if sys.byteorder == "big":
+                numbers.byteswap()
+        return b"".join((start, padding, b"\n", *keys, *(memoryview(part) for part in parts)))
 
     @classmethod
-    def load(cls, data: bytes, model: str, *, products: Products | None = None) -> "VectorTable":
-        """Return the table that was dumped.
+    def load(
+        cls, data: bytes | memoryview, model: str, *, products: Products | None = None
+    ) -> "VectorTable":
+        """Return the table that was dumped. Of a `memoryview` the vectors stay where they are.
 
         Raises:
             ValueError: The bytes are no table, or one of another model.
         """
-        header_end = data.find(b"\n", len(_MAGIC)) + 1
+        head = bytes(data[:_LONGEST_HEAD])
+        header_end = head.find(b"\n", len(_MAGIC)) + 1
         rest = memoryview(data)[header_end:]  # which copies nothing of some hundred megabytes
         try:
-            header = json.loads(data[len(_MAGIC) : header_end])
+            header = json.loads(head[len(_MAGIC) : header_end])
             dimensions, count = header["dimensions"], header["count"]
-            is_ours = data.startswith(_MAGIC) and header["model"] == model
+            is_ours = head.startswith(_MAGIC) and header["model"] == model
             keys_end = _KEY_BYTES * count
             is_whole = len(rest) == keys_end + _FLOAT_BYTES * count * dimensions
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -190,7 +226,10 @@ class VectorTable:
         table._rows = {
             keys[at : at + _KEY_BYTES]: row for row, at in enumerate(range(0, keys_end, _KEY_BYTES))
         }
-        table._numbers.frombytes(rest[keys_end:])
+        if isinstance(data, memoryview) and sys.byteorder == "little" and count:
+            table._mapped, table._first = rest[keys_end:].cast("f"), count
+        else:
+            table._numbers.frombytes(rest[keys_end:])
         if sys.byteorder == "big":
             table._numbers.byteswap()
         if len(table._rows) != count:
@@ -198,7 +237,7 @@ class VectorTable:
         return table
 
 
-def unit(vector: Sequence[float]) -> Floats:
+def unit(vector: Sequence[float]) -> "array[float]":
     """Return a vector at length 1, in single precision."""
     length = hypot(*vector)
     if not length:

@@ -118,6 +118,15 @@ class Files(Protocol):
         """Return the whole of a small file; None where there is none. Raises as `open` does."""
         ...
 
+    def mapped(self, name: str) -> memoryview | None:
+        """Return a large file that is never changed, mapped into memory for reading.
+
+        It stays readable after `let_go`, and after the file was replaced or removed. None where
+        there is none, or a smaller one, which is read at once, or where another machine might cut
+        it off: reading beyond the end of a mapped file ends the process. Raises as `open` does.
+        """
+        ...
+
     def has_content(self, name: str, content: bytes) -> bool:
         """Whether a small file has exactly this content. Raises as `open` does."""
         ...

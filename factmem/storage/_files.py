@@ -15,12 +15,16 @@ import stat
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from mmap import ACCESS_READ, mmap
 
 from factmem.errors import StorageError
 from factmem.storage import _lock
 from factmem.storage._network import network_file_system
 from factmem.storage._open import FOLDER, SAFELY, open_folder, open_ordinary
 from factmem.storage._sync_threads import SyncThreads
+
+_WORTH_MAPPING = 16 * 2**20
+"""The size in bytes from which a file is mapped and not read."""
 
 _READ = os.O_RDONLY
 _WRITE = os.O_RDWR | os.O_APPEND
@@ -256,6 +260,16 @@ class LocalFiles:
             raise self._no_folder() from None
         try:
             return b"".join(_chunks(fd))
+        finally:
+            os.close(fd)
+
+    def mapped(self, name: str) -> memoryview | None:
+        if not os.path.exists(self.path(name)) or self.network_file_system() is not None:
+            return None
+        fd = self._open(name, _READ)
+        try:
+            is_large = self.size(fd) >= _WORTH_MAPPING
+            return memoryview(mmap(fd, 0, access=ACCESS_READ)) if is_large else None
         finally:
             os.close(fd)
 

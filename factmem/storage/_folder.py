@@ -148,7 +148,7 @@ class JournalFolder:
         """See `Journals.names`."""
         return self.reader.names()
 
-    def read_index(self, name: JournalName) -> bytes | None:
+    def read_index(self, name: JournalName) -> bytes | memoryview | None:
         """See `IndexedJournals.read_index`."""
         with self.errors.of(None):
             codec = self.codec()

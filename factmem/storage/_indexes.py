@@ -32,11 +32,16 @@ class IndexFiles:
         self._files = files
         self._is_told = False
 
-    def read(self, codec: Codec, journal: str) -> bytes | None:
-        """Return the index of a journal; None if there is none that verifies."""
+    def read(self, codec: Codec, journal: str) -> bytes | memoryview | None:
+        """Return the index of a journal; None if there is none that verifies.
+
+        A large one that is not sealed is mapped into memory and not read.
+        """
         name = _name(codec, journal)
+        path = f"{FOLDER}/{name}"
         try:
-            sealed = self._files.content(f"{FOLDER}/{name}")
+            mapped = None if codec.hides_names else self._files.mapped(path)
+            sealed = self._files.content(path) if mapped is None else mapped
             return None if sealed is None else codec.open_index(name, sealed)
         except (ValueError, CorruptJournalError):  # damaged, or no file: it is made again
             return None

@@ -163,7 +163,7 @@ class Codec(Protocol):
         """Return the content of an index's file."""
         ...
 
-    def open_index(self, file: str, sealed: bytes) -> bytes:
+    def open_index(self, file: str, sealed: bytes | memoryview) -> bytes | memoryview:
         """Return the index that a file holds; `ValueError` if it does not verify."""
         ...
 
@@ -232,7 +232,7 @@ class PlainCodec:
     def seal_index(self, file: str, data: bytes) -> bytes:
         return b"%b%08x\n%b" % (_INDEX_MARK, zlib.crc32(data), data)
 
-    def open_index(self, file: str, sealed: bytes) -> bytes:
+    def open_index(self, file: str, sealed: bytes | memoryview) -> bytes | memoryview:
         head, data = sealed[: len(_INDEX_MARK) + 9], sealed[len(_INDEX_MARK) + 9 :]
         if head != b"%b%08x\n" % (_INDEX_MARK, zlib.crc32(data)):
             raise ValueError("does not verify")

@@ -119,9 +119,9 @@ class SealedCodec:
         padded += bytes(_padded_size(len(padded)) - len(padded))
         return b"%b\n%b%b" % (line, nonce, Aead(key).seal(nonce, padded, None))
 
-    def open_index(self, file: str, sealed: bytes) -> bytes:
+    def open_index(self, file: str, sealed: bytes | memoryview) -> bytes:
         """See `Codec.open_index`."""
-        line, _, rest = sealed.partition(b"\n")
+        line, _, rest = bytes(sealed).partition(b"\n")
         padded = Aead(self._opened_line(file, line)).open(
             rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], None
         )

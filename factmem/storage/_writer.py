@@ -290,7 +290,7 @@ class FolderWriter:
         index = indexes.read(codec, file)
         indexes.remove(codec, file)
         if index is not None:
-            indexes.write(codec, file, index)
+            indexes.write(codec, file, bytes(index))
 
     def _existing(self, name: JournalName) -> tuple[Codec, str]:
         if self._codec is None or not self._files.exists(journal_path(self._codec.file_name(name))):

@@ -284,8 +284,10 @@ class IndexedJournals(Journals, Protocol):
     the journal is. `erase` and `drop_copies` remove it physically and durably.
     """
 
-    def read_index(self, name: JournalName) -> bytes | None:
+    def read_index(self, name: JournalName) -> bytes | memoryview | None:
         """Return the index of a journal; None if there is none that is whole.
+
+        A `memoryview` is of a file mapped into memory; it stays readable.
 
         Raises:
             DecryptionError: The key is missing or wrong.

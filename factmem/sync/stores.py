@@ -404,8 +404,12 @@ class IndexedStoreSync(StoreSync[I]):
         """
         return self._portal.call(self._wrapped.version, subject, scope)
 
-    def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
+    def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | memoryview | None:
         """Return the index that was last written for a place; None if there is none that is whole.
+
+        A `memoryview` may be of a file that is mapped into memory, so that the operating system
+        reads what is used of a large one, and lets go of it. It stays readable, whatever is written
+        or removed later.
 
         Raises:
             StorageError: The store refused.

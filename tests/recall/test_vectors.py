@@ -18,6 +18,7 @@ from factmem.recall.vector_table import (
     default_products,
     numpy_products,
     python_products,
+    unit,
 )
 
 
@@ -114,10 +115,21 @@ def test_what_is_discarded_is_gone() -> None:
     assert not made.keys()
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=30))
-def test_keys_and_rows_stay_together(steps: list[tuple[bool, int]]) -> None:
-    """Whatever is added and discarded, in any order; and after a while on the disk too."""
+@both_products
+@given(
+    mapped=st.integers(0, 4),
+    steps=st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=30),
+)
+def test_keys_and_rows_stay_together(
+    products: Products, mapped: int, steps: list[tuple[bool, int]]
+) -> None:
+    """Whatever is added and discarded, in any order; after a while on the disk, or mapped from it."""
     made, expected = VectorTable(2), dict[bytes, list[float]]()
+    for number in range(mapped):
+        made.add(key(number), [1.0, float(number)])
+        expected[key(number)] = [1.0, float(number)]
+    data = memoryview(b" " * 29 + made.dump("m"))[29:]
+    made = VectorTable.load(data, "m", products=products)
     for is_added, number in steps:
         if is_added:
             made.add(key(number), [1.0, float(number)])
@@ -132,6 +144,22 @@ def test_keys_and_rows_stay_together(steps: list[tuple[bool, int]]) -> None:
         assert all(
             isclose(cosines[k], 1 / hypot(*vector), rel_tol=1e-5) for k, vector in expected.items()
         )
+        total = each.total([row for row in each.rows(expected) if row is not None])
+        units = [unit(vector) for vector in expected.values()]
+        assert (total is None) is (not units)
+        for found, column in zip(total or (), zip(*units, strict=True), strict=False):
+            assert isclose(found, sum(column), abs_tol=1e-9)
+
+
+def test_mapped_vectors_are_aligned() -> None:
+    """Behind the first line of an index in the clear, whatever the model is called."""
+    for name in ("m", "mini", "모델", "x" * 1000):
+        data = b" " * 29 + table([1.0, 2.0], [3.0, 4.0]).dump(name)
+        back = VectorTable.load(memoryview(data)[29:], name)
+        [row] = back.rows([key(1)])
+        assert row == 1
+        assert (len(data) - 4 * 4) % 4 == 0
+        assert list(back.similarities([0.6, 0.8]).values())[1] == pytest.approx(1.0)
 
 
 def test_a_table_comes_back_from_its_bytes() -> None:

@@ -37,7 +37,8 @@ async def _keep(store: IndexedFacts, index: bytes = INDEX) -> bool:
 
 
 async def _kept(store: IndexedFacts) -> bytes | None:
-    return await store.read_index(USER, AGENT)
+    found = await store.read_index(USER, AGENT)
+    return None if found is None else bytes(found)
 
 
 def _in_short(index: bytes | None) -> str:

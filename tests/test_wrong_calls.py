@@ -277,6 +277,12 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ("entries", lambda it: InMemoryProvider().replay(it, ALICE, AGENT), 5, "must be a list, not"),
     ("a change", lambda it: InMemoryProvider().amend(it, ALICE, AGENT), [], "must be a function"),
     (
+        "a change of what is current",
+        lambda it: InMemoryProvider().amend_current(it, ALICE, AGENT),
+        [],
+        "must be a function",
+    ),
+    (
         "facts",
         lambda it: InMemoryProvider().save_many(it, ALICE, AGENT),
         None,

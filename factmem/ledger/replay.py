@@ -1,7 +1,7 @@
 """Entries from outside the store: validation, and selection of those new to a place."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from factmem._arguments import expect_all, expect_function
@@ -20,8 +20,11 @@ from factmem.ledger.entries import (
 )
 from factmem.ledger.ledger import Ledger
 
-__all__ = ["amended", "edited", "unknown_entries"]
+__all__ = ["CurrentChange", "amended", "edited", "unknown_entries"]
 
+
+CurrentChange: TypeAlias = Callable[[Ledger, str], Entry | None]
+"""A function that makes one entry of what is current in a place and the time, or None."""
 
 _Mark: TypeAlias = tuple[object, ...]
 

@@ -1,6 +1,6 @@
 """MemoryDocuments: texts under paths, for agents that keep notes in files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -181,10 +181,7 @@ class MemoryDocuments:
         )
 
     async def _amend(self, change: Callable[[Ledger, str], Entry]) -> None:
-        def amended(entries: Sequence[Entry], now: str) -> list[Entry]:
-            return [change(Ledger(entries), now)]
-
-        await self._store.amend(amended, self._place.subject, self._place.scope)
+        await self._store.amend_current(change, self._place.subject, self._place.scope)
 
 
 def _checked(path: str) -> str:

@@ -9,7 +9,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from pydantic import JsonValue
 from typing_extensions import override
 
-from factmem._arguments import expect
+from factmem._arguments import expect, expect_function
 from factmem.ledger.entries import (
     Amendment,
     Edit,
@@ -22,7 +22,7 @@ from factmem.ledger.entries import (
 from factmem.ledger.history import History, history
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.removal import purged
-from factmem.ledger.replay import amended, edited, unknown_entries
+from factmem.ledger.replay import CurrentChange, amended, edited, unknown_entries
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.checked import checked_concept, checked_concepts
 from factmem.models.facts import AnyFact, Concept, L
@@ -306,6 +306,30 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, Listing
         )
 
     @override
+    async def amend_current(
+        self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        expect_function(change, "change", "amend_current(change, subject, scope)")
+
+        def on_all(known: Sequence[Entry], now: str) -> list[Entry]:
+            return _listed(change(Ledger(known), now))
+
+        if self._limit is not None:  # which counts the bytes of all entries
+            return await self.amend(on_all, subject, scope)
+        count: int | None = None
+
+        def decide(ledger: Ledger, now: str) -> Change:
+            nonlocal count
+            made = amended((), now, lambda _, at: _listed(change(ledger, at)))
+            count = len(made)  # of the last call: a transaction may be repeated
+            entry: Entry = made[0] if made else {"at": now}
+            return Change(entry.get("facts", ()), entry.get("forget", ()))
+
+        await self._backend.change(self._enter(subject, scope), decide)
+        # A backend does not ask about a place that does not exist.
+        return await self.amend(on_all, subject, scope) if count is None else count
+
+    @override
     async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
         identity = self._enter(subject, scope)
         changed = 0
@@ -437,3 +461,7 @@ def in_order(found: Iterable[PlaceInfo]) -> list[PlaceInfo]:
 def _order(info: PlaceInfo) -> tuple[str, str, str, str]:
     kind, scope, subject, entity = info.place.identity
     return kind, scope, subject, entity or ""
+
+
+def _listed(entry: Entry | None) -> list[Entry]:
+    return [] if entry is None else [entry]

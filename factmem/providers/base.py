@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
+from factmem.ledger.replay import CurrentChange
 from factmem.models.display import Displayed
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
@@ -342,6 +343,30 @@ class FactStore(AgentMemoryProvider, Protocol):
         Raises:
             ValueError: An entry that it gave is none that a store could have recorded.
             StorageError: The store refused.
+        """
+        ...
+
+    async def amend_current(
+        self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """Append the entry that `change` makes of what is current in a place; `amend` without history.
+
+        A store keeps what is current in memory, so the cost does not grow with the history. Nothing
+        else is written to the place in between.
+
+        Args:
+            change: Takes the ledger of the place and the time as a stamp, and returns an entry with
+                `facts`, `forget` or both, or None for no change. The rules for `change` of `amend`
+                hold. It may be called again.
+            subject: The subject of the place.
+            scope: The scope of the place.
+
+        Returns:
+            The number of entries: 1 or 0.
+
+        Raises:
+            ValueError: A store could not have recorded the entry.
+            StorageError: The store failed.
         """
         ...
 

@@ -13,6 +13,7 @@ from typing_extensions import override
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
+from factmem.ledger.replay import CurrentChange
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place, identity_of
@@ -351,6 +352,14 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
             operation.count = await self._store.amend(change, subject, scope)
+            return operation.count
+
+    @override
+    async def amend_current(
+        self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
+            operation.count = await self._store.amend_current(change, subject, scope)
             return operation.count
 
     @override

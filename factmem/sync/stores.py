@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 from factmem._arguments import expect_methods
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import History, HistoryEntry
+from factmem.ledger.replay import CurrentChange
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
@@ -344,6 +345,30 @@ class StoreSync(WrapsContext[S]):
             StorageError: The store refused.
         """
         return self._portal.call(self._wrapped.amend, change, subject, scope)
+
+    def amend_current(
+        self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
+    ) -> int:
+        """Append the entry that `change` makes of what is current in a place; `amend` without history.
+
+        A store keeps what is current in memory, so the cost does not grow with the history. Nothing
+        else is written to the place in between.
+
+        Args:
+            change: Takes the ledger of the place and the time as a stamp, and returns an entry with
+                `facts`, `forget` or both, or None for no change. The rules for `change` of `amend`
+                hold. It may be called again.
+            subject: The subject of the place.
+            scope: The scope of the place.
+
+        Returns:
+            The number of entries: 1 or 0.
+
+        Raises:
+            ValueError: A store could not have recorded the entry.
+            StorageError: The store failed.
+        """
+        return self._portal.call(self._wrapped.amend_current, change, subject, scope)
 
     def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
         """Rewrite the ledger of a place, history included; return how many entries changed.

@@ -19,6 +19,7 @@ from factmem import (
     UnboundSubjectError,
 )
 from factmem.memory import MemoryDocuments
+from tests.memory.document_editor import check_that_no_edit_is_lost
 from tests.memory.providers import BareProvider
 from tests.memory.world import AGENT, ALICE, DEVICE, THEME, USER, memory_of, theme
 
@@ -277,3 +278,25 @@ class Model:
         self.check_free(new, may_exist=False)
         for each in moved:
             self.files[new + each[len(old) :]] = self.files.pop(each)
+
+
+async def test_edits_by_several_processes_lose_nothing(tmp_path: Path) -> None:
+    """Interpreters start, hence a second and more."""
+    await check_that_no_edit_is_lost(str(tmp_path / "store"))
+
+
+async def test_an_edit_reads_no_history(
+    memory: AgentMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many versions there are."""
+
+    async def refused(*args: Any) -> None:
+        raise AssertionError("the whole ledger was asked for")
+
+    notes = memory.documents(NOTES)
+    await notes.write("/a.md", "first")
+    monkeypatch.setattr(LocalFileMemoryProvider, "amend", refused)
+    monkeypatch.setattr(LocalFileMemoryProvider, "entries", refused)
+    assert await notes.edit("/a.md", str.upper) == "FIRST"
+    await notes.rename("/a.md", "/b.md")
+    assert await notes.remove("/b.md") == 1

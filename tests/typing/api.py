@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
+from factmem.ledger.replay import CurrentChange
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import (
     AnyFact,
@@ -241,6 +242,11 @@ class OwnStore(OwnProvider):
         return 0
 
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
+        return 0
+
+    async def amend_current(
+        self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
+    ) -> int:
         return 0
 
     async def aclose(self) -> None: ...

@@ -69,6 +69,30 @@ class Amending:
 
         assert await provider.places() == []
 
+    async def test_a_change_of_what_is_current(self, provider: FactStore) -> None:
+        """Without history: the first entry makes the place, the next sees it, None changes nothing."""
+        seen: list[list[object]] = []
+
+        def change(ledger: Ledger, now: str) -> Entry:
+            seen.append([each.value for each in ledger.items(LANGUAGES.keyword, now).values()])
+            (entry,) = instead("kotlin")([], now)
+            return entry
+
+        def bad(ledger: Ledger, now: str) -> Any:
+            return {"at": now, "facts": [{}]}
+
+        assert await provider.amend_current(lambda ledger, now: None, USER, AGENT) == 0
+        assert await provider.places() == []
+        assert await provider.amend_current(change, USER, AGENT) == 1
+        assert await provider.amend_current(change, USER, AGENT) == 1
+        assert await provider.amend_current(lambda ledger, now: None, USER, AGENT) == 0
+
+        assert (seen[0], seen[-1]) == ([], ["kotlin"])
+        assert len(await provider.entries(USER, AGENT)) == 2
+        with pytest.raises(ValueError, match="cannot be recorded"):
+            await provider.amend_current(bad, USER, AGENT)
+        assert len(await provider.entries(USER, AGENT)) == 2
+
     async def test_a_first_entry_makes_the_place(self, provider: FactStore) -> None:
         """The ledger of a place that was never written is empty."""
         assert await provider.amend(instead("kotlin"), USER, AGENT) == 1

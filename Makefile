@@ -25,7 +25,7 @@ endif
 python = $(VENV)/bin/python
 on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: demo test check bench postgres failover storm twins frameworks clean mutants
+.PHONY: demo test check docs bench postgres failover storm twins frameworks clean mutants
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed
@@ -42,6 +42,10 @@ check: $(VENV)/.installed-check
 	$(on_path) pyright
 	$(on_path) $(python) -m tests.typing.completeness
 	$(python) -m pytest -q -m types tests/typing
+
+# The documentation site, into build/site: warnings are errors, links and the reference are checked.
+docs: $(VENV)/.installed-docs
+	$(python) -m tests.site.check
 
 # Speed, side by side with other stores.
 bench: $(VENV)/.installed-bench
@@ -107,7 +111,11 @@ $(VENV)/.installed-test: $(VENV)/.pip pyproject.toml
 
 # mypy reads the tests, so it needs what they import.
 $(VENV)/.installed-check: $(VENV)/.installed-test
-	$(python) -m pip install --quiet -e . --group test --group check
+	$(python) -m pip install --quiet -e . --group test --group check --group docs
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.pip pyproject.toml
+	$(python) -m pip install --quiet -e . --group docs
 	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed-test

@@ -117,6 +117,8 @@ def test_every_page_is_in_the_index_and_at_the_front_door() -> None:
     assert pages - index == {"index.md"}
     front = {target for target, _ in _LINK.findall((ROOT / "README.md").read_text())}
     assert {f"docs/{page}" for page in pages} - front == {"docs/index.md"}
+    site = (ROOT / "mkdocs.yml").read_text()
+    assert [page for page in sorted(pages) if f"- {page}" not in site and page != "index.md"] == []
 
 
 def _anchors(page: Path) -> set[str]:

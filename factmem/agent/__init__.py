@@ -11,12 +11,12 @@ from factmem.agent.context import (
     AgentStep,
     AgentTool,
     FeatureError,
+    SkippedDetection,
     StepFeature,
 )
 from factmem.agent.nodes import (
     MemoryNode,
     Node,
-    SkippedDetection,
     Strategy,
     node_llm_compress_history,
     node_llm_request,

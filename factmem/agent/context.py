@@ -25,6 +25,7 @@ __all__ = [
     "AgentStep",
     "AgentTool",
     "FeatureError",
+    "SkippedDetection",
     "StepFeature",
     "StepHook",
 ]
@@ -125,6 +126,13 @@ class AgentStep:
     def is_answer(self) -> bool:
         """Whether the model answered, so that no other step follows."""
         return not self.response.tool_calls
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedDetection:
+    """A report: a node that saves facts found no message of the user to read."""
+
+    reason: str
 
 
 class AgentContext:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from factmem._arguments import expect_all, expect_function, expect_methods
-from factmem.agent.context import AgentContext
+from factmem.agent.context import AgentContext, SkippedDetection
 from factmem.agent.tool_loop import run_tool_loop
 from factmem.detection.compression import RetrieveFactsFromHistory
 from factmem.errors import MemoryAccessError
@@ -21,7 +21,6 @@ __all__ = [
     "CheckedNode",
     "MemoryNode",
     "Node",
-    "SkippedDetection",
     "Strategy",
     "node_llm_compress_history",
     "node_llm_request",
@@ -341,13 +340,6 @@ def node_llm_compress_history(compression: RetrieveFactsFromHistory) -> Node:
         return text
 
     return compress_history
-
-
-@dataclass(frozen=True, slots=True)
-class SkippedDetection:
-    """A report: a node that saves facts found no message of the user to read."""
-
-    reason: str
 
 
 _TOO_EARLY = (

@@ -101,6 +101,10 @@ class KeptTexts:
         place = _place_of(places)
         return await moment(self._store([place]), place.subject, place.scope)
 
+    async def moments(self) -> dict[MemorySubject, Moment | None]:
+        """Return the present moments of all places of kept texts."""
+        return {place.subject: await self.moment([place]) for place in self._places()}
+
     @asynccontextmanager
     async def keeping(self, text: NewText, since: Moment | None) -> AsyncGenerator[None]:
         """Keep a text if the block fails. The error gets a note and is raised all the same."""
@@ -118,6 +122,12 @@ class KeptTexts:
             for fact in await store.load_all(place.subject, place.scope):
                 found.append(_read(fact, place))  # noqa: PERF401
         return sorted(found, key=lambda each: each.said_at)
+
+    async def holds(self, text: FailedText) -> bool:
+        """Whether a text is still kept."""
+        place = Place(FAILED_TEXTS, text.subject)
+        store = self._store([place])
+        return bool(await store.load(_concept(text.id), place.subject, place.scope))
 
     async def again(self, text: FailedText, error: Exception, since: Moment | None) -> None:
         """Note another failure. A text whose user was erased meanwhile does not come back."""
@@ -215,17 +225,18 @@ class FailedTexts:
             expect(each, str, "ids", "failed_texts.retry(text.id)")
         reports: list[DetectionReport] = []
         failures: list[Exception] = []
+        # The moments come before the listing: a text that is erased later must not be kept again.
+        moments = await self._kept.moments()
         for text in await self.infos():
             if ids and text.id not in ids:
                 continue
-            since = await self._kept.moment([Place(FAILED_TEXTS, text.subject)])
             try:
                 reports.append(await self._read(text))
             except MemoryAccessError:
                 raise
             except Exception as exc:  # noqa: BLE001 - returned; the text stays
                 failures.append(exc)
-                await self._kept.again(text, exc, since)
+                await self._kept.again(text, exc, moments.get(text.subject))
                 if isinstance(exc, ChatModelError):
                     break
             else:

@@ -23,6 +23,7 @@ from factmem.models.places import MemorySubject
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.transcript import Transcript
+from factmem.usage import Usage
 
 __all__ = ["TextIntake"]
 
@@ -92,8 +93,14 @@ class TextIntake:
                     f"The text {text.id!r} was kept for places that this memory does not have: "
                     f"retry it with a memory of the same subjects and scopes"
                 )
+            # The moment comes first: what is erased after it stays away, and what was erased before
+            # is no longer kept.
+            moments = await self._detection.moments(places)
+            if not await self._kept.holds(text):
+                return DetectionReport([], [], [], [], Usage())
             new = NewText(text.texts, places, text.said_at, text.source)
-            return await self._detection.run(self._request(new), operation)
+            request = replace(self._request(new), moments=moments)
+            return await self._detection.run(request, operation)
 
     async def queue(
         self,

@@ -144,6 +144,26 @@ async def test_a_text_of_an_erased_user_does_not_come_back(store: FactStore) -> 
     assert await store.places() == []
 
 
+async def test_a_retry_brings_back_nothing_of_an_erased_user(store: FactStore) -> None:
+    """She was erased after the texts were listed, and while a model read one of them."""
+
+    class Erasing(ScriptedChatModel):
+        async def extract(self, *args: Any, **options: Any) -> Any:
+            if self.remaining == 1:
+                await memory.contents.reset(confirm=True, everything=True)
+            return await super().extract(*args, **options)
+
+    memory = memory_of(store, Erasing(down(), down(), FOUND))
+    for _ in range(2):
+        with pytest.raises(ChatModelError):
+            await memory.remember(TEXT, keep_failed=True)
+    report = await memory.failed_texts.retry()
+
+    assert report.left == 0
+    assert await themes(memory) == []
+    assert not any(info.count for info in await store.places())
+
+
 async def test_texts_of_the_background_are_kept_too(store: FactStore) -> None:
     memory = failing(store, down(), FOUND)
     async with memory:

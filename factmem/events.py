@@ -77,6 +77,8 @@ class MemoryEvent:
     strings for a request to an embedder."""
     erased: int = 0
     """The number of values that were found and not saved, as their place was erased meanwhile."""
+    torn_writes: int = 0
+    """The number of journals that were found to end in a write that a crash had left unfinished."""
     llm_calls: int = 0
     """The number of requests to a chat model."""
     input_tokens: int = 0
@@ -109,6 +111,7 @@ class OperationInProgress:
     places: Sequence[Place] = ()
     count: int = 0
     erased: int = 0
+    torn_writes: int = 0
     llm_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -189,6 +192,7 @@ class MemoryEvents:
                         places=tuple(progress.places),
                         count=0 if error else progress.count,
                         erased=progress.erased,
+                        torn_writes=progress.torn_writes,
                         llm_calls=progress.llm_calls,
                         input_tokens=progress.input_tokens,
                         output_tokens=progress.output_tokens,

@@ -148,7 +148,7 @@ class Backend(Protocol):
         ...
 
     async def read_index(self, identity: Identity) -> bytes | memoryview | None:
-        """Return the index of a place; None if there is none that is whole."""
+        """Return the index of a place; None without a whole one."""
         ...
 
     async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:

@@ -37,7 +37,7 @@ class StoreClock:
         Raises:
             ValueError: The clock returned a naive datetime.
         """
-        return max(stamp(utc(self._clock(), "time told by the clock")), recorded_at)
+        return max(stamp(utc(self._clock(), "time of the clock")), recorded_at)
 
     def start_in_child(self) -> None:
         """Take a new lock in a forked child, as the parent's may be held by no thread here."""

@@ -222,7 +222,7 @@ class GroupCommit(Generic[W]):
         self._bell.acquire()
         with self._state:
             self._has_thread = self._is_rung = False
-        # Later saves try to start a thread again, so these are all that nobody would ever commit.
+        # Later saves try to start a thread again; only these would never be committed.
         refused: list[Pending[W]] = []
         with suppress(IndexError):
             while True:

@@ -196,7 +196,7 @@ class LocalPlaces:
             self._compact_if_worthwhile(identity, appended, self._keep_history)
 
     def extend(self, identity: Identity, extend: Extension) -> int:
-        """Append what `extend` makes of a place's entries, while nobody else writes."""
+        """Append what `extend` makes of a place's entries, with no other write in between."""
         with self._journals.exclusive() as writer:
             known = completed(record.data for record in _records(identity, writer))
             recorded_at = max((entry["at"] for entry in known), default="")

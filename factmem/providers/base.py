@@ -247,7 +247,7 @@ class FactStore(AgentMemoryProvider, Protocol):
         shows that something was forgotten, and what was saved before.
 
         Args:
-            subject: Whom or what the facts are about.
+            subject: The subject of the facts.
             scope: Where they are visible.
             concept: Values of this concept's keyword.
             value: This value of `concept`.
@@ -321,7 +321,7 @@ class FactStore(AgentMemoryProvider, Protocol):
         may be, and the same call adds the rest.
 
         Raises:
-            ValueError: An entry is none that a store could have recorded.
+            ValueError: No store could have recorded an entry.
             StorageError: The store refused.
         """
         ...
@@ -329,7 +329,7 @@ class FactStore(AgentMemoryProvider, Protocol):
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         """Append what `change` makes of the ledger of a place, and return how many entries that is.
 
-        Nobody else writes to the place in between: what `change` sees is what its entries follow.
+        No other write to the place happens in between: what `change` sees is what its entries follow.
         It is for changes that depend on what is current, such as one value taking the place of
         another. Each entry is kept whole or not at all.
 
@@ -337,11 +337,11 @@ class FactStore(AgentMemoryProvider, Protocol):
             change: Takes the entries, oldest first, and the time at which its own are recorded, as
                 a stamp. It may run in a worker thread, with the store held: it must be quick, and
                 call nothing of the store. What it raises is raised, and nothing is kept.
-            subject: Whom or what the place is about.
+            subject: The subject of the place.
             scope: Where its facts are visible.
 
         Raises:
-            ValueError: An entry that it gave is none that a store could have recorded.
+            ValueError: No store could have recorded an entry that it returned.
             StorageError: The store refused.
         """
         ...

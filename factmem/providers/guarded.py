@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime, timedelta
 from types import EllipsisType
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from anyio.lowlevel import checkpoint
 from pydantic import JsonValue
@@ -53,6 +53,11 @@ def guarded(
     if isinstance(provider, FactStore):
         return GuardedStore(provider, boundary, events)
     return GuardedProvider(provider, boundary, events)
+
+
+@runtime_checkable
+class _FindsTornWrites(Protocol):
+    def take_torn_writes(self) -> int: ...
 
 
 class GuardedProvider(AgentMemoryProvider):
@@ -133,7 +138,15 @@ class GuardedProvider(AgentMemoryProvider):
     ) -> AsyncGenerator[OperationInProgress]:
         async with self._events.operation(operation) as progress:
             progress.places = [Place(scope, subject)]
-            yield progress
+            try:
+                yield progress
+            finally:
+                progress.torn_writes = self._torn_writes()
+
+    def _torn_writes(self) -> int:
+        """Return how many unfinished writes the provider has found since the last event."""
+        provider = self._provider
+        return provider.take_torn_writes() if isinstance(provider, _FindsTornWrites) else 0
 
     @asynccontextmanager
     async def _writing(

@@ -22,7 +22,7 @@ class IndexedStore(Protocol):
     """
 
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
-        """Return a text that differs whenever `load_all` may give something else than before.
+        """Return a string that differs whenever `load_all` may give something else than before.
 
         In microseconds where nothing was changed. It means something to this instance only. None
         says that the store cannot tell.
@@ -32,7 +32,7 @@ class IndexedStore(Protocol):
     async def read_index(
         self, subject: MemorySubject, scope: MemoryScope
     ) -> bytes | memoryview | None:
-        """Return the index that was last written for a place; None if there is none that is whole.
+        """Return the index that was last written for a place; None without a whole one.
 
         A `memoryview` may be of a file that is mapped into memory, so that the operating system
         reads what is used of a large one, and lets go of it. It stays readable, whatever is written
@@ -52,7 +52,7 @@ class IndexedStore(Protocol):
         is not made durable: a power cut may take it.
 
         Args:
-            subject: Whom or what the place is about.
+            subject: The subject of the place.
             scope: Where its facts are visible.
             index: What to keep.
             version: What `version` gave before the facts were read that the index is made of.
@@ -91,14 +91,14 @@ class FollowedStore(Protocol):
         since: str,
         concepts: Iterable[Concept[Any, Any]] = (),
     ) -> PlaceChanges | None:
-        """Return what has changed since a version; None where that cannot be told.
+        """Return what has changed since a version; None where that is unknown.
 
         Putting it in the place of what `load_all` gave at that version must give what `load_all`
         gives now, with the same concepts: forgotten, expired and confirmed facts are changes too.
         Then the place need not be read; after None it is.
 
         Args:
-            subject: Whom or what the place is about.
+            subject: The subject of the place.
             scope: Where its facts are visible.
             since: What `version` gave before the place was read, or the last changes.
             concepts: The concepts whose value types are known; the same at each call.

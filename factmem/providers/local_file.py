@@ -14,7 +14,7 @@ from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore
 from factmem.providers._local_backend import LocalBackend
 from factmem.providers.limits import PlaceLimit
-from factmem.storage.base import KeySlots, SalvagedJournal, Storage
+from factmem.storage.base import KeySlots, SalvagedJournal, Storage, WatchedJournals
 from factmem.storage.encryption.aes256gcm import Encryption, encryption_of
 from factmem.storage.encryption.key import Key
 from factmem.storage.simple import SimpleStorage
@@ -178,12 +178,25 @@ class LocalFileMemoryProvider(LedgerStore):
         _check_progress(progress)
         return await self._folder.work(lambda: self._folder.journals.anchor(progress))
 
+    def take_torn_writes(self) -> int:
+        """Return how many unfinished writes were found since this was last called.
+
+        A crash leaves them; they were acknowledged to no caller. Events of a memory report them as
+        `torn_writes`.
+        """
+        journals = self._folder.journals
+        return journals.take_torn() if isinstance(journals, WatchedJournals) else 0
+
     async def verify(
         self, anchor: str, *, progress: Callable[[int, int], None] | None = None
-    ) -> None:
+    ) -> list[str]:
         """Raise unless every place has come at least as far as the anchor says.
 
         Reads all of every file. `progress` is called as `anchor` calls it.
+
+        Returns:
+            The paths of journals that end in a write that was never acknowledged; the next save
+            sets its bytes aside.
 
         Raises:
             TamperedError: The store, or a place, is gone or was put back to an older copy.
@@ -192,7 +205,7 @@ class LocalFileMemoryProvider(LedgerStore):
         """
         self._check_open()
         _check_progress(progress)
-        await self._folder.work(lambda: self._folder.journals.verify(anchor, progress))
+        return await self._folder.work(lambda: self._folder.journals.verify(anchor, progress))
 
     @property
     def keys(self) -> ProviderKeys:

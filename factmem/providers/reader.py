@@ -64,7 +64,7 @@ class FactReader:
         return _together(await _each(read, places))
 
     async def changes(self, place: Place, since: str) -> PlaceChanges | None:
-        """Return what has changed in a place since a version; None where that cannot be told.
+        """Return what has changed in a place since a version; None where that is unknown.
 
         Nor can it where a changed value does not fit its type: `found` says which.
         """

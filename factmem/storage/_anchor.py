@@ -105,11 +105,13 @@ def reported(files: Sequence[str], progress: Progress | None) -> Iterator[str]:
             progress(done, len(files))
 
 
-def verify(reader: FolderReader, anchor: Anchor, progress: Progress | None = None) -> None:
+def verify(reader: FolderReader, anchor: Anchor, progress: Progress | None = None) -> list[str]:
     """Raise unless every journal has come as far as the anchor says; under the lock.
 
-    All of every journal is read: what is known of it may rest on a summary.
+    All of every journal is read: what is known of it may rest on a summary. Return the files that
+    end in a write that was never acknowledged.
     """
+    torn: list[str] = []
     codec = reader.codec()
     if codec is None or reader.manifest.fields["store"] != anchor.store:
         raise of_another(reader)
@@ -119,19 +121,23 @@ def verify(reader: FolderReader, anchor: Anchor, progress: Progress | None = Non
         with reader.errors.of(file):
             expected = anchor.journals.get(file)
             if expected is None:
-                _verify_unknown(_end(reader, codec, file, is_read_anew=True), anchor)
+                place = _end(reader, codec, file, is_read_anew=True)
+                _verify_unknown(place, anchor)
+                torn += [file] if place.has_tail() else []
                 continue
             if file not in known:
                 raise Damage(
                     "it is gone, and the anchor knows it (take a new anchor after an erasure)",
                     is_forged=True,
                 )
-            _verify_journal(reader, codec, file, expected)
+            place = _verify_journal(reader, codec, file, expected)
+            torn += [file] if place.has_tail() else []
     if reader.manifest.fields.get("made", 0) < anchor.age:
         raise (TamperedError if reader.manifest.is_sealed else CorruptJournalError)(
             f"{reader.files.path(MANIFEST)!r} was put back to an older copy: it has counted fewer "
             f"files than the anchor says. Restore it from a newer backup"
         )
+    return torn
 
 
 def of_another(reader: FolderReader) -> Exception:
@@ -152,7 +158,7 @@ def _verify_unknown(place: Place, anchor: Anchor) -> None:
         )
 
 
-def _verify_journal(reader: FolderReader, codec: Codec, file: str, expected: _End) -> None:
+def _verify_journal(reader: FolderReader, codec: Codec, file: str, expected: _End) -> Place:
     digest, following, last, tag, made = expected
     place = _end(reader, codec, file, is_read_anew=True)
     if place.made < made:
@@ -163,14 +169,22 @@ def _verify_journal(reader: FolderReader, codec: Codec, file: str, expected: _En
         raise Damage("it is a copy from before it was rewritten", is_forged=True)
     if place.made == made > 0 and _digest(place) != digest:  # no two files of a store share it
         raise Damage("it is a file of another store", is_forged=True)
+    for which, first in place.losses:
+        if made < which and first <= last:
+            raise Damage(
+                f"record {first} was lost with the end of the file, and its number was given to "
+                f"another record",
+                is_forged=True,
+            )
     for first, _, line in place.gaps:
         if first <= last:
             raise Damage(f"line {line}: record {first} is missing", is_forged=True)
     if _digest(place) != digest or last < place.following:
-        return  # rewritten since: numbers are all that stays
+        return place  # rewritten since: numbers are all that stays
     lines = (reader.journal(file)).split(b"\n")[1:]
     if not any(_is_record(place, line, last, tag) for line in lines):
         raise Damage(f"record {last} is not the one that it was", is_forged=True)
+    return place
 
 
 def _is_record(place: Place, line: bytes, number: int, tag: str) -> bool:

@@ -11,7 +11,7 @@ from factmem.storage._journal import Damage, journal_path
 class Teller(Protocol):
     """Makes the public error of a damaged journal."""
 
-    def told(self, damage: Damage, path: str) -> Exception:
+    def error_of(self, damage: Damage, path: str) -> Exception:
         """Return the error for a damaged journal."""
         ...
 
@@ -31,7 +31,7 @@ class PublicErrors:
         """Return the public error."""
         path = self._files.path("" if file is None else journal_path(file))
         if isinstance(error, Damage):
-            return self._teller.told(error, path)
+            return self._teller.error_of(error, path)
         what = os.strerror(error.errno) if error.errno else type(error).__name__
         return StorageError(
             f"The operating system refused at {error.filename or path!r}: {what}. Mend that and "

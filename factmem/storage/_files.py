@@ -285,7 +285,7 @@ class LocalFiles:
             found.st_mtime_ns,
             found.st_ctime_ns,
         )
-        # Nobody can set a ctime, so the same times mean the same content: one look instead of an
+        # No program can set a ctime, so the same times mean the same content: one look instead of an
         # open, two reads and a close for every save. The object itself is compared, not its bytes.
         known = self._known.get(name)
         if known is not None and known[0] == times and known[1] is content:

@@ -23,7 +23,7 @@ from factmem.storage import _anchor
 from factmem.storage._errors import PublicErrors
 from factmem.storage._file_calls import Files
 from factmem.storage._indexes import NO_FOLDER, IndexFiles
-from factmem.storage._journal import Place
+from factmem.storage._journal import Place, journal_path
 from factmem.storage._lock import check_timeout
 from factmem.storage._manifest import ManifestFile, Mode
 from factmem.storage._plain_codec import Codec
@@ -80,7 +80,7 @@ class JournalFolder:
         try:
             self.rest()
         except (FactmemError, ValueError, OSError) as exc:
-            # All that was acknowledged is durable; only damage of the last line is told less well.
+            # All that was acknowledged is durable; only damage of the last line is harder to find.
             _logger.debug("No end marks were written: %s", type(exc).__name__)
         self.forget_all()
         self.files.let_go()
@@ -126,7 +126,7 @@ class JournalFolder:
         except CorruptJournalError:
             raise
         except (StorageError, FileNotFoundError) as exc:
-            # Whoever may read and not lock reads what is whole. Where nobody can write, the tail
+            # Whoever may read and not lock reads what is whole. Where no process can write, the tail
             # is no write that is under way.
             if _is_read_only(exc):
                 self.reader.report_tail(place)
@@ -138,6 +138,10 @@ class JournalFolder:
     def exists(self) -> bool:
         """See `Journals.exists`."""
         return self.codec() is not None
+
+    def take_torn(self) -> int:
+        """See `WatchedJournals.take_torn`."""
+        return self.reader.take_torn()
 
     def erasures(self) -> int:
         """See `CountingJournals.erasures`."""
@@ -208,15 +212,16 @@ class JournalFolder:
                 age = self.manifest.age
                 return _anchor.taken(self.reader, writer.flush_file, age, progress)
 
-    def verify(self, anchor: str, progress: Progress | None = None) -> None:
+    def verify(self, anchor: str, progress: Progress | None = None) -> list[str]:
         """See `Journals.verify`."""
         expected = _anchor.parsed(anchor)
         if expected is None:
-            return
+            return []
         if self.codec() is None:
             raise _anchor.of_another(self.reader)
         with self._exclusive_if_writable():
-            _anchor.verify(self.reader, expected, progress)
+            torn = _anchor.verify(self.reader, expected, progress)
+            return [self.files.path(journal_path(file)) for file in torn]
 
     def rest(self) -> None:
         """See `RestingJournals.rest`."""
@@ -231,7 +236,7 @@ class JournalFolder:
 
     @contextmanager
     def _exclusive_if_writable(self) -> Generator[FolderWriter | None]:
-        """Hold the lock; give None where the file system is read-only, and nobody can write."""
+        """Hold the lock; give None where the file system is read-only, and no process can write."""
         with ExitStack() as stack:
             writer = None
             try:

@@ -12,6 +12,7 @@ from factmem.storage._plain_codec import (
     Codec,
     Header,
     LineSealer,
+    Losses,
     NewerHeader,
     UnreadableHeader,
     compact,
@@ -35,7 +36,7 @@ class Damage(Exception):  # noqa: N818 - never leaves the storage
     def __init__(self, what: str, *, is_forged: bool = False) -> None:
         super().__init__(what)
         self.is_forged = is_forged
-        """Whether it was changed by somebody, rather than by an accident."""
+        """Whether it was changed on purpose, rather than by an accident."""
 
 
 class Place(NamedTuple):
@@ -72,6 +73,8 @@ class Place(NamedTuple):
     """The format of the file."""
     made: int = 0
     """How many files the store had made when it made this one."""
+    losses: Losses = ()
+    """See `Header`."""
     is_ended: bool = False
     """Whether an end mark stands last: it vouches for all before it."""
 
@@ -151,6 +154,7 @@ def at_start(file: str, line: bytes, header: Header) -> Place:
         snapshot_left=header.snapshot,
         version=header.version,
         made=header.made,
+        losses=header.losses,
     )
 
 

@@ -46,12 +46,12 @@ class SealedMode:
         """See `Mode.refusal`."""
         return TamperedError(
             f"The store of {path!r} is not encrypted, and EncryptedStorage was asked for: either "
-            f"somebody put it there, or it was made with SimpleStorage. Open it with that, or "
+            f"another program put it there, or it was made with SimpleStorage. Open it with that, or "
             f"move its facts to an encrypted store by export_facts and import_facts"
         )
 
-    def told(self, damage: Damage, path: str) -> Exception:
-        """See `Mode.told`."""
+    def error_of(self, damage: Damage, path: str) -> Exception:
+        """See `Mode.error_of`."""
         if not damage.is_forged:
             return corrupt(damage, path)
         return TamperedError(

@@ -1,7 +1,7 @@
 """The judge of lines of format 1, which is read and no longer written.
 
 A line counts if it is ended, verifies, and has a greater number than the one before it. Any other
-line is dead and is passed over; whether something is missing because of it is told by the numbers.
+line is dead and is passed over; the numbers reveal whether something is missing because of it.
 A missing number that some later line knows to have been durable is damage; one that no line knows
 was never acknowledged: the power failed while it was written.
 """

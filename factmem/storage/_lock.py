@@ -2,7 +2,7 @@
 
 `flock` on purpose: the other kind (`fcntl`, `lockf`) is dropped when any descriptor of the file is
 closed and does not exclude threads. The lock file is never deleted and never written: a lock on a
-deleted file excludes nobody.
+deleted file excludes no process.
 """
 
 import fcntl
@@ -53,7 +53,7 @@ class StoreLock:
         """Return a context that holds the lock.
 
         Entering it raises:
-            StoreBusyError: Somebody else held it for `timeout` seconds.
+            StoreBusyError: Another thread or process held it for `timeout` seconds.
             CorruptJournalError: It is no ordinary file.
         """
         return _Held(self, timeout)
@@ -71,7 +71,7 @@ class StoreLock:
                     f"{self._path!r}. Nothing was written; try again, or allow more time with "
                     f"busy_timeout"
                 )
-            # A lock on a file that was deleted or replaced excludes nobody.
+            # A lock on a file that was deleted or replaced excludes no process.
             if taken.identity == _identity_at(self._path):
                 return taken
             _close(taken.fd)
@@ -101,7 +101,7 @@ class StoreLock:
     def check(self) -> None:
         """Raise `StorageError` unless the lock that is held still excludes others.
 
-        It excludes nobody once its file was deleted or replaced.
+        It excludes no process once its file was deleted or replaced.
         """
         held = self.held_now
         if held is None or held.identity != _identity_at(self._path):
@@ -207,7 +207,7 @@ class _Wait:
         self.error: OSError | None = None
 
     def work(self) -> None:
-        """Wait for the lock; let it go if nobody wants it any more."""
+        """Wait for the lock; let it go if no call wants it any more."""
         try:
             fcntl.flock(self.fd, fcntl.LOCK_EX)
         except OSError as exc:

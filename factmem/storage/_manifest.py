@@ -53,7 +53,7 @@ class Mode(Protocol):
         """Return the error for a store of another mode."""
         ...
 
-    def told(self, damage: Damage, path: str) -> Exception:
+    def error_of(self, damage: Damage, path: str) -> Exception:
         """Return the error for a damaged journal."""
         ...
 
@@ -137,7 +137,7 @@ class ManifestFile:
     def _text(self) -> bytes | None:
         raw = self._files.content(MANIFEST)
         if raw is None and any(".jsonl" in name or ".fmj" in name for name in self._files.names()):
-            raw = self._files.content(MANIFEST)  # somebody may have made the store meanwhile
+            raw = self._files.content(MANIFEST)  # another process may have made the store meanwhile
             if raw is None:
                 raise CorruptJournalError(
                     f"The store has journals but no {self._files.path(MANIFEST)!r}: restore that "
@@ -245,7 +245,7 @@ class ManifestFile:
         """Make the manifest in use durable, once; under the lock, before a file is put in place.
 
         Whoever wrote it may have died before its name was durable. Without it, or with the one
-        before it, nobody could read what is written with its newest keys.
+        before it, what is written with its newest keys could not be read.
         """
         if self._opened is not None and self._synced != self._opened.raw:
             self._files.sync_folder("")

@@ -1,6 +1,6 @@
 """Opening a store's files and folders, and nothing but ordinary ones.
 
-Somebody may put a pipe, a device, a folder or a link where a file of the store is to be, or a link
+Another program may put a pipe, a device, a folder or a link where a file of the store is to be, or a link
 where one of its folders is. A pipe would be waited for without end, and a link would lead out of
 the store: neither is ever followed.
 """
@@ -12,7 +12,7 @@ import stat
 from factmem.errors import CorruptJournalError
 
 SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-"""Not to block makes no difference to ordinary files: it is for pipes that nobody writes to."""
+"""Not to block makes no difference to ordinary files: it is for pipes without a writer."""
 
 FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 
@@ -76,7 +76,7 @@ def open_folder(path: str) -> int:
 
 
 def _kind_at(path: str) -> str:
-    """Return what stands there; nothing for an ordinary file, or where it cannot be told."""
+    """Return what stands there; nothing for an ordinary file, or where that is unknown."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:

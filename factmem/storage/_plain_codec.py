@@ -59,6 +59,14 @@ def read_mark(text: bytes) -> int:
     return batch_mark(index, count)
 
 
+Losses: TypeAlias = tuple[tuple[int, int], ...]
+"""For each time that a file replaced one whose end was in doubt: which file of the store it is, and
+the first number that the end may have held. These numbers were given to other records."""
+
+MOST_LOSSES = 32
+"""How many losses a first line names, the newest ones."""
+
+
 class LineSealer(Protocol):
     """Reads the lines of one incarnation of one journal file, and writes those of format 2."""
 
@@ -108,6 +116,8 @@ class Header(NamedTuple):
     version: int
     made: int
     """How many files the store had made when it made this one; 0 in format 1."""
+    losses: Losses = ()
+    """Where the files before this one may have lost acknowledged records."""
 
 
 FORMATS = (1, 2)
@@ -128,7 +138,11 @@ def checked_header(fields: Any, sealer: LineSealer) -> Header:
     if not all(type(number) is int and 0 <= number < 1 << 63 for number in numbers):
         raise UnreadableHeader("its first line holds no numbers")
     snapshot, following, made = numbers
-    return Header(snapshot, following, sealer, version, made)
+    try:
+        losses = tuple((int(which), int(first)) for which, first in fields.get("lost", ()))
+    except (TypeError, ValueError):
+        raise UnreadableHeader("its first line holds no numbers") from None
+    return Header(snapshot, following, sealer, version, made, losses)
 
 
 class Codec(Protocol):
@@ -143,7 +157,14 @@ class Codec(Protocol):
         ...
 
     def new_header(
-        self, name: JournalName, file: str, *, snapshot: int, following: int, made: int
+        self,
+        name: JournalName,
+        file: str,
+        *,
+        snapshot: int,
+        following: int,
+        made: int,
+        losses: Losses = (),
     ) -> bytes:
         """Return the first line of a new incarnation, without its end."""
         ...
@@ -197,15 +218,23 @@ class PlainCodec:
         return _plain_file_name(name)
 
     def new_header(
-        self, name: JournalName, file: str, *, snapshot: int, following: int, made: int
+        self,
+        name: JournalName,
+        file: str,
+        *,
+        snapshot: int,
+        following: int,
+        made: int,
+        losses: Losses = (),
     ) -> bytes:
-        fields = {
+        fields: dict[str, object] = {
             "factmem": FORMATS[-1],
             "place": name,
             "id": new_id(),
             "made": made,
             "snap": snapshot,
             "next": following,
+            **({"lost": losses} if losses else {}),
         }
         return _with_crc(compact(fields)[:-1], 0)
 

@@ -52,6 +52,7 @@ class FolderReader:
         self.synced: dict[str, bytes] = {}
         self.unended: dict[str, None] = {}
         self._tails: dict[str, tuple[bytes, int, int]] = {}
+        self._torn = 0
 
     def forget_places(self) -> None:
         """Forget how far journals were read, as the store's keys may be others."""
@@ -148,6 +149,8 @@ class FolderReader:
         tail = (place.header, place.offset, place.size)
         if self._tails.get(place.file) != tail:
             self._tails[place.file] = tail
+            with self._places_mutex:
+                self._torn += 1
             _logger.warning(
                 "The journal %r ends in a write that was never acknowledged, at byte %d: %d bytes "
                 "do not verify. The next save sets them aside beside it",
@@ -155,6 +158,14 @@ class FolderReader:
                 place.offset,
                 place.size - place.offset,
             )
+
+    def take_torn(self) -> int:
+        """Return how many unfinished appends were found since this was last called."""
+        if not self._torn:
+            return 0
+        with self._places_mutex:
+            torn, self._torn = self._torn, 0
+        return torn
 
     def is_reported(self, place: Place) -> bool:
         """Whether what stands behind the last whole batch of a file was logged."""
@@ -175,7 +186,7 @@ class FolderReader:
     def kept(self, codec: Codec, file: str, fd: int) -> list[Record]:
         """Return all records of a file that is to be replaced; raise what is wrong with any.
 
-        What is known of the file may rest on a summary, and then nobody has read its beginning.
+        What is known of the file may rest on a summary, and then its beginning was not read.
         """
         place, is_end = self.place(codec, file, fd, None), False
         kept: list[Record] = []

@@ -6,7 +6,7 @@ from secrets import token_hex
 from factmem.errors import StorageError
 from factmem.storage._file_calls import Files
 from factmem.storage._journal import CHUNK, Place, journal_path, name_record
-from factmem.storage._plain_codec import Codec
+from factmem.storage._plain_codec import MOST_LOSSES, Codec, Losses
 from factmem.storage._reader import FolderReader
 from factmem.storage._record_lines import chunks, snapshot_lines
 from factmem.storage.base import JournalName, Record
@@ -49,7 +49,14 @@ class Incarnations:
         last += len(records)
         if codec.hides_names:
             keep = [Record(0, name_record(name)), *keep]
-        line = codec.new_header(name, file, snapshot=len(keep), following=last + 1, made=made)
+        line = codec.new_header(
+            name,
+            file,
+            snapshot=len(keep),
+            following=last + 1,
+            made=made,
+            losses=() if before is None or is_copied else self._losses(before, made),
+        )
         sealer = codec.open_header(file, line).sealer
         temporary = f"{journal_path(file)}.tmp"
         if before is not None and not is_copied:
@@ -67,6 +74,20 @@ class Incarnations:
         self._files.rename(temporary, journal_path(file))
         self._files.sync_folder("journals")
         return self._reloaded(codec, file, line + b"\n", last)
+
+    def _losses(self, before: Place, made: int) -> Losses:
+        """Return where files may have lost records, as an anchor that knows them can tell.
+
+        What was cut from the end leaves no trace in the file, but its time then vouches for nothing.
+        """
+        fd = self._files.open(journal_path(before.file))
+        try:
+            is_in_doubt = before.has_tail() or not self._files.is_vouched(fd)
+        finally:
+            self._files.close(fd)
+        if not is_in_doubt:
+            return before.losses
+        return (*before.losses, (made, before.last + 1))[-MOST_LOSSES:]
 
     def _reloaded(self, codec: Codec, file: str, header: bytes, last: int) -> Place:
         """Read a file that was just put in place: what is known rests on what it says."""

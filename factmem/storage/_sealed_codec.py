@@ -20,6 +20,7 @@ from factmem.storage._plain_codec import (
     FORMATS,
     BlockSealer,
     Header,
+    Losses,
     UnreadableHeader,
     Unsealed,
     batch_of,
@@ -79,7 +80,14 @@ class SealedCodec:
         return file
 
     def new_header(
-        self, name: JournalName, file: str, *, snapshot: int, following: int, made: int
+        self,
+        name: JournalName,
+        file: str,
+        *,
+        snapshot: int,
+        following: int,
+        made: int,
+        losses: Losses = (),
     ) -> bytes:
         """See `Codec.new_header`."""
         fields = {
@@ -89,6 +97,7 @@ class SealedCodec:
             "made": made,
             "snap": snapshot,
             "next": following,
+            **({"lost": losses} if losses else {}),
         }
         _, mac = self._derived(file, fields)
         return compact({**fields, "mac": mac.hex()})

@@ -159,7 +159,7 @@ class FolderWriter:
     def end(self, file: str) -> None:
         """Write an end mark to a journal's file that is whole; do nothing to any other.
 
-        Damage of its last line is told from a torn write from then on.
+        From then on damage of its last line is not taken for a torn write.
         """
         if self._codec is None:
             return

@@ -219,8 +219,11 @@ class Journals(Protocol):
         """Return how far every journal has come, to be kept elsewhere."""
         ...
 
-    def verify(self, anchor: str, progress: Progress | None = None) -> None:
+    def verify(self, anchor: str, progress: Progress | None = None) -> list[str]:
         """Raise unless every journal has come at least as far as an anchor says.
+
+        Returns:
+            The paths of journals that end in a write that was never acknowledged.
 
         Raises:
             TamperedError: A journal, or the folder, was put back to an older copy.
@@ -258,12 +261,21 @@ class Journals(Protocol):
         """Hold the folder's lock, against threads and processes, and write.
 
         Raises:
-            StoreBusyError: Somebody else held it past the storage's deadline.
+            StoreBusyError: Another thread or process held it past the storage's deadline.
         """
         ...
 
     def close(self) -> None:
         """Let go of everything that is held; called once, when nothing else is under way."""
+        ...
+
+
+@runtime_checkable
+class WatchedJournals(Journals, Protocol):
+    """Journals that report unfinished writes; a storage may offer it."""
+
+    def take_torn(self) -> int:
+        """Return how many unfinished writes were found since this was last called."""
         ...
 
 
@@ -285,7 +297,7 @@ class IndexedJournals(Journals, Protocol):
     """
 
     def read_index(self, name: JournalName) -> bytes | memoryview | None:
-        """Return the index of a journal; None if there is none that is whole.
+        """Return the index of a journal; None without a whole one.
 
         A `memoryview` is of a file mapped into memory; it stays readable.
 
@@ -303,7 +315,7 @@ class IndexedJournals(Journals, Protocol):
         Whoever reads meanwhile gets one or the other whole. It is not made durable.
 
         Raises:
-            StoreBusyError: Somebody else held the lock for a twentieth of a second.
+            StoreBusyError: Another thread or process held the lock for a twentieth of a second.
             ValueError: There is no such journal.
         """
         ...
@@ -351,7 +363,7 @@ class RestingJournals(Journals, Protocol):
     """Journals that write end marks when nothing else is to be done; a storage may offer it."""
 
     def rest(self) -> None:
-        """Vouch for the ends of the journals that were appended to, so that damage there is told.
+        """Vouch for the ends of the journals that were appended to, so that damage there is reported.
 
         Raises:
             StoreBusyError: Another process or thread holds the lock.

@@ -25,7 +25,7 @@ class EncryptedStorage:
             between machines may not hold.
 
     Raises:
-        TypeError: The encryption is none, such as a key; or the timeout is no number.
+        TypeError: The encryption has another type, such as a key; or the timeout is no number.
         ValueError: The timeout is negative.
     """
 

@@ -69,8 +69,8 @@ class PlainMode:
             f"storage=EncryptedStorage(Aes256GCMEncryptor(key))"
         )
 
-    def told(self, damage: Damage, path: str) -> Exception:
-        """See `Mode.told`."""
+    def error_of(self, damage: Damage, path: str) -> Exception:
+        """See `Mode.error_of`."""
         return corrupt(damage, path)
 
 

@@ -236,7 +236,7 @@ class StoreSync(WrapsContext[S]):
         shows that something was forgotten, and what was saved before.
 
         Args:
-            subject: Whom or what the facts are about.
+            subject: The subject of the facts.
             scope: Where they are visible.
             concept: Values of this concept's keyword.
             value: This value of `concept`.
@@ -321,7 +321,7 @@ class StoreSync(WrapsContext[S]):
         may be, and the same call adds the rest.
 
         Raises:
-            ValueError: An entry is none that a store could have recorded.
+            ValueError: No store could have recorded an entry.
             StorageError: The store refused.
         """
         return self._portal.call(self._wrapped.replay, entries, subject, scope)
@@ -329,7 +329,7 @@ class StoreSync(WrapsContext[S]):
     def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         """Append what `change` makes of the ledger of a place, and return how many entries that is.
 
-        Nobody else writes to the place in between: what `change` sees is what its entries follow.
+        No other write to the place happens in between: what `change` sees is what its entries follow.
         It is for changes that depend on what is current, such as one value taking the place of
         another. Each entry is kept whole or not at all.
 
@@ -337,11 +337,11 @@ class StoreSync(WrapsContext[S]):
             change: Takes the entries, oldest first, and the time at which its own are recorded, as
                 a stamp. It may run in a worker thread, with the store held: it must be quick, and
                 call nothing of the store. What it raises is raised, and nothing is kept.
-            subject: Whom or what the place is about.
+            subject: The subject of the place.
             scope: Where its facts are visible.
 
         Raises:
-            ValueError: An entry that it gave is none that a store could have recorded.
+            ValueError: No store could have recorded an entry that it returned.
             StorageError: The store refused.
         """
         return self._portal.call(self._wrapped.amend, change, subject, scope)
@@ -422,7 +422,7 @@ class IndexedStoreSync(StoreSync[I]):
     """An `InMemoryProvider`, or another store with indexes, without `await`."""
 
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
-        """Return a text that differs whenever `load_all` may give something else than before.
+        """Return a string that differs whenever `load_all` may give something else than before.
 
         In microseconds where nothing was changed. It means something to this instance only. None
         says that the store cannot tell.
@@ -430,7 +430,7 @@ class IndexedStoreSync(StoreSync[I]):
         return self._portal.call(self._wrapped.version, subject, scope)
 
     def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | memoryview | None:
-        """Return the index that was last written for a place; None if there is none that is whole.
+        """Return the index that was last written for a place; None without a whole one.
 
         A `memoryview` may be of a file that is mapped into memory, so that the operating system
         reads what is used of a large one, and lets go of it. It stays readable, whatever is written
@@ -450,7 +450,7 @@ class IndexedStoreSync(StoreSync[I]):
         is not made durable: a power cut may take it.
 
         Args:
-            subject: Whom or what the place is about.
+            subject: The subject of the place.
             scope: Where its facts are visible.
             index: What to keep.
             version: What `version` gave before the facts were read that the index is made of.
@@ -473,14 +473,14 @@ class IndexedStoreSync(StoreSync[I]):
         since: str,
         concepts: Iterable[Concept[Any, Any]] = (),
     ) -> PlaceChanges | None:
-        """Return what has changed since a version; None where that cannot be told.
+        """Return what has changed since a version; None where that is unknown.
 
         Putting it in the place of what `load_all` gave at that version must give what `load_all`
         gives now, with the same concepts: forgotten, expired and confirmed facts are changes too.
         Then the place need not be read; after None it is.
 
         Args:
-            subject: Whom or what the place is about.
+            subject: The subject of the place.
             scope: Where its facts are visible.
             since: What `version` gave before the place was read, or the last changes.
             concepts: The concepts whose value types are known; the same at each call.
@@ -652,7 +652,7 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
         return self._portal.call(self._wrapped.history, concept, subject, scope)
 
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        """Return a text that differs whenever `load_all` may give something else than before.
+        """Return a string that differs whenever `load_all` may give something else than before.
 
         In microseconds where nothing was changed. It means something to this instance only. None
         says that the store cannot tell.
@@ -693,10 +693,24 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
         """
         return self._portal.call(self._wrapped.anchor, progress=progress)
 
-    def verify(self, anchor: str, *, progress: Callable[[int, int], None] | None = None) -> None:
+    def take_torn_writes(self) -> int:
+        """Return how many unfinished writes were found since this was last called.
+
+        A crash leaves them; they were acknowledged to no caller. Events of a memory report them as
+        `torn_writes`.
+        """
+        return self._wrapped.take_torn_writes()
+
+    def verify(
+        self, anchor: str, *, progress: Callable[[int, int], None] | None = None
+    ) -> list[str]:
         """Raise unless every place has come at least as far as the anchor says.
 
         Reads all of every file. `progress` is called as `anchor` calls it.
+
+        Returns:
+            The paths of journals that end in a write that was never acknowledged; the next save
+            sets its bytes aside.
 
         Raises:
             TamperedError: The store, or a place, is gone or was put back to an older copy.
@@ -726,7 +740,7 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
         return self._portal.call(self._wrapped.history, concept, subject, scope)
 
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        """Return a text that differs whenever `load_all` may give something else than before.
+        """Return a string that differs whenever `load_all` may give something else than before.
 
         In microseconds where nothing was changed. It means something to this instance only. None
         says that the store cannot tell.

@@ -140,7 +140,7 @@ def _nameless(folder: str) -> int | None:
 
 
 def _remove_leftovers(folder: str) -> None:
-    """Remove drafts of exports that were killed: nobody holds their locks."""
+    """Remove drafts of exports that were killed: no process holds their locks."""
     try:
         names = os.listdir(folder)
     except OSError:

@@ -168,7 +168,7 @@ def _unsealed(path: Path, text: bytes, unseal: Unseal) -> bytes:
 
 
 def _sealed(text: bytes) -> bytes | None:
-    """Return the nonce and ciphertext that a text stands for; None where it cannot be one."""
+    """Return the nonce and ciphertext that a string stands for; None where it cannot be one."""
     try:
         sealed = binascii.a2b_base64(text, strict_mode=True)
     except binascii.Error:

@@ -93,7 +93,7 @@ async def export_facts(
         progress: Called after each place, with how many are done and how many there are.
 
     Raises:
-        TypeError: `store` is no `FactStore`, the file is none or open in text mode, or `places` are
+        TypeError: `store` is no `FactStore`, the file is of another type or open in text mode, or `places` are
             no list of `Place`.
         OSError: The file cannot be written.
         StorageError: The store cannot be read.
@@ -154,7 +154,7 @@ async def import_facts(
             are.
 
     Raises:
-        TypeError: `into` is no `FactStore`, the file is none or open in text mode, or `places` are
+        TypeError: `into` is no `FactStore`, the file is of another type or open in text mode, or `places` are
             no list of `Place`.
         MemoryAccessError: `into` is a view that does not let one of the places be written. Nothing
             was imported.
@@ -219,7 +219,7 @@ def _is_wanted(place: Place, wanted: set[Identity] | None) -> bool:
 
 
 def _is_refused(place: Place, into: FactStore, wanted: set[Identity] | None) -> bool:
-    """Whether a place of a bundle is one that the view, which `into` may be, lets nobody write."""
+    """Whether a place of a bundle is one that the view, which `into` may be, does not let be written."""
     boundary = getattr(into, "boundary", UNBOUNDED)
     if not isinstance(boundary, Boundary) or not _is_wanted(place, wanted):
         return False
@@ -285,7 +285,7 @@ async def _next_place(
     except ValueError:
         raise ValueError(
             "The bundle was changed while it was imported, and what came before the change is in "
-            "the store: import the bundle again, once nobody writes to it"
+            "the store: import the bundle again, once no program writes to it"
         ) from None
 
 

@@ -107,7 +107,7 @@ async def import_koog(
 
     Raises:
         TypeError: `into` is no `FactStore`, or an argument is of the wrong kind.
-        ValueError: `root` holds nothing of Koog's, the key is none, two subjects have one name, or
+        ValueError: `root` holds nothing of Koog's, the key is invalid, two subjects have one name, or
             `organization` is no valid name.
         UnboundSubjectError: A per-entity subject is not bound.
         StorageError: The store refused.

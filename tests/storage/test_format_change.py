@@ -46,6 +46,22 @@ def _formats(disk: MemoryDisk) -> tuple[int, list[int]]:
 
 
 @KINDS
+def test_an_erasure_raises_the_format_too(kind: Kind) -> None:
+    """It is a write: an older version would not see the count that it raises."""
+    disk = MemoryDisk(_image(kind))
+    folder = _open(kind, disk)
+    erased, *others = folder.names()
+    kept = [read(folder, name) for name in others]
+    with folder.exclusive() as writer:
+        writer.erase(erased)
+
+    assert _formats(disk)[0] == 2
+    again = _open(kind, disk)
+    assert again.erasures() == 1
+    assert [read(again, name) for name in others] == kept
+
+
+@KINDS
 def test_reading_changes_nothing(kind: Kind) -> None:
     """Nor do an anchor and its verification, and calls that find nothing to do."""
     image = _image(kind)

@@ -82,7 +82,7 @@ class Aes256GCMEncryptor:
 
     Raises:
         TypeError: Something is neither.
-        ValueError: A text is no key.
+        ValueError: A string is no key.
     """
 
     def __init__(self, key: Key | str, *older_keys: Key | str) -> None:
@@ -164,7 +164,7 @@ def encryption_of(key: Key | str | Encryption) -> Encryption:
 
     Raises:
         TypeError: It is neither.
-        ValueError: It is a text that is no key.
+        ValueError: It is a string that is no key.
     """
     if isinstance(key, Key | str):
         return Aes256GCMEncryptor(key)

@@ -57,7 +57,7 @@ class Key:
     def __init__(self, secret: bytes) -> None:
         if type(secret) is not bytes or len(secret) != KEY_BYTES:
             raise ValueError(
-                f"A key is {KEY_BYTES} bytes: use Key.generate(), or Key.from_base64 for a text"
+                f"A key is {KEY_BYTES} bytes: use Key.generate(), or Key.from_base64 for a string"
             )
         self._secret: bytes | None = secret
         self._passphrase = b""
@@ -144,7 +144,7 @@ class Key:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> "Key":
-        """Return the base64 key in a file that nobody but its owner can read.
+        """Return the base64 key in a file that only its owner can read.
 
         Raises:
             KeyRequiredError: There is no such file.

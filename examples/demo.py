@@ -87,8 +87,8 @@ async def friday(folder: Path, kind: str) -> None:
         assert workspace.value == EDITOR
 
         saves = await store.history(LANGUAGE, ALICE, APP)
-        told = [entry.fact.values[0] for entry in saves if entry.fact is not None]
-        print(f"    history    {' -> '.join(told)}")
+        values = [entry.fact.values[0] for entry in saves if entry.fact is not None]
+        print(f"    history    {' -> '.join(values)}")
 
         gone = await store.forget(ALICE, APP, concept=SNACKS, value="trail mix 🥜", purge=True)
         [left] = await store.load(SNACKS, ALICE, APP)
@@ -133,8 +133,8 @@ def main() -> None:
             assert text.encode() in plain
             assert text.encode() not in encrypted
         assert b"trail mix" not in plain
-        print("  The plain files can be read and searched; of the encrypted ones, not even the")
-        print("  names tell anything. The purged value is in neither.")
+        print("  Plain files can be read and searched; encrypted files reveal nothing, not even")
+        print("  names. The purged value is in neither.")
 
 
 if __name__ == "__main__":

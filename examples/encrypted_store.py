@@ -1,4 +1,4 @@
-"""Keep facts so that the disk tells nothing without the key."""
+"""Store facts in encrypted files."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +23,7 @@ APP = MemoryScope.Product("my-app")
 
 
 def encrypted(folder: str, key: Key) -> LocalFileMemoryProvider:
-    """Return the store under a key. In earnest: Key.from_env, from_file or from_keyring."""
+    """Return the store under a key. In production: Key.from_env, from_file or from_keyring."""
     return LocalFileMemoryProvider(folder, storage=EncryptedStorage(Aes256GCMEncryptor(key)))
 
 
@@ -56,6 +56,6 @@ def is_on_disk(folder: str, word: bytes) -> bool:
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as memory:  # nobody has the key once this has ended
+    with TemporaryDirectory() as memory:  # the key is gone when this ends
         anyio.run(main, memory)
         print(f"the value can be found on disk: {is_on_disk(memory, b'peanuts')}")

@@ -75,6 +75,6 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         anyio.run(main, Path(sys.argv[1]), Path("memory"), Key.from_env("FACTMEM_KEY"))
     else:
-        with TemporaryDirectory() as name:  # nobody has the key once this has ended
+        with TemporaryDirectory() as name:  # the key is gone when this ends
             write_sample(Path(name, "koog"))
             anyio.run(main, Path(name, "koog"), Path(name, "memory"), Key.generate())

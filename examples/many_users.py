@@ -1,9 +1,9 @@
-"""One agent for many users at once: each run says whom it concerns.
+"""One agent for many users at once: each run names its user.
 
 python examples/many_users.py
 
 The model is a function, so that it runs anywhere. It answers from nothing but the prompt that it is
-given, so a fact of somebody else in a prompt would show.
+given, so a fact of another user in a prompt would show.
 """
 
 import re
@@ -70,7 +70,7 @@ async def main() -> None:
     try:
         await agent.run("Who am I?")
     except UnboundSubjectError as error:
-        print(f"Nobody in particular: {error}")
+        print(f"No user: {error}")
 
 
 anyio.run(main)

@@ -1,7 +1,7 @@
-"""Keep facts in a backend of one's own: four methods over a table in SQLite.
+"""A custom provider: four methods over a table in SQLite.
 
 `factmem.ledger.entries` turns facts into lines of JSON, and `factmem.ledger.ledger` folds the lines of a place into
-what is current; a backend only keeps lines in their order.
+current facts; a backend only keeps lines in order.
 """
 
 import json
@@ -90,7 +90,7 @@ class SqliteProvider:
 
     @staticmethod
     def _key(subject: MemorySubject, scope: MemoryScope) -> str:
-        """Return what tells places apart; an unbound subject is refused here."""
+        """Return the key of a place; raises for an unbound subject."""
         return json.dumps(Place(scope, subject).identity)
 
     @staticmethod

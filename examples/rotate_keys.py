@@ -49,5 +49,5 @@ async def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as memory:  # nobody has the keys once this has ended
+    with TemporaryDirectory() as memory:  # the keys are gone when this ends
         anyio.run(main, memory)

@@ -25,7 +25,7 @@ from factmem.integrations.smolagents_steps import count_errors, load_steps, save
 from factmem.sync import StoreSync
 
 USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)
-THRESHOLD = Concept("alert-threshold", "How many failures the user wants to be told of")
+THRESHOLD = Concept("alert-threshold", "The number of failures from which the user wants a report")
 
 
 class StandIn(Model):

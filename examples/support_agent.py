@@ -48,8 +48,8 @@ ORGANISATION = MemorySubject(
 )
 SUBJECTS = [USER.of("alice"), DEVICE.of("router-7741"), ORGANISATION.of("acme")]
 
-CHANNEL = Concept("contact-channel", "How somebody wants to be contacted")
-HOURS = Concept("office-hours", "When somebody can be reached")
+CHANNEL = Concept("contact-channel", "The preferred contact channel")
+HOURS = Concept("office-hours", "Office hours of the contact")
 SYMPTOMS = Concept("symptoms", "What is wrong with the device", FactType.MULTIPLE)
 PRODUCT = MemoryScope.Product("acme-support")
 
@@ -70,7 +70,7 @@ def device_status(serial_number: str) -> dict[str, str]:
     """Look up a device.
 
     Args:
-        serial_number: As it is printed on the device, like "router-7741".
+        serial_number: The number on the device, such as "router-7741".
     """
     if serial_number != "router-7741":
         raise ToolError("There is no such device: ask the user for the number on its label")
@@ -179,14 +179,14 @@ async def session(folder: Path, day: str) -> None:
             messages = result.messages
 
         report = await memory.auto_detect_facts(messages, subjects=SUBJECTS, conversation=day)
-        told(report)
+        show(report)
         for channel in await memory.current(CHANNEL, subjects=SUBJECTS):
             origin = await memory.why(channel, subjects=SUBJECTS)
-            said = f"she said {origin.quote!r}" if origin and origin.quote else "nobody said so"
+            said = f"she said {origin.quote!r}" if origin and origin.quote else "no source"
             shown([f"contact by {channel.value}: {said}"])
 
 
-def told(report: DetectionReport) -> None:
+def show(report: DetectionReport) -> None:
     """Print what the end of a session changed in the memory."""
     for placed in report.saved:
         values = ", ".join(map(str, placed.fact.values))

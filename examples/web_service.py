@@ -51,7 +51,7 @@ def user_of(x_user: Annotated[str, Header()]) -> MemorySubject:
     try:
         return USER.of(x_user)
     except ValueError as error:
-        raise HTTPException(400, "This is no name of a user") from error
+        raise HTTPException(400, "Invalid user name") from error
 
 
 Caller = Annotated[MemorySubject, Depends(user_of)]

@@ -364,10 +364,10 @@ WRONG_INDEXES: dict[type[InMemoryProvider], set[str]] = {
     TellsNoForgetting: {_LEADS, _FOLLOWS},
     TellsOnlyWhatIsNew: {_LEADS, _FOLLOWS},
     TellsTheNewestFirst: {_LEADS, _FOLLOWS},
-    StaysAtItsVersion: {"test_a_save_is_told", _FOLLOWS},
+    StaysAtItsVersion: {"test_a_save_is_reported", _FOLLOWS},
     TellsTheVersionAfterwards: {"test_changes_while_others_save_lose_none"},
     TellsPlainValues: {"test_changed_values_have_the_types_of_their_concepts", _FOLLOWS},
     TellsWhatDoesNotFit: {"test_a_changed_value_that_does_not_fit_is_an_error"},
-    NeverTells: {"test_a_save_is_told", "test_changes_go_on_from_changes"},
+    NeverTells: {"test_a_save_is_reported", "test_changes_go_on_from_changes"},
 }
 """Each wrong store, and tests that it fails."""

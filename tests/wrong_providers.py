@@ -424,7 +424,7 @@ WRONG_PROVIDERS: dict[type[InMemoryProvider], set[str]] = {
     PurgesWhatReplaced: {"test_what_a_purged_value_had_replaced_stays_replaced"},
     SavesInPart: {"test_one_bad_fact_refuses_the_batch", "test_no_reader_sees_a_part"},
     SavesValuesOneByOne: {"test_cancelled_tasks_disturb_no_other"},
-    AsksTheWallClock: {"test_a_fact_expires_at_its_time", "test_confirmations_tell_their_time"},
+    AsksTheWallClock: {"test_a_fact_expires_at_its_time", "test_confirmations_record_their_time"},
     LetsTheClockGoBack: {
         "test_what_expired_does_not_come_back",
         "test_a_recorded_time_is_not_undone_by_the_clock",
@@ -443,9 +443,9 @@ WRONG_PROVIDERS: dict[type[InMemoryProvider], set[str]] = {
     TakesAnEmptyListForNone: {"test_places_that_are_asked_for_may_not_be_there"},
     AnswersWhenClosed: {
         "test_a_closed_store_refuses",
-        "test_a_closed_store_tells_no_version",
+        "test_a_closed_store_returns_no_version",
         "test_a_closed_store_keeps_no_index",
-        "test_a_closed_store_tells_no_changes",
+        "test_a_closed_store_returns_no_changes",
     },
 }
 """Each wrong store, and tests that it fails."""

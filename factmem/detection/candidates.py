@@ -1,7 +1,6 @@
-"""Items of a model's answer, read one by one: what each states, and whether its words prove it.
+"""Candidates: the validated items of a model's answer, each with its evidence.
 
-A bad item is rejected with a reason and does no harm to the others. No reason quotes what the
-model wrote.
+A bad item is rejected with a reason and does not affect the others. No reason quotes the model.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,12 +32,12 @@ MAX_QUOTE = 500
 ORDINARY = 0.5
 
 _ABOUT_THE_WAY = frozenset({Doubt.CONDITION, Doubt.QUOTATION, Doubt.QUESTION, Doubt.JOKE})
-"""The doubts that a retraction can raise: its value is an old one, and not in the message."""
+"""The doubts that apply to retractions: their value is an old one and not in the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What an item states: this value is, or is no longer, current in this place."""
+    """The statement of an item: a value is, or is no longer, current in a place."""
 
     position: int
     is_retraction: bool
@@ -53,18 +52,18 @@ class Candidate:
     is_declared: bool = True
     """Whether the application declared the concept, so that its type is fixed."""
     replaces: bool = False
-    """Whether the item or its message says that it takes the place of an earlier value."""
+    """Whether the item or its message says that the value replaces an earlier one."""
     doubts: tuple[Doubt, ...] = ()
 
     @property
     def order(self) -> tuple[int, int]:
-        """When it was said: by message, then by its position in the answer."""
+        """The order of statements: by message, then by position in the answer."""
         return self.source.message or 0, self.position
 
 
 @dataclass(frozen=True, slots=True)
 class _Citation:
-    """A message, and where in its plain text the quoted words are."""
+    """A message, and the position of the quote in its plain text."""
 
     message: SaidMessage
     start: int
@@ -73,17 +72,17 @@ class _Citation:
 
 
 class Rules:
-    """What the items of one detection may state.
+    """Validation rules for the items of one detection.
 
     Args:
         transcript: The messages that may be cited.
         places: The places where facts may be saved. A model names them by the subject's name and
-            the scope's type, so no two of them may agree in both.
-        declared: The concepts whose types bind the model.
-        known: The concepts that have facts already.
-        is_closed: Whether no other concepts may come up.
-        conversation: The conversation to note as the source.
-        model: The model to note as the source.
+            the scope's type, so no two places may share both.
+        declared: The concepts that the application declared, with their types.
+        known: The concepts that have facts.
+        is_closed: Whether other concepts are rejected.
+        conversation: The conversation for the source of each fact.
+        model: The model for the source of each fact.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class Rules:
         self._model = model
 
     def read(self, position: int, raw: JsonValue) -> list[Candidate] | RejectedItem:
-        """Return what an item states: one candidate, or several where it lists values."""
+        """Validate an item. Returns a candidate for each of its values, or the rejected item."""
         try:
             item = _object(raw)
             action = _action(item)
@@ -180,7 +179,7 @@ class Rules:
         return concept.keyword in self._declared
 
     def _remember(self, concept: AnyConcept) -> None:
-        """Let later items of the answer use a keyword that this one made up."""
+        """Let later items of the answer use the keyword of this one."""
         self._concepts.setdefault(concept.keyword, concept)
         self._keywords.add(concept.keyword)
 
@@ -237,7 +236,7 @@ class Rules:
     def _citation(
         self, item: Mapping[str, JsonValue], values: Mapping[Canonical, object]
     ) -> _Citation:
-        """Return the message that an item cites, or the only one that has the words it quotes."""
+        """Return the message that an item cites, or the only message that contains its quote."""
         number, quote = _index(item.get("message")), item.get("quote")
         message = None if number is None else self._transcript.cited(number)
         given = quote if isinstance(quote, str) else ""
@@ -353,7 +352,7 @@ def _index(raw: JsonValue) -> int | None:
 
 
 def _importance(raw: JsonValue) -> float:
-    """Return an importance; it only ranks, so one that makes no sense is an ordinary one."""
+    """Return an importance. An invalid one becomes the default: it only ranks."""
     try:
         number = float(raw) if isinstance(raw, int | float | str) else ORDINARY
     except (ValueError, OverflowError):
@@ -370,7 +369,7 @@ def _values(raw: JsonValue, concept: AnyConcept) -> dict[Canonical, object]:
 
 
 def _asked_type(item: Mapping[str, JsonValue]) -> FactType | None:
-    """Return the type that an item gives its keyword; a list of values says MULTIPLE."""
+    """Return the type that an item gives its keyword; a list of values means MULTIPLE."""
     given = item.get("fact_type")
     name = given.strip().upper() if isinstance(given, str) else ""
     if name in FactType.__members__:

@@ -1,4 +1,4 @@
-"""A long chat made short: what it says about some concepts, in place of its messages."""
+"""RetrieveFactsFromHistory: replaces old messages of a chat by the facts in them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,16 +49,16 @@ _SPEAKERS = {
 
 @dataclass(frozen=True, slots=True)
 class CompressionReport(Displayed):
-    """What became of a chat."""
+    """The result of a compression."""
 
     facts: list[AnyFact]
-    """What was found out about the concepts in the messages that were removed."""
+    """The facts about the concepts in the removed messages."""
     removed: int
-    """How many messages were removed; 0 when the chat is as it was."""
+    """The number of removed messages; 0 if the chat is unchanged."""
     rejected: list[RejectedItem]
-    """Items of the model's answer that were not taken, each with the reason."""
+    """Rejected items of the model's answer, each with the reason."""
     left_out: int
-    """How many values the message about the chat could not hold."""
+    """The number of values that did not fit into the message."""
     usage: Usage
     """What the model call cost."""
 
@@ -78,7 +78,7 @@ class RetrieveFactsFromHistory:
         concepts: What to retrieve; at least one, no two of one keyword.
         clock: The time of chats whose messages carry none; its day stands beside each value.
         max_tokens: The most that the message about the chat may take; None sets no limit.
-        token_counter: Counts the tokens of a text.
+        token_counter: Counts the tokens of a string.
 
     Raises:
         ValueError: There is no concept, two have one keyword, or `max_tokens` has no room for any
@@ -131,12 +131,12 @@ class RetrieveFactsFromHistory:
             ChatModelError: The model's endpoint failed.
             ExtractionError: The model's answer could not be used.
             RuntimeError: Another task changed the chat meanwhile.
-            TypeError: `messages` cannot be changed in place, or `chat_model` is none.
+            TypeError: `messages` cannot be changed in place, or `chat_model` is not a chat model.
         """
         before = list(checked_history(messages))
         expect_methods(chat_model, ("extract",), "chat_model", "OpenAIChatModel(name)")
         for message in before:
-            is_instruction(message)  # raises for what is no message
+            is_instruction(message)  # raises for values that are not messages
         start = _last_exchange(before)
         trust = (SourceKind.ASSISTANT, SourceKind.TOOL)
         transcript = Transcript(
@@ -157,7 +157,7 @@ class RetrieveFactsFromHistory:
         if not facts:
             return CompressionReport([], 0, verdict.rejected, 0, extraction.usage)
         if messages[: len(before)] != before:
-            raise RuntimeError("The chat was changed while it was compressed: it stays as it is")
+            raise RuntimeError("The chat was changed during its compression; nothing was removed")
         rendering = self._rendered(messages, facts)
         removed = _removable(before[:start])
         for index in reversed(removed):
@@ -223,7 +223,7 @@ def _is_result(message: Mapping[str, object]) -> bool:
 
 
 def _called(message: Mapping[str, object]) -> list[str]:
-    """Return the ids of the calls in a message; those of the older functions have none."""
+    """Return the ids of the calls in a message; calls of older functions have no id."""
     found = [_FUNCTION] if message.get("function_call") else []
     calls = message.get("tool_calls")
     if isinstance(calls, list | tuple):

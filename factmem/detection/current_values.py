@@ -1,4 +1,4 @@
-"""Current values of the places of a detection, and how a model's words for them are matched."""
+"""Current values of the places of a detection, and their match with a model's words."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -20,7 +20,7 @@ Topic: TypeAlias = tuple[Identity, str]
 
 
 class CurrentValues:
-    """What is current in each place, by keyword and value."""
+    """The current values of each place, by keyword and canonical form."""
 
     def __init__(self, found: Iterable[PlacedFact]) -> None:
         self._topics: dict[Topic, _TopicValues] = {}
@@ -39,23 +39,23 @@ class CurrentValues:
         return {} if values is None else values.by_key
 
     def fact_type(self, topic: Topic) -> FactType | None:
-        """Return the type with which a topic was last saved; None where it has no values."""
+        """Return the type with which a topic was last saved; None if it has no values."""
         values = self._topics.get(topic)
         return None if values is None else values.fact_type
 
     def confirmed(self, candidate: Candidate) -> PlacedFact | None:
-        """Return the current fact that has the very value of a candidate, or None."""
+        """Return the current fact with the value of a candidate, or None."""
         known = self.of(topic_of(candidate)).get(candidate.key)
         return known[0] if known else None
 
-    def meant(self, candidate: Candidate) -> tuple[PlacedFact, object] | None:
-        """Return the current value that a candidate means, or None.
+    def match(self, candidate: Candidate) -> tuple[PlacedFact, object] | None:
+        """Return the current value that a candidate refers to, or None.
 
-        The same value; else the only one that is the same without case, white space and
-        punctuation; else the only one that has all of its words, or all of whose words it has.
+        The same value; else the only one that differs in case, white space and punctuation; else
+        the only one whose words include all of the candidate's words, or the reverse.
         """
         values = self._topics.get(topic_of(candidate))
-        return None if values is None else values.meant(candidate.key)
+        return None if values is None else values.match(candidate.key)
 
 
 class _TopicValues:
@@ -71,7 +71,7 @@ class _TopicValues:
     def add(self, key: Canonical, placed: PlacedFact, value: object) -> None:
         self.by_key[key] = (placed, value)
 
-    def meant(self, wanted: Canonical) -> tuple[PlacedFact, object] | None:
+    def match(self, wanted: Canonical) -> tuple[PlacedFact, object] | None:
         if wanted in self.by_key:
             return self.by_key[wanted]
         if self._by_words is None:
@@ -96,7 +96,7 @@ class _TopicValues:
         return by_words
 
     def _of_words(self, words: frozenset[str]) -> tuple[PlacedFact, object] | None:
-        """Return the only value that shares words in such a way that one has all of the other's."""
+        """Return the only value whose words include the given ones, or the reverse."""
         sharing = sorted(((self._by_words or {}).get(word, set()) for word in words), key=len)
         if not sharing or len(sharing[-1]) > _MOST_SHARING:
             sharing = [keys for keys in sharing if len(keys) <= _MOST_SHARING]
@@ -110,7 +110,7 @@ class _TopicValues:
 
 
 _MOST_SHARING = 20
-"""A word that more values have tells none of them apart, and would make the search quadratic."""
+"""A word in more values does not distinguish them, and would make the search quadratic."""
 
 
 def topic_of(candidate: Candidate) -> Topic:
@@ -119,7 +119,7 @@ def topic_of(candidate: Candidate) -> Topic:
 
 
 def same_value(one: Canonical, other: Canonical) -> bool:
-    """Whether two values are the same but for case, white space and punctuation."""
+    """Whether two values differ in case, white space and punctuation at most."""
     return one == other or FoldedText(text_of(one)).bare == FoldedText(text_of(other)).bare
 
 

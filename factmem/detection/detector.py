@@ -1,4 +1,4 @@
-"""FactDetector: asks a model for the facts of a chat, and saves what its answer proves."""
+"""FactDetector: asks a model for the facts of a chat, validates its answer and saves the facts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,13 +44,13 @@ _MUCH_TEXT = 20_000
 
 @dataclass(slots=True)
 class _Answers:
-    """The answers to the pieces of a chat so far, and what they are compared with."""
+    """The answers to the pieces of a chat so far, and the facts and rules to validate them."""
 
     found: Sequence[PlacedFact]
     rules: Rules
     read: ReadItems = field(default_factory=ReadItems)
     count: int = 0
-    """How many items there were."""
+    """The number of items."""
     raw: list[str] = field(default_factory=list[str])
     usage: Usage = field(default_factory=Usage)
 
@@ -120,7 +120,7 @@ class FactDetector:
         return _report(verdict, usage, dry_run=request.dry_run), "\n".join(answers.raw)
 
     async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
-        """Return the present moment of each place: what is erased after it is not written again."""
+        """Return the present moment of each place; facts of places erased later are not saved."""
         return {
             place.identity: await moment(self._provider, place.subject, place.scope)
             for place in places
@@ -177,7 +177,7 @@ class FactDetector:
         return await self._synonyms.find(new, answers.rules.given_concepts, request.places)
 
     async def _write(self, verdict: Verdict, moments: Mapping[Identity, Moment]) -> None:
-        """Record what was stated, the facts and retractions of one place at once."""
+        """Write the facts and retractions, those of one place at once."""
         places: dict[Identity, Place] = {}
         facts: dict[Identity, list[AnyFact]] = {}
         ended: dict[Identity, list[RetractedFact]] = {}
@@ -201,7 +201,7 @@ class FactDetector:
 
 
 def _settle(verdict: Verdict, place: Place, learned: Learned) -> None:
-    """Follow what became of the statements about one place."""
+    """Update the verdict with the result of one place's write."""
     if learned.is_erased:
         listings = (verdict.saved, verdict.confirmed, verdict.superseded)
         for listed in listings:

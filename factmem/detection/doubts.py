@@ -1,4 +1,4 @@
-"""Doubts about an item that passed all checks: signs that its value does not follow."""
+"""Doubts about valid items: signs that a value does not follow from its message."""
 
 import re
 from collections.abc import Sequence
@@ -45,18 +45,18 @@ class Doubt(StrEnum):
 
 
 class Statement(NamedTuple):
-    """What an item states, and its evidence."""
+    """The statement of an item, and its evidence."""
 
     keyword: str
     description: str
     text: str
     """The words of the value."""
     is_text: bool
-    """Whether the value is a string of the writer's words, not a number or one of a type's names."""
+    """Whether the value consists of the writer's words, unlike a number or a literal of a type."""
     number: int
     """The number of the cited message."""
     start: int
-    """Where the quote begins in the message's plain text."""
+    """The start of the quote in the message's plain text."""
     end: int
 
 
@@ -112,7 +112,7 @@ _FEW_LETTERS = 12
 
 
 class DoubtFinder:
-    """Finds what is doubtful about the items of one answer."""
+    """Finds doubts about the items of one answer."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
@@ -121,7 +121,7 @@ class DoubtFinder:
         self._quoted: dict[int, list[tuple[int, int]]] = {}
 
     def doubts(self, statement: Statement) -> tuple[Doubt, ...]:
-        """Return what is doubtful about a statement, in the order of `Doubt`."""
+        """Return the doubts about a statement, in the order of `Doubt`."""
         plain = self._transcript.text(statement.number).plain
         near = self._near_of(statement.number)
         quote = plain[statement.start : statement.end]
@@ -205,13 +205,13 @@ class DoubtFinder:
 
 
 class _Near:
-    """A cited message and those around it, as values are compared with them."""
+    """The words, numbers and dates of a cited message and its neighbours."""
 
     def __init__(self, around: Sequence[SaidMessage], cited: SaidMessage) -> None:
         text = "\n".join(each.text[:20_000] for each in around)
         later = [each for each in around if each.number > cited.number and each.role == cited.role]
         self.next_words = later[0].text[:_OPENING] if later else ""
-        """The first words of the writer's next message, which may take the cited one back."""
+        """The first words of the writer's next message, which may retract the cited one."""
         self.said: date = cited.said_at.date()
         self.stems = stems(text)
         self.numbers = numbers_in(text)
@@ -220,7 +220,7 @@ class _Near:
 
 
 def _is_foreign(text: str, near: _Near) -> bool:
-    """Whether a value has words, and none of them nor a number is in the messages."""
+    """Whether no word and no number of a value is in the messages."""
     words = stems(text)
     has_number = any(readings & near.numbers for readings in written_numbers(text))
     return bool(words) and not words & near.stems and not has_number
@@ -275,6 +275,6 @@ def _is_negated(statement: Statement, plain: str, quote: str) -> bool:
 
 
 def _is_long(quoted: str) -> bool:
-    """Whether quotation marks hold a statement and no name or title."""
+    """Whether quotation marks enclose a statement, not a name or title."""
     inside = quoted.strip('"«»「」『』`> \n')
     return len(inside.split()) > _FEW_WORDS or (not inside.isascii() and len(inside) > _FEW_LETTERS)

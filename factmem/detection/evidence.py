@@ -1,4 +1,4 @@
-"""Evidence: whether the words that an item quotes can prove anything."""
+"""Evidence: tests whether a quote can prove its item."""
 
 import re
 from collections.abc import Iterable
@@ -39,11 +39,11 @@ _CORRECTING = re.compile(
     r"|现在|不再|换|搬|改|今は|実は",
     re.IGNORECASE,
 )
-"""Words by which a statement takes the place of an earlier one."""
+"""Words by which a statement replaces an earlier one."""
 
 
 def is_telling(quote: str, text: FoldedText, value: str) -> bool:
-    """Whether a quote is more than one short word, all of its message, or holds the value."""
+    """Whether a quote is more than one short word, its whole message, or contains the value."""
     words = FoldedText(quote).bare
     if word_count(quote) > 1 or words == text.bare:
         return True
@@ -61,7 +61,7 @@ def ends(quote: str, about: Iterable[str]) -> bool:
     """Whether a quote can end what it retracts.
 
     Args:
-        quote: The words that are quoted.
+        quote: The quoted words.
         about: The keyword and description of the concept, and the old value.
     """
     if has_negation(quote) or _ENDING.search(quote):
@@ -71,5 +71,5 @@ def ends(quote: str, about: Iterable[str]) -> bool:
 
 
 def corrects(sentence: str) -> bool:
-    """Whether a statement says that it takes the place of an earlier one."""
+    """Whether a statement says that it replaces an earlier one."""
     return _CORRECTING.search(sentence) is not None

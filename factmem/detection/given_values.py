@@ -1,4 +1,4 @@
-"""Values as models write them, read as values of a concept."""
+"""Values in a model's answer, parsed as values of a concept."""
 
 from typing import Any
 
@@ -36,8 +36,8 @@ def given_values(raw: JsonValue, concept: Concept[Any, Any]) -> dict[Canonical, 
     One value mostly; several where a concept that holds many is given a list.
 
     Raises:
-        ValueError: One does not fit the concept. The message does not quote it, and goes on from
-            "its value".
+        ValueError: A value does not fit the concept. The message continues "its value" and does
+            not quote it.
     """
     is_any = concept.value_type is _ANY_JSON
     is_many = concept.fact_type is FactType.MULTIPLE and isinstance(raw, list)

@@ -79,7 +79,7 @@ def _may_join(
     moved: Candidate, current: CurrentValues, asserted: Mapping[Topic, set[Canonical]]
 ) -> bool:
     if moved.is_retraction:
-        return current.meant(moved) is not None
+        return current.match(moved) is not None
     if moved.concept.fact_type is FactType.MULTIPLE:
         return True
     topic = topic_of(moved)

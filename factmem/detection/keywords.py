@@ -73,7 +73,7 @@ class Keywords:
             self.add(concept.keyword)
 
     def add(self, keyword: str) -> None:
-        """Know a keyword from now on."""
+        """Add a known keyword."""
         self._exact.add(keyword)
         self._alike.setdefault(alike(keyword), keyword)
         if key := near_key(keyword):
@@ -92,14 +92,14 @@ class Keywords:
 
 
 def alike(keyword: str) -> str:
-    """Return what is the same for keywords that look alike."""
+    """Return a key that is equal for keywords that look alike."""
     plain = normalized("NFKC", keyword[:_LONGEST]).casefold()
     kept = "".join(c for c in plain if unicodedata.category(c)[0] in "LMN" or c in _PART_MARKS)
     return kept or plain
 
 
 def near_key(keyword: str) -> tuple[str, ...]:
-    """Return what is the same for keywords of the same words: "hobbies" and "user-hobby"."""
+    """Return a key that is equal for keywords of the same words: "hobbies" and "user-hobby"."""
     try:
         words = tidy_keyword(keyword).split("-")
     except ValueError:

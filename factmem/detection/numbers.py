@@ -182,14 +182,14 @@ _DATES = (
 
 @dataclass(frozen=True, slots=True)
 class WrittenDate:
-    """A date as it is written: a day, a month, a year, or a day without its year."""
+    """A written date: a day, a month, a year, or a day without its year."""
 
     year: int | None
     month: int | None = None
     day: int | None = None
 
     def span(self, year: int) -> tuple[date, date] | None:
-        """Return the first and the last day, in `year` where it has none of its own."""
+        """Return the first and the last day, in `year` if it has none of its own."""
         try:
             first = date(self.year or year, self.month or 1, self.day or 1)
         except ValueError:
@@ -203,7 +203,7 @@ class WrittenDate:
 
 
 def dates_in(text: str) -> tuple[list[WrittenDate], str]:
-    """Return the dates that are written in a text, and the text without them."""
+    """Return the dates in a string, and the string without them."""
     found: list[WrittenDate] = []
     rest = normalized("NFKC", text)
     for pattern in _DATES:
@@ -220,12 +220,12 @@ def dates_in(text: str) -> tuple[list[WrittenDate], str]:
 
 
 def years_in(text: str) -> set[int]:
-    """Return the years that are written in a text."""
+    """Return the years in a string."""
     return {each.year for each in dates_in(text)[0] if each.year is not None}
 
 
 def numbers_in(text: str) -> set[float]:
-    """Return the numbers of a text, in the digits of any script or in words.
+    """Return the numbers in a string, in the digits of any script or in words.
 
     Words are read in English, German, Korean and Chinese.
     """
@@ -249,7 +249,7 @@ def numbers_in(text: str) -> set[float]:
 
 
 def written_numbers(text: str) -> list[set[float]]:
-    """Return what each number that a text has in digits can be: "1.500" is 1500 or 1.5.
+    """Return the possible readings of each number in digits: "1.500" is 1500 or 1.5.
 
     The minutes of a full hour are left out.
     """

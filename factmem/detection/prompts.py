@@ -1,4 +1,4 @@
-"""Prompts of detection and compression. Pure text: no model is called and no answer read."""
+"""Prompts of detection and compression: pure functions that return messages."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -136,7 +136,7 @@ def question_about(concept: Concept[Any, Any]) -> str:
 
 
 def compression_messages(lines: str, concepts: Iterable[OfferedConcept]) -> list[dict[str, object]]:
-    """Return the messages that ask a model what to keep of messages that will be removed.
+    """Return the messages that ask a model for the facts in messages that will be removed.
 
     Args:
         lines: The messages, as `Transcript.lines` returns them.

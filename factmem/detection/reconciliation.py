@@ -1,7 +1,7 @@
-"""Reconciliation of a model's answer with what is stored: pure, and item by item.
+"""Reconciliation of a model's answer with the stored values: pure, item by item.
 
-`read_items` reads the items of an answer, `reconcile` compares them with each other and with the
-current values and says what to save, to retract, to confirm and to reject. Nothing is written here.
+`read_items` validates the items of an answer. `reconcile` compares them with each other and with the
+current values, and decides what to save, retract, confirm and reject. Nothing is written here.
 """
 
 from collections.abc import Sequence
@@ -35,12 +35,12 @@ __all__ = [
 
 
 MAX_ITEMS = 500
-"""How many items of one answer are read; the rest is rejected."""
+"""The most items of one answer; the rest is rejected."""
 
 
 @dataclass(slots=True)
 class ReadItems:
-    """The items of an answer: those that may hold, and those that were rejected."""
+    """The items of an answer: candidates and rejected items."""
 
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
@@ -54,14 +54,14 @@ class Verdict:
     superseded: list[PlacedFact] = field(default_factory=list[PlacedFact])
     confirmed: list[PlacedFact] = field(default_factory=list[PlacedFact])
     repeated: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    """What is current from this very message: nothing is to be written."""
+    """Facts that are current from the same message: nothing is written."""
     retracted: list[Retraction] = field(default_factory=list[Retraction])
     rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
     doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
     joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
     erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
     ended: set[tuple[Topic, Canonical]] = field(default_factory=set[tuple[Topic, Canonical]])
-    """The values of `retracted`, to find one again without a search."""
+    """The values of `retracted`, for a fast look-up."""
 
 
 def read_items(items: Sequence[JsonValue], rules: Rules, *, first: int = 0) -> ReadItems:
@@ -69,7 +69,7 @@ def read_items(items: Sequence[JsonValue], rules: Rules, *, first: int = 0) -> R
 
     Args:
         items: The items.
-        rules: What an item may state.
+        rules: The validation rules.
         first: The position of the first item.
     """
     read = ReadItems()
@@ -94,19 +94,19 @@ def reconcile(
     can_forget: bool = True,
     keeps_doubtful: bool = True,
 ) -> Verdict:
-    """Return what is to be done about the items of an answer.
+    """Decide what to do about the items of an answer.
 
-    Of items that contradict each other the one about the later message holds. A new value of a
-    declared concept that holds one replaces the old one, and the earlier of two goes into the
-    history. A made-up keyword never loses a value so: see `_settled_type`.
+    Of contradicting items the one about the later message wins. A new value of a declared SINGLE
+    concept replaces the old one, and the earlier of two goes into the history. A made-up keyword
+    never loses a value like this: see `_settled_type`.
 
     Args:
         read: The items.
-        rules: What an item may state.
-        current: What is stored.
+        rules: The validation rules.
+        current: The stored values.
         synonyms: Made-up keywords that mean another concept.
         can_forget: Whether the provider can forget.
-        keeps_doubtful: Whether items that are flagged are taken.
+        keeps_doubtful: Whether flagged items are kept.
     """
     verdict = Verdict(rejected=list(read.rejected))
     candidates = _proven(read.candidates, verdict)
@@ -126,7 +126,7 @@ def reconcile(
 
 
 def _proven(candidates: Sequence[Candidate], verdict: Verdict) -> list[Candidate]:
-    """Reject what one quote cannot prove: more values than it has words, none of them in it."""
+    """Reject more values than one quote has words, if none of them is in the quote."""
     unquoted: dict[FactSource, set[Canonical]] = {}
     for each in candidates:
         if not each.is_retraction and not _is_quoted(each):
@@ -164,7 +164,7 @@ def _without_doubtful(
 
 
 def _settled(topic: list[Candidate], current: CurrentValues) -> list[Candidate]:
-    """Return the candidates of a topic with the type that their concept comes to have."""
+    """Return the candidates of a topic with the final type of their concept."""
     if topic[0].is_declared:
         return topic
     fact_type = _settled_type(topic, current)
@@ -177,11 +177,10 @@ def _settled(topic: list[Candidate], current: CurrentValues) -> list[Candidate]:
 
 
 def _settled_type(topic: Sequence[Candidate], current: CurrentValues) -> FactType:
-    """Return whether a made-up keyword holds one value or many.
+    """Return whether a made-up keyword is SINGLE or MULTIPLE.
 
-    Many, where an item or the store says so, and where two values were stated and the later
-    statement neither corrects nor ends the earlier one: what a model calls SINGLE by mistake must
-    not lose a value.
+    MULTIPLE if an item or the store says so, or if a later statement neither corrects nor ends an
+    earlier one: a mistaken SINGLE of a model must not lose a value.
     """
     where = topic_of(topic[0])
     is_many = any(each.concept.fact_type is FactType.MULTIPLE for each in topic)
@@ -201,7 +200,7 @@ def _settled_type(topic: Sequence[Candidate], current: CurrentValues) -> FactTyp
 def _last_words(
     topic: list[Candidate], current: CurrentValues, verdict: Verdict
 ) -> list[Candidate]:
-    """Return the candidates about one concept in one place that hold against the others."""
+    """Return the candidates about one concept in one place that no other one overrules."""
     latest: dict[Canonical, Candidate] = {}
     for candidate in sorted(topic, key=_order):
         before = latest.get(candidate.key)
@@ -222,7 +221,7 @@ def _of_one_value(
     current: CurrentValues,
     verdict: Verdict,
 ) -> list[Candidate]:
-    """Return the candidates that hold where only one value can be true."""
+    """Return the candidates that no other one overrules if only one value can be true."""
     newest = max((each for each in topic if not each.is_retraction), key=_order, default=None)
     if newest is None:
         return candidates
@@ -249,7 +248,7 @@ def _judge(
         verdict.saved.append(PlacedFact(candidate.place, fact))
         _flag(candidate, verdict)
     else:
-        # What the application set stays when a model says it again.
+        # A repetition by a model does not change what the application set.
         old = known.fact
         fact = fact_of(candidate, old.importance, old.expires_at)
         is_repeat = old.source is not None and _message_of(old.source) == _message_of(
@@ -262,7 +261,7 @@ def _judge(
 def _judge_retraction(
     candidate: Candidate, current: CurrentValues, verdict: Verdict, *, can_forget: bool
 ) -> None:
-    found = current.meant(candidate)
+    found = current.match(candidate)
     if found is None:
         verdict.rejected.append(_refused(candidate, RejectionReason.NOT_STORED))
         return
@@ -325,9 +324,9 @@ def _message_of(source: FactSource) -> tuple[str, str | None, int | None]:
 
 _DETAILS = {
     RejectionReason.DOUBTFUL: "it is flagged, and flagged items are rejected",
-    RejectionReason.DUPLICATE: "another item says the same",
-    RejectionReason.NOT_STORED: "what it retracts is not current in that place",
-    RejectionReason.SUPERSEDED: "another item settles what holds",
+    RejectionReason.DUPLICATE: "another item states the same",
+    RejectionReason.NOT_STORED: "the value that it retracts is not current in that place",
+    RejectionReason.SUPERSEDED: "another item about a later message overrules it",
     RejectionReason.UNSUPPORTED: "the provider cannot forget: it has no method 'forget'",
     RejectionReason.WEAK_QUOTE: "its quote stands for more values than it has words",
     RejectionReason.NOT_CONFIRMED: "the verification found that it does not follow",

@@ -12,12 +12,12 @@ class RejectionReason(StrEnum):
     """The reason why an item of a model's answer was rejected."""
 
     MALFORMED = "malformed"
-    """It is not an object, or lacks what every item has."""
+    """It is not an object, or lacks a required field."""
     UNKNOWN_ACTION = "unknown action"
     UNKNOWN_SUBJECT = "unknown subject"
     UNKNOWN_SCOPE = "unknown scope"
     UNKNOWN_CONCEPT = "unknown concept"
-    """The request asked about other concepts only."""
+    """The request is limited to other concepts."""
     NOT_DETECTED = "not detected"
     """The application owns the concept: it was declared with `detect=False`."""
     INVALID_KEYWORD = "invalid keyword"
@@ -26,11 +26,11 @@ class RejectionReason(StrEnum):
     SECRET = "secret"  # noqa: S105 - the name of a reason
     """The value looks like a password, a key or a card number, and no declared concept asks for it."""
     UNKNOWN_MESSAGE = "unknown message"
-    """There is no message of that number."""
+    """No message has that number."""
     UNTRUSTED_MESSAGE = "untrusted message"
     """The message must not be cited."""
     QUOTE_NOT_FOUND = "quote not found"
-    """The message does not have the words that are quoted."""
+    """The message does not contain the quote."""
     WEAK_QUOTE = "weak quote"
     """The quote is in the message and proves nothing: it is too short, ends nothing that the item
     retracts, or stands for more values than it has words."""
@@ -39,9 +39,9 @@ class RejectionReason(StrEnum):
     UNSUPPORTED = "unsupported"
     """The provider cannot do it."""
     DUPLICATE = "duplicate"
-    """Another item says the same."""
+    """Another item states the same."""
     SUPERSEDED = "superseded"
-    """Another item, about a later message, says something else."""
+    """Another item, about a later message, overrules it."""
     DOUBTFUL = "doubtful"
     """It is flagged, and the call asked to reject what is flagged."""
     NOT_CONFIRMED = "not confirmed"
@@ -58,7 +58,7 @@ class RejectedItem:
     """Its position in the answer, from 0."""
     reason: RejectionReason
     detail: str
-    """What is wrong; it quotes nothing that the model wrote."""
+    """The problem, without a word of the model."""
     item: JsonValue = field(repr=False)
     """The item as the model gave it. It is untrusted text."""
 

@@ -1,4 +1,4 @@
-"""DetectionReport: what a detection saved, retracted, confirmed, flagged and rejected."""
+"""DetectionReport: the saved, retracted, confirmed, flagged and rejected items of a detection."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -53,28 +53,25 @@ class JoinedKeyword:
 
 @dataclass(frozen=True, slots=True)
 class DetectionReport(Displayed):
-    """What came of looking for facts in a chat.
-
-    With `dry_run` it says what would have come of it.
-    """
+    """The result of a detection; with `dry_run`, the result that it would have."""
 
     saved: list[PlacedFact]
     """New facts, each with its source."""
     retracted: list[Retraction]
-    """Values that were current, and are not any more."""
+    """Values that are no longer current."""
     confirmed: list[PlacedFact]
-    """Facts that were current already and were said again."""
+    """Current facts that were said again."""
     rejected: list[RejectedItem]
     """Items of the model's answer that were rejected, each with the reason."""
     usage: Usage
     """The tokens and calls of all model calls, verification included."""
     is_dry_run: bool = False
     superseded: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    """Facts that were settled by something said later, in this chat or in another that was read
-    sooner: recorded in the history only."""
+    """Facts that something said later overrules, in this chat or in one that was read earlier. They
+    are recorded in the history only."""
     doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
     """Items that are flagged: saved with `doubtful="keep"`, rejected with `"reject"`."""
     joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
     """Made-up keywords whose values were saved under another one."""
     erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    """Facts that were not recorded, as their place was erased after the chat was read."""
+    """Facts that were not saved, as their place was erased after the chat was read."""

@@ -83,7 +83,7 @@ def asks_for_secrets(concepts: Iterable[Concept[Any, Any]]) -> frozenset[str]:
 
 
 def _stated(text: str) -> list[str]:
-    """Return the words that a text states as a password, a key or a number of a card."""
+    """Return the words that a string states as a password, a key or a card number."""
     found = [
         (each.group(1), each.group(2).strip(_AROUND)) for each in _STATED.finditer(text[:4_000])
     ]

@@ -49,7 +49,7 @@ _UNRELATED = (
     "painting: A painting in a museum",
     "contract: The date of the contract",
 )
-"""Texts that no concept is a synonym of. Their similarity counts as 0: MiniLM gives unrelated texts
+"""Strings that no concept is a synonym of. Their similarity counts as 0: MiniLM gives unrelated ones
 a cosine of 0.1, models of the E5 kind 0.7, and one threshold has to suit both."""
 
 _WORD = re.compile(r"[a-z]+")
@@ -116,7 +116,7 @@ class KeywordSynonyms:
     ) -> list[Synonym]:
         """Return the made-up concepts that mean a known one, or an earlier made-up one.
 
-        If the embedder fails or takes more than ten seconds there are none, and the log says so.
+        If the embedder fails or takes more than ten seconds, it returns none and logs a warning.
 
         Args:
             new: The concepts that a model made up, in order.

@@ -51,9 +51,9 @@ async def verified(
 ) -> tuple[ReadItems, Usage]:
     """Return the items without those that do not follow from their messages, and the cost.
 
-    One call for 40 statements, none where there is nothing to check. What is current already is
-    not checked again. A statement that follows is no longer doubtful; one that the answer leaves
-    out stays as it is.
+    One call for 40 statements; no call if there is nothing to check. Current values are not
+    checked again. A statement that follows is no longer doubtful; one that the answer leaves
+    out is unchanged.
 
     Raises:
         ChatModelError: The model's endpoint failed.

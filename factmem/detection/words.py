@@ -129,7 +129,7 @@ _STEM = 4
 
 
 def stems(text: str) -> set[str]:
-    """Return the words of a text as they are compared: the first letters, and pairs of characters.
+    """Return the words of a string in a reduced form: first letters, and pairs of characters.
 
     Words of letters with inflection are cut to their first four letters, Korean ones to two
     syllables; Chinese and Japanese give pairs of characters. Stop words and digits are left out.
@@ -148,7 +148,7 @@ def stems(text: str) -> set[str]:
 
 
 def word_count(text: str) -> int:
-    """Return how many words a text has; two characters of Chinese or Japanese count as one."""
+    """Return the number of words; two characters of Chinese or Japanese count as one."""
     return sum(
         max(len(_UNSPACED.findall(word)) // 2, 1)
         for word in _WORD.findall(normalized("NFKC", text))
@@ -156,5 +156,5 @@ def word_count(text: str) -> int:
 
 
 def has_unspaced_script(text: str) -> bool:
-    """Whether a text has Chinese, Japanese or Korean characters, whose words are short."""
+    """Whether a string has Chinese, Japanese or Korean characters, whose words are short."""
     return bool(_UNSPACED.search(text) or _HANGUL.search(text))

@@ -118,9 +118,9 @@ class Asking(Generic[T]):
         return below is not None
 
     def _messages(self, messages: Sequence[Message], problem: Problem | None) -> Sequence[Message]:
-        """Say in words what is wanted, unless the endpoint holds the model to the schema.
+        """Add the request in words, unless the endpoint enforces the schema.
 
-        After an answer that does not fit it is said in any case: it may not have been held.
+        After an answer that does not fit, the words are added anyway: it may not enforce it.
         """
         if self._format == "json_schema" and self._is_strict and problem is None:
             return messages

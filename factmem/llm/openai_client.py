@@ -194,13 +194,13 @@ def _described(exc: Exception, secrets: Iterable[str]) -> CallFailure:
 
 def _shown(exc: BaseException) -> str:
     """Return the messages of an error and of its causes, as a traceback shows them."""
-    texts: list[str] = []
+    shown: list[str] = []
     seen: set[int] = set()
     rest: list[BaseException | None] = [exc]
     while rest:
         error = rest.pop()
         if error is not None and id(error) not in seen:
             seen.add(id(error))
-            texts.append(str(error))
+            shown.append(str(error))
             rest += [error.__cause__, error.__context__]
-    return "\n".join(texts)
+    return "\n".join(shown)

@@ -1,7 +1,7 @@
-"""What helps to test agents and stores: conformance suites and a scripted chat model.
+"""Test helpers for agents and stores: conformance suites, a scripted chat model, a clock.
 
-The suites need pytest (`pip install 'factmem[testing]'`), the scripted chat model and the clock do
-not: each name is imported when it is asked for.
+The suites need pytest (`pip install 'factmem[testing]'`), the chat model and the clock do not: each
+name is imported on first use.
 """
 
 from typing import TYPE_CHECKING

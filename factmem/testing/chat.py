@@ -1,4 +1,4 @@
-"""A chat model that says what a test or a demonstration tells it to."""
+"""ScriptedChatModel: a chat model with prepared answers, for tests and demonstrations."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -19,35 +19,35 @@ T = TypeVar("T")
 
 
 class ScriptedChatModel:
-    """A `ChatModel` that gives the answers it was made with, in order, one for each call.
+    """A `ChatModel` that returns prepared answers in order, one for each call.
 
         model = ScriptedChatModel("Hello, Alice.", {"items": []}, ChatModelError("down"))
 
     An answer is one of these:
 
-    - a text: what the model says. `extract` reads it as tolerantly as `OpenAIChatModel` does, and
-      as strictly: one that does not fit is asked for once more, which takes the next answer.
-    - a `ChatResponse`: the whole of it, calls of tools, refusal and finish reason included;
+    - a string: the model's words. `extract` parses it exactly as `OpenAIChatModel` does: if it does
+      not fit, the model is asked once more, which takes the next answer.
+    - a `ChatResponse`: the whole response, with tool calls, refusal and finish reason;
     - an exception: it is raised;
-    - any other object: what is to be extracted, as an instance of the type or as plain data;
+    - any other object: the extracted value, as an instance of the type or as plain data;
     - a function of the messages that returns any of these.
 
-    Everything is in memory and deterministic; no call takes time. Tasks that call at once get the
-    answers in the order in which they call. Usage counts words instead of tokens.
+    Everything is in memory and deterministic; no call takes time. Concurrent tasks get the answers
+    in the order of their calls. Usage counts words instead of tokens.
     """
 
     def __init__(self, *answers: object) -> None:
         self._answers = answers
         self.calls: list[list[Message]] = []
-        """The messages of each call, as they were then; a question asked again is a call."""
+        """A copy of the messages of each call; asking again is another call."""
         self.tools: list[list[ToolDefinition]] = []
-        """The tools that each call offered."""
+        """The tools of each call."""
         self.usage: Usage = Usage()
         """The sum over all calls so far."""
 
     @property
     def remaining(self) -> int:
-        """How many answers have not been asked for yet."""
+        """The number of unused answers."""
         return max(len(self._answers) - len(self.calls), 0)
 
     async def respond(
@@ -56,7 +56,7 @@ class ScriptedChatModel:
         """See `ChatModel.respond`.
 
         Raises:
-            AssertionError: There are no answers left.
+            AssertionError: No answers are left.
         """
         return await self._next(messages, tools)
 
@@ -64,7 +64,7 @@ class ScriptedChatModel:
         """See `ChatModel.extract`.
 
         Raises:
-            AssertionError: There are no answers left.
+            AssertionError: No answers are left.
         """
 
         async def ask(asked: Sequence[Message], problem: Problem | None) -> ChatResponse:

@@ -1,4 +1,4 @@
-"""Names and builders that the suites share, and that tests of one's own may take."""
+"""Concepts, subjects and fact builders of the suites, for tests of applications too."""
 
 from datetime import UTC, datetime
 
@@ -10,22 +10,22 @@ __all__ = ["AGENT", "LANGUAGES", "PERSON", "THEME", "USER", "languages", "theme"
 
 
 THEME = Concept("ide-theme", "The user's preferred IDE theme")
-"""A concept that holds one text."""
+"""A SINGLE concept of strings."""
 
 LANGUAGES = Concept("languages", "Programming languages the user knows", FactType.MULTIPLE)
-"""A concept that holds many texts."""
+"""A MULTIPLE concept of strings."""
 
 USER = MemorySubject("user", "The user of the application", 1)
 """A subject without entities."""
 
-PERSON = MemorySubject("person", "A person whom the agent talks to", 2, per_entity=True)
+PERSON = MemorySubject("person", "A person who talks to the agent", 2, per_entity=True)
 """A subject that must be bound: `PERSON.of("alice")`."""
 
 AGENT = MemoryScope.Agent("painter")
 """The scope of one agent."""
 
 SAID = datetime(1999, 12, 31, 23, 59, 59, 123456, tzinfo=UTC)
-"""When facts were said, unless a test says otherwise."""
+"""The default time of facts."""
 
 
 def theme(

@@ -1,6 +1,6 @@
-"""The conformance suites: what every provider owes its callers, as tests.
+"""Conformance suites for providers.
 
-Subclass one as `TestMyProvider` and say how to make a provider. The methods are asynchronous tests:
+Subclass one as `TestMyProvider` and override its factory. The methods are asynchronous tests:
 set `anyio_mode = "auto"` in pytest's configuration or mark the class with `pytest.mark.anyio`. Call
 `pytest.register_assert_rewrite("factmem.testing")` in `conftest.py` to see values in failures.
 """
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class ProviderContract(CurrentFacts, FactsByDescription, Values, Isolation, Concurrency):
-    """What every `AgentMemoryProvider` owes its callers: the four methods.
+    """The contract of `AgentMemoryProvider`: its four methods.
 
     Override the `provider` fixture.
     """
@@ -72,10 +72,10 @@ class FactStoreContract(
     Rewriting,
     Closing,
 ):
-    """What every `FactStore` owes its callers, the contract of a provider included.
+    """The contract of `FactStore`, which includes that of a provider.
 
-    Override `make_provider`; or the `provider` fixture, if making one needs other fixtures: let it
-    ask for the fixture `clock` as well and hand that to the store.
+    Override `make_provider`; or the `provider` fixture, if creating one needs other fixtures:
+    request the fixture `clock` there and pass it to the store.
     """
 
     def test_it_is_a_store(self, provider: FactStore) -> None:
@@ -84,12 +84,12 @@ class FactStoreContract(
 
 
 class IndexedStoreContract(SecondInstances, Versions, Indexes):
-    """What a `FactStore` owes that is an `IndexedStore` besides: versions and indexes.
+    """The contract of `IndexedStore`: versions and indexes.
 
-    Inherit from `FactStoreContract` as well: both take the same `make_provider`, or the same
-    `provider` fixture. Where two instances can share their data, override the fixture `second` too:
-    it returns another instance on the data of `provider`, on the same clock. The suite asks for a
-    version wherever something was saved, and takes None for none.
+    Inherit from `FactStoreContract` too: both use the same `make_provider`, or the same `provider`
+    fixture. If two instances can share their data, override the fixture `second` too: it returns
+    another instance on the data of `provider`, on the same clock. The suite expects a version, not
+    None, wherever something was saved.
     """
 
     def test_it_is_an_indexed_store(self, provider: FactStore) -> None:
@@ -98,10 +98,10 @@ class IndexedStoreContract(SecondInstances, Versions, Indexes):
 
 
 class FollowedStoreContract(SecondInstances, Changes):
-    """What a `FactStore` with versions owes that is a `FollowedStore` besides: `changes`.
+    """The contract of `FollowedStore`: `changes`.
 
-    Made as `IndexedStoreContract` is, and to be inherited from beside it. A store may answer None
-    whenever it cannot tell, but not when all that has happened is one save.
+    Inherit from `IndexedStoreContract` too; the same factory serves both. A store may return None
+    if it does not know the changes, but not after a single save.
     """
 
     def test_it_is_a_followed_store(self, provider: FactStore) -> None:
@@ -119,14 +119,14 @@ class FaultContract(SecondInstances, Faults):
 
 
 class LearningStoreContract(Statements):
-    """What a `FactStore` owes that is a `LearningStore` besides: `learn`.
+    """The contract of `LearningStore`: `learn`.
 
-    Made as `IndexedStoreContract` is, and to be inherited from beside it.
+    Inherit from `FactStoreContract` too; the same factory serves both.
     """
 
     @pytest.fixture
     def learning(self, provider: FactStore) -> LearningFacts:
-        """Return the store of the test as one that learns."""
+        """Return the store of the test as a `LearningStore`."""
         assert isinstance(provider, LearningStore), "The store has no method `learn`"
         store: LearningFacts = provider
         return store

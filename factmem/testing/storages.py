@@ -1,4 +1,4 @@
-"""The conformance suite for storages: what every `Storage` owes the providers above it.
+"""The conformance suite for storages.
 
 Subclass `StorageContract` as `TestMyStorage` and override the fixture `storage`. The tests are
 synchronous. Call `pytest.register_assert_rewrite("factmem.testing")` in `conftest.py` to see values
@@ -18,9 +18,9 @@ from factmem.testing._contracts.journals import (
     OTHER,
     RECORDS,
     append,
+    contents,
     read,
     record,
-    texts,
 )
 from factmem.testing._contracts.shared_journals import SharedJournals
 
@@ -28,7 +28,7 @@ __all__ = ["StorageContract"]
 
 
 class StorageContract(SharedJournals):
-    """What every `Storage` owes its callers.
+    """The contract of `Storage`.
 
     Override the fixture `storage`; and `folder`, where a folder of the local disk is not what the
     storage keeps its journals in.
@@ -46,7 +46,7 @@ class StorageContract(SharedJournals):
 
     @pytest.fixture
     def journals(self, storage: Storage, folder: Path) -> Iterator[Journals]:
-        """Give the journals of the folder."""
+        """Return the journals of the folder."""
         journals = storage.open(folder)
         yield journals
         journals.close()
@@ -54,7 +54,7 @@ class StorageContract(SharedJournals):
     # Appending and reading
 
     def test_opening_and_reading_create_nothing(self, storage: Storage, folder: Path) -> None:
-        """Whoever only looks leaves no trace."""
+        """A reader leaves no trace."""
         journals = storage.open(folder)
 
         assert not journals.exists()
@@ -81,7 +81,7 @@ class StorageContract(SharedJournals):
     def test_another_opening_reads_the_same(
         self, journals: Journals, storage: Storage, folder: Path
     ) -> None:
-        """What an append returned from is there for everybody."""
+        """A record is visible to all readers when the append returns."""
         append(journals, NAME, record(1), record(2))
 
         assert read(storage.open(folder), NAME)[0] == read(journals, NAME)[0]
@@ -95,7 +95,7 @@ class StorageContract(SharedJournals):
             writer.rewrite(NAME, read(writer, NAME)[0])
         append(journals, NAME, text)
 
-        assert [found == text for found in texts(journals, NAME)] == [True] * 4
+        assert [found == text for found in contents(journals, NAME)] == [True] * 4
 
     @pytest.mark.parametrize(
         "text", [b"", b"{}", b"[1]", b"text", b'{"a":1}\n', b'{"a":1}\n{"b":2}', b'{"a":\n1}']
@@ -107,7 +107,7 @@ class StorageContract(SharedJournals):
         with pytest.raises(ValueError, match=r"record|Record"):
             append(journals, NAME, record(2), text)
 
-        assert texts(journals, NAME) == [record(1)]
+        assert contents(journals, NAME) == [record(1)]
 
     def test_an_append_of_nothing_is_refused(self, journals: Journals) -> None:
         """It would have no end to return."""
@@ -131,7 +131,7 @@ class StorageContract(SharedJournals):
         assert reading.is_end
 
     def test_an_append_says_where_it_begins_and_ends(self, journals: Journals) -> None:
-        """So that the one who wrote need not read."""
+        """So that the writer need not read."""
         with journals.exclusive() as writer:
             first = writer.append(NAME, [record(1)])
             second = writer.append(NAME, [record(2), record(3)])
@@ -149,7 +149,7 @@ class StorageContract(SharedJournals):
     def test_a_position_is_current_until_something_is_written(
         self, journals: Journals, storage: Storage, folder: Path
     ) -> None:
-        """By anybody."""
+        """By no reader."""
         end: Position | None = append(journals, NAME, record(1))
         assert journals.is_current(NAME, end)
 
@@ -200,7 +200,7 @@ class StorageContract(SharedJournals):
         assert after[2].number > found[-1].number
 
     def test_a_rewriting_makes_positions_start_over(self, journals: Journals) -> None:
-        """What was read before is void, and the reader is told."""
+        """The reader learns that earlier records are void."""
         append(journals, NAME, record(1), record(2))
         found, end = read(journals, NAME)
 
@@ -213,16 +213,16 @@ class StorageContract(SharedJournals):
         assert journals.read(NAME, position).records == []
 
     def test_a_rewriting_may_change_texts_and_leave_nothing(self, journals: Journals) -> None:
-        """Numbers are kept, texts are whatever the caller gives."""
+        """Numbers are kept; the caller chooses the contents."""
         append(journals, NAME, record(1), record(2))
         (first, second), _ = read(journals, NAME)
 
         with journals.exclusive() as writer:
             writer.rewrite(NAME, [Record(first.number, b'{"changed":true}'), second])
-        assert texts(journals, NAME) == [b'{"changed":true}', record(2)]
+        assert contents(journals, NAME) == [b'{"changed":true}', record(2)]
         with journals.exclusive() as writer:
             writer.rewrite(NAME, [])
-        assert texts(journals, NAME) == []
+        assert contents(journals, NAME) == []
 
         append(journals, NAME, record(3))
         (third,), _ = read(journals, NAME)
@@ -254,11 +254,11 @@ class StorageContract(SharedJournals):
         content = b"".join(each.read_bytes() for each in folder.rglob("*") if each.is_file())
         assert b"tangerine" not in content
         append(journals, NAME, record(2))
-        assert texts(journals, NAME) == [record(2)]
-        assert texts(journals, OTHER) == [record(1)]
+        assert contents(journals, NAME) == [record(2)]
+        assert contents(journals, OTHER) == [record(1)]
 
     def test_erasing_what_is_not_there(self, journals: Journals) -> None:
-        """It is no error, and removes nothing."""
+        """It raises nothing and removes nothing."""
         append(journals, OTHER, record(1))
 
         with journals.exclusive() as writer:
@@ -277,13 +277,13 @@ class StorageContract(SharedJournals):
 
         for opened in (journals, storage.open(folder)):
             for number, name in enumerate(NAMES):
-                assert texts(opened, name) == [record(number)]
+                assert contents(opened, name) == [record(number)]
             assert len(opened.names()) == len(NAMES)
             assert set(opened.names()) == set(NAMES)
             assert opened.names() == journals.names()
 
     def test_no_name_leaves_the_folder(self, journals: Journals, folder: Path) -> None:
-        """Beside the folder nothing comes to be."""
+        """Nothing is created outside the folder."""
         before = set(folder.parent.iterdir())
 
         for name in NAMES:
@@ -299,8 +299,8 @@ class StorageContract(SharedJournals):
 
         assert other.names() == []
         append(other, NAME, record(2))
-        assert texts(one, NAME) == [record(1)]
-        assert texts(other, NAME) == [record(2)]
+        assert contents(one, NAME) == [record(1)]
+        assert contents(other, NAME) == [record(2)]
 
     # Anchors
 
@@ -317,8 +317,8 @@ class StorageContract(SharedJournals):
         journals.verify(empty)
         journals.verify(anchor)
 
-    def test_an_anchor_tells_what_was_lost(self, journals: Journals) -> None:
-        """A journal that is not what it was is an error, not an empty journal."""
+    def test_an_anchor_detects_lost_records(self, journals: Journals) -> None:
+        """A changed journal is an error, not an empty journal."""
         append(journals, NAME, record(1), record(2))
         anchor = journals.anchor()
 

@@ -205,7 +205,7 @@ async def test_a_chat_that_changed_meanwhile_is_left_alone() -> None:
         del messages[1]
         return answer(*FOUND)
 
-    with pytest.raises(RuntimeError, match="changed while"):
+    with pytest.raises(RuntimeError, match="changed during"):
         await RetrieveFactsFromHistory(*CONCEPTS).compress(messages, ScriptedChatModel(meddle))
 
     assert messages == [LONG[0], *LONG[2:]]

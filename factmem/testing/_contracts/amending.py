@@ -35,18 +35,18 @@ def instead(value: str) -> Amendment:
 
 
 class Amending:
-    """`amend` appends what a function makes of a ledger, and nobody writes in between."""
+    """`amend` appends the entries that a function derives from a ledger, without a write in between."""
 
     async def test_a_change_sees_the_ledger_and_is_kept(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """Saves and forgettings of one entry hold from then on, recorded at the time it was told."""
+        """The saves and forgettings of an entry apply at once, recorded at the time that it got."""
         await provider.save(languages("java"), USER, AGENT)
         clock.advance()
-        told: list[tuple[list[Entry], str]] = []
+        given: list[tuple[list[Entry], str]] = []
 
         def change(entries: Sequence[Entry], now: str) -> Iterable[Entry]:
-            told.append((list(entries), now))
+            given.append((list(entries), now))
             return instead("kotlin")(entries, now)
 
         assert await provider.amend(change, USER, AGENT) == 1
@@ -55,7 +55,7 @@ class Amending:
             ("kotlin",)
         ]
         *before, added = await provider.entries(USER, AGENT)
-        assert told == [(before, stamp(clock()))]
+        assert given == [(before, stamp(clock()))]
         assert added["at"] == stamp(clock())
         assert [entry.action for entry in await provider.history(LANGUAGES, USER, AGENT)] == [
             "saved",
@@ -131,8 +131,8 @@ class Amending:
         assert await provider.entries(USER, AGENT) == before
         await provider.save(languages("kotlin"), USER, AGENT)
 
-    async def test_an_entry_that_is_none_is_refused(self, provider: FactStore) -> None:
-        """With those that came with it, and without telling what was in it."""
+    async def test_an_invalid_entry_is_refused(self, provider: FactStore) -> None:
+        """With all others of the call, and the error quotes nothing of it."""
         await provider.save(languages("java"), USER, AGENT)
         before = await provider.entries(USER, AGENT)
 

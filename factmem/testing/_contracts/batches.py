@@ -95,7 +95,7 @@ class Batches:
         assert await provider.places() == []
 
     async def test_only_facts_are_kept(self, provider: FactStore) -> None:
-        """A value without its concept is told apart by a message that says what to do."""
+        """A value without its concept raises an error that says what to do."""
         bare: Any = "dark"
 
         with pytest.raises(TypeError, match=r"SingleFact\(concept, value\)"):

@@ -1,4 +1,4 @@
-"""Changes of places: what somebody needs to know who has read a place before."""
+"""Changes of places since an earlier read."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -28,15 +28,15 @@ KNOWN: Sequence[Sequence[Concept[Any, Any]]] = [
     [Concept(DAYS, "As the application says", FactType.MULTIPLE, value_type=date)],
     [Concept(DAYS, "As the application says", value_type=date)],
 ]
-"""The concepts whose types somebody knows: none, one that holds many values, one that holds one."""
+"""The declared concepts of a reader: none, a MULTIPLE one, a SINGLE one."""
 
 
 class _Follower:
-    """Knows what is current by what it was told, and reads the place only where it must.
+    """A reader that applies reported changes, and reads the whole place only if it must.
 
     Args:
-        store: What it asks.
-        concepts: The concepts whose types it knows.
+        store: The store that it reads.
+        concepts: Its declared concepts.
     """
 
     def __init__(self, store: FollowedFacts, concepts: Sequence[Concept[Any, Any]] = ()) -> None:
@@ -66,7 +66,7 @@ class _Follower:
         self._version = changes.version
 
     async def check(self, done: object = "") -> None:
-        """Catch up, and know what there is, at a time when nobody writes."""
+        """Catch up and compare with the store, while nothing writes."""
         await self.catch_up()
         assert shown(self._known) == await current(self._store, self._concepts), done
         assert self._version == await self._store.version(USER, AGENT), done
@@ -79,7 +79,7 @@ class Changes:
     async def test_a_change_leads_to_what_is_there(
         self, provider: FollowedFacts, clock: SettableClock, what: str
     ) -> None:
-        """Or cannot be told, and then the place is read."""
+        """Or they are unknown, and the place is read."""
         await begin(provider)
         follower = _Follower(provider)
         await follower.check()
@@ -91,7 +91,7 @@ class Changes:
         await follower.check()
 
     @pytest.mark.parametrize("what", CHANGES)
-    async def test_a_change_by_another_instance_is_told(
+    async def test_a_change_by_another_instance_is_reported(
         self, provider: FollowedFacts, second: FollowedFacts, clock: SettableClock, what: str
     ) -> None:
         """As soon as it has returned there."""
@@ -118,8 +118,8 @@ class Changes:
                 if number % every == 0:
                     await follower.check(steps)
 
-    async def test_a_save_is_told(self, provider: FollowedFacts) -> None:
-        """Else there would be no use in it: nobody reads a whole place for one new value."""
+    async def test_a_save_is_reported(self, provider: FollowedFacts) -> None:
+        """Otherwise the method is useless: one new value must not cost a read of the whole place."""
         await begin(provider)
         since = await version_of(provider)
         await provider.save(languages("go"), USER, AGENT)
@@ -132,8 +132,8 @@ class Changes:
         assert added.values == ("go",)
         assert changes.version == await provider.version(USER, AGENT) != since
 
-    async def test_no_change_is_told_as_none(self, provider: FollowedFacts) -> None:
-        """Or as what cannot be told."""
+    async def test_no_change_is_reported_as_none(self, provider: FollowedFacts) -> None:
+        """Or as unknown."""
         await begin(provider)
         since = await version_of(provider)
 
@@ -149,8 +149,10 @@ class Changes:
             await provider.save(languages(value), USER, AGENT)
             changes = await provider.changes(USER, AGENT, since=since)
             assert changes is not None
-            told = [fact for fact in changes.facts[LANGUAGES.keyword] if not isinstance(fact, str)]
-            assert value in [value for fact in told for value in fact.values]
+            reported = [
+                fact for fact in changes.facts[LANGUAGES.keyword] if not isinstance(fact, str)
+            ]
+            assert value in [value for fact in reported for value in fact.values]
             since = changes.version
 
     async def test_what_has_come_to_be_is_followed(self, provider: FollowedFacts) -> None:
@@ -222,7 +224,7 @@ class Changes:
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
             await provider.changes(PERSON, AGENT, since="")
 
-    async def test_a_closed_store_tells_no_changes(self, provider: FollowedFacts) -> None:
+    async def test_a_closed_store_returns_no_changes(self, provider: FollowedFacts) -> None:
         """As every other call does."""
         await provider.save(theme("dark"), USER, AGENT)
         since = await version_of(provider)

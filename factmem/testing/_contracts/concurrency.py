@@ -1,4 +1,4 @@
-"""What many tasks, and cancelled ones, may rely on."""
+"""Concurrent and cancelled calls."""
 
 import anyio
 import pytest

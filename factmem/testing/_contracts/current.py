@@ -1,4 +1,4 @@
-"""What a provider says is current."""
+"""Current facts."""
 
 import traceback
 from dataclasses import replace
@@ -31,7 +31,7 @@ class CurrentFacts:
 
         assert await provider.load(THEME, USER, AGENT) == [fact]
 
-    async def test_a_loaded_fact_tells_when_it_was_recorded(
+    async def test_a_loaded_fact_has_the_time_of_its_recording(
         self, provider: AgentMemoryProvider
     ) -> None:
         """That time is the store's own and aware; the fact's timestamp is what the caller said."""
@@ -195,8 +195,10 @@ class CurrentFacts:
             (type(value), value) for value in values
         ]
 
-    async def test_a_value_that_does_not_fit_is_told(self, provider: AgentMemoryProvider) -> None:
-        """The error names the concept, not the value, and the value stays as it is."""
+    async def test_a_value_that_does_not_fit_is_reported(
+        self, provider: AgentMemoryProvider
+    ) -> None:
+        """The error names the concept, not the value, and the value is unchanged."""
         await provider.save(theme("PIN 1234"), USER, AGENT)
 
         with pytest.raises(StoredFactError, match=r"'ide-theme'.*int.*value_type") as caught:
@@ -265,7 +267,7 @@ class FactsByDescription:
         assert await provider.load_by_description(words, USER, AGENT) == []
 
     async def test_words_are_found_inside_values(self, provider: AgentMemoryProvider) -> None:
-        """In the keys and texts of nested values as well."""
+        """In the keys and strings of nested values too."""
         nested = Concept("pet", "A pet", value_type=dict[str, list[str]])
         await provider.save(SingleFact(nested, {"Cats": ["Mîao\nMiao"]}), USER, AGENT)
 

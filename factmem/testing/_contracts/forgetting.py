@@ -53,7 +53,7 @@ CONDITIONS: dict[str, tuple[dict[str, Any], set[str]]] = {
         {"java"},
     ),
 }
-"""What is asked to be forgotten of the facts below, and which values that concerns."""
+"""Arguments of `forget`, and the values below that they select."""
 
 
 async def remember(provider: FactStore, clock: SettableClock) -> None:
@@ -129,7 +129,7 @@ class Forgetting:
         assert await current(provider) == {"java", "rust"}
 
     async def test_one_of_two_values_under_one_id(self, provider: FactStore) -> None:
-        """`dataclasses.replace` keeps a fact's id: what shares it is still told apart."""
+        """`dataclasses.replace` keeps a fact's id: values that share it are still distinguished."""
         fact = languages("java")
         await provider.save(fact, USER, AGENT)
         await provider.save(replace(fact, values=("rust",)), USER, AGENT)
@@ -198,7 +198,7 @@ class Forgetting:
         assert await current(provider) == {"java"}
 
     async def test_an_unbound_subject_forgets_nothing(self, provider: FactStore) -> None:
-        """To forget whose facts are meant does not forget everyone's."""
+        """An omitted entity never means all entities."""
         await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
 
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
@@ -277,8 +277,8 @@ class Purging:
         assert await provider.forget(USER, AGENT, concept=THEME, value="secret", purge=True) == 1
 
         assert await current(provider) == set()
-        told = await provider.history(THEME, USER, AGENT)
-        assert [entry.fact.values for entry in told if entry.fact is not None] == [("light",)]
+        left = await provider.history(THEME, USER, AGENT)
+        assert [entry.fact.values for entry in left if entry.fact is not None] == [("light",)]
 
     async def test_values_beside_a_purged_one_stay(self, provider: FactStore) -> None:
         """Of facts saved together the others keep their place, and can be forgotten later."""
@@ -298,7 +298,7 @@ class Purging:
     async def test_a_whole_concept_can_be_purged(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """With everything that it ever held, at any time."""
+        """With all values that it ever had."""
         for value in ("a-secret", "b-secret", "c-secret"):
             await provider.save(theme(value), USER, AGENT)
             clock.advance()

@@ -1,4 +1,4 @@
-"""What became of a concept."""
+"""The history of a concept."""
 
 from datetime import timedelta
 
@@ -14,9 +14,9 @@ from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languag
 
 
 class History:
-    """`history` tells every save, confirmation and forgetting, oldest first."""
+    """`history` returns every save, confirmation and forgetting, oldest first."""
 
-    async def test_everything_is_told_in_order(
+    async def test_everything_is_listed_in_order(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
         """With the fact as it was saved and the time at which it was recorded."""
@@ -32,20 +32,22 @@ class History:
             clock.advance()
         await provider.forget(USER, AGENT, concept=THEME)
 
-        told = await provider.history(THEME, USER, AGENT)
+        recorded = await provider.history(THEME, USER, AGENT)
 
-        assert [entry.action for entry in told] == [
+        assert [entry.action for entry in recorded] == [
             HistoryAction.SAVED,
             HistoryAction.SAVED,
             HistoryAction.CONFIRMED,
             HistoryAction.FORGOTTEN,
         ]
-        assert [entry.fact for entry in told] == [*facts, None]
-        assert [entry.recorded_at - START for entry in told] == [
+        assert [entry.fact for entry in recorded] == [*facts, None]
+        assert [entry.recorded_at - START for entry in recorded] == [
             timedelta(seconds=second) for second in range(4)
         ]
-        assert [e.fact.confirmed_at for e in told if e.fact] == [e.recorded_at for e in told[:3]]
-        assert told[3].forgotten == (facts[1].id,)
+        assert [e.fact.confirmed_at for e in recorded if e.fact] == [
+            e.recorded_at for e in recorded[:3]
+        ]
+        assert recorded[3].forgotten == (facts[1].id,)
 
     async def test_nothing_happened_to_an_unknown_concept(self, provider: FactStore) -> None:
         """No history is an empty list."""
@@ -59,9 +61,9 @@ class History:
         for fact in (languages("java"), languages("java", "rust"), languages("rust", "java")):
             await provider.save(fact, USER, AGENT)
 
-        told = await provider.history(LANGUAGES, USER, AGENT)
+        recorded = await provider.history(LANGUAGES, USER, AGENT)
 
-        assert [(entry.action, entry.fact.values) for entry in told if entry.fact] == [
+        assert [(entry.action, entry.fact.values) for entry in recorded if entry.fact] == [
             (HistoryAction.SAVED, ("java",)),
             (HistoryAction.SAVED, ("java", "rust")),
             (HistoryAction.CONFIRMED, ("rust", "java")),
@@ -74,45 +76,45 @@ class History:
         await provider.save(MultipleFacts(many, ("dark", "light")), USER, AGENT)
         await provider.save(theme("light"), USER, AGENT)
 
-        told = await provider.history(many, USER, AGENT)
+        recorded = await provider.history(many, USER, AGENT)
 
-        assert [entry.fact.concept for entry in told if entry.fact] == [THEME, many, THEME]
-        assert [entry.fact.values for entry in told if entry.fact] == [
+        assert [entry.fact.concept for entry in recorded if entry.fact] == [THEME, many, THEME]
+        assert [entry.fact.values for entry in recorded if entry.fact] == [
             ("dark",),
             ("dark", "light"),
             ("light",),
         ]
 
-    async def test_each_fact_of_a_batch_is_told(self, provider: FactStore) -> None:
+    async def test_each_fact_of_a_batch_is_listed(self, provider: FactStore) -> None:
         """Facts that were saved together stand one after the other."""
         await provider.save_many([theme("dark"), languages("java"), theme("light")], USER, AGENT)
 
-        told = await provider.history(THEME, USER, AGENT)
+        recorded = await provider.history(THEME, USER, AGENT)
 
-        assert [entry.fact.values for entry in told if entry.fact] == [("dark",), ("light",)]
+        assert [entry.fact.values for entry in recorded if entry.fact] == [("dark",), ("light",)]
 
     async def test_values_have_the_type_of_the_concept(self, provider: FactStore) -> None:
         """And one that does not fit is an error, never left out."""
         age = Concept("age", "The user's age", value_type=int)
         await provider.save(SingleFact(age, 2**70), USER, AGENT)
 
-        told = await provider.history(age, USER, AGENT)
+        recorded = await provider.history(age, USER, AGENT)
 
-        assert [entry.fact.values for entry in told if entry.fact] == [(2**70,)]
+        assert [entry.fact.values for entry in recorded if entry.fact] == [(2**70,)]
         with pytest.raises(StoredFactError, match=r"'age'.*value_type"):
             await provider.history(Concept("age", "As text"), USER, AGENT)
 
     async def test_expiry_is_no_event(self, provider: FactStore, clock: SettableClock) -> None:
-        """What expired is still told; that it expired is in its `expires_at`."""
+        """An expired fact is still listed; its `expires_at` shows the expiry."""
         await provider.save(theme("dark", expires_at=START + timedelta(1)), USER, AGENT)
         clock.now = START + timedelta(2)
 
-        told = await provider.history(THEME, USER, AGENT)
+        recorded = await provider.history(THEME, USER, AGENT)
 
-        assert [entry.action for entry in told] == [HistoryAction.SAVED]
+        assert [entry.action for entry in recorded] == [HistoryAction.SAVED]
 
     async def test_named_concepts_are_typed_among_all(self, provider: FactStore) -> None:
-        """`load_all` gives the values of the concepts that it is told of in their types."""
+        """`load_all` gives the values of the concepts that it is given in their types."""
         age = Concept("age", "The user's age", value_type=int)
         await provider.save(SingleFact(age, 2**70), USER, AGENT)
         await provider.save(theme("dark"), USER, AGENT)

@@ -1,4 +1,4 @@
-"""Indexes: what recall keeps of a place, beside its facts."""
+"""Indexes: bytes that recall stores beside the facts of a place."""
 
 from hashlib import sha256
 
@@ -42,12 +42,12 @@ async def _kept(store: IndexedFacts) -> bytes | None:
 
 
 def _in_short(index: bytes | None) -> str:
-    """Tell an index from all others in one line: pytest takes an hour to compare a megabyte."""
+    """Return a short name of an index: pytest takes an hour to compare a megabyte."""
     return "none" if index is None else f"{len(index)} bytes, {sha256(index).hexdigest()}"
 
 
 class Indexes:
-    """`read_index` and `write_index`: bytes beside the facts, and never of what is no more."""
+    """`read_index` and `write_index`: bytes beside the facts, never of removed facts."""
 
     @pytest.mark.parametrize("index", BYTES.values(), ids=BYTES)
     async def test_an_index_comes_back(self, provider: IndexedFacts, index: bytes) -> None:
@@ -107,7 +107,7 @@ class Indexes:
     async def test_an_index_of_what_was_before_is_refused(
         self, provider: IndexedFacts, second: IndexedFacts, clock: SettableClock, what: str
     ) -> None:
-        """Somebody was slow; the index of before stays, but for what had to go with it."""
+        """A slow writer is refused. The older index stays, unless a removal deleted it."""
         await begin(second)
         assert await _keep(second, b"before")
         stale = await version_of(provider)
@@ -119,7 +119,7 @@ class Indexes:
         assert await _kept(second) == await _kept(provider)
 
     async def test_an_index_of_no_version_is_refused(self, provider: IndexedFacts) -> None:
-        """The store never told that one, or of a place that was not there yet."""
+        """A version that the store never returned, or of a place before it existed."""
         before = await provider.version(USER, AGENT) or ""
         await begin(provider)
 
@@ -131,7 +131,7 @@ class Indexes:
     async def test_after_a_change_an_index_is_written_anew(
         self, provider: IndexedFacts, clock: SettableClock
     ) -> None:
-        """By the version that is told then."""
+        """With the new version."""
         await begin(provider)
         for what in CHANGES:
             await change(what, provider, clock)

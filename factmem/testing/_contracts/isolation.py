@@ -1,4 +1,4 @@
-"""That nobody sees what is not theirs."""
+"""Isolation of places and entities."""
 
 import unicodedata
 from collections.abc import Callable
@@ -124,7 +124,7 @@ class Isolation:
             assert [fact.values for fact in loaded] == [(str(number),)]
 
     async def test_entities_of_one_subject_are_apart(self, provider: AgentMemoryProvider) -> None:
-        """What Alice said is not told to Bob, nor to a subject of the same name without entity."""
+        """Alice's facts are visible neither to Bob nor to a subject of the same name without entity."""
         plain = MemorySubject("person", "Everyone", 2)
         await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
         await provider.save(languages("java"), PERSON.of("bob"), AGENT)
@@ -145,7 +145,7 @@ class Isolation:
         assert [fact.value for fact in loaded] == ["dark"]
 
     async def test_an_unbound_subject_is_refused(self, provider: AgentMemoryProvider) -> None:
-        """To forget whose facts are meant is an error; it never means everyone's."""
+        """An omitted entity is an error; it never means all entities."""
         await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
 
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):

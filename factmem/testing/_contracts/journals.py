@@ -2,7 +2,7 @@
 
 from factmem.storage.base import JournalName, Journals, JournalWriter, Position, Record
 
-__all__ = ["NAME", "NAMES", "OTHER", "RECORDS", "append", "read", "record", "texts"]
+__all__ = ["NAME", "NAMES", "OTHER", "RECORDS", "append", "contents", "read", "record"]
 
 
 NAME: JournalName = ("agent", "support", "user", "Ann")
@@ -72,6 +72,6 @@ def read(
             return records, after
 
 
-def texts(journals: Journals | JournalWriter, name: JournalName) -> list[bytes]:
-    """Return the texts of all records."""
+def contents(journals: Journals | JournalWriter, name: JournalName) -> list[bytes]:
+    """Return the contents of all records."""
     return [each.data for each in read(journals, name)[0]]

@@ -1,4 +1,4 @@
-"""What can happen to a place, for suites about versions and what depends on them."""
+"""Operations that change a place, for the suites about versions and changes."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -30,7 +30,7 @@ async def _replay(store: FactStore) -> None:
 
 _Write = Callable[[FactStore], Awaitable[object]]
 
-_renamed = SingleFact(Concept(THEME.keyword, "As it is called now"), "dark")
+_renamed = SingleFact(Concept(THEME.keyword, "A new description"), "dark")
 _retyped = MultipleFacts(Concept(THEME.keyword, THEME.description, FactType.MULTIPLE), ("dark",))
 
 WRITES: dict[str, _Write] = {

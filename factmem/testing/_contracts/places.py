@@ -45,7 +45,7 @@ class Places:
             assert fact.values == (f"{info.scope} {info.subject.name} {info.subject.entity}",)
 
     async def test_places_of_some_subjects_and_scopes_are_listed(self, provider: FactStore) -> None:
-        """Each as it is told among all places, and nothing of names that only look alike."""
+        """Each equal to its entry among all places, and none of similar names."""
         kinds = [MemoryScope.Agent, MemoryScope.Product]
         scopes = [kind(name) for kind in kinds for name in ("a", "A", "a/b", "café")]
         subjects = [USER, *(PERSON.of(name) for name in ("a", "A", "a/b", "a%", "caf\u00e9"))]
@@ -58,12 +58,12 @@ class Places:
         async def check(
             subjects: list[MemorySubject] | None = None, scopes: list[MemoryScope] | None = None
         ) -> None:
-            whom = None if subjects is None else {(each.name, each.entity) for each in subjects}
+            wanted = None if subjects is None else {(each.name, each.entity) for each in subjects}
             assert await provider.places(subjects=subjects, scopes=scopes) == [
                 info
                 for info in everything
                 if (scopes is None or info.scope in scopes)
-                and (whom is None or (info.subject.name, info.subject.entity) in whom)
+                and (wanted is None or (info.subject.name, info.subject.entity) in wanted)
             ]
 
         assert len(everything) == len(scopes) * len(subjects)
@@ -88,7 +88,7 @@ class Places:
         assert len(await provider.places(subjects=[USER, USER], scopes=[AGENT, AGENT])) == 1
         assert len(await provider.places()) == 1
 
-    async def test_a_place_tells_how_much_it_holds(
+    async def test_a_place_reports_its_size(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
         """Current values, bytes with history, and the times of the oldest and newest value."""
@@ -145,7 +145,7 @@ class Places:
         assert [fact.values for fact in await provider.load_all(USER, AGENT)] == [("java",)]
         assert len(await provider.entries(USER, AGENT)) == 1
 
-    async def test_erasing_nothing_is_told_as_nothing(self, provider: FactStore) -> None:
+    async def test_erasing_nothing_is_reported_as_nothing(self, provider: FactStore) -> None:
         """A place that does not exist gives a receipt of zeros."""
         receipt = await provider.erase(USER, AGENT)
 
@@ -153,7 +153,7 @@ class Places:
         assert not receipt.key_destroyed
 
     async def test_an_unbound_subject_erases_nothing(self, provider: FactStore) -> None:
-        """Nor is it told anything."""
+        """The error reveals nothing."""
         await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
 
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from factmem.storage.base import Journals, Record, Storage
-from factmem.testing._contracts.journals import NAME, append, read, record, texts
+from factmem.testing._contracts.journals import NAME, append, contents, read, record
 
 __all__ = ["SharedJournals"]
 
@@ -16,7 +16,7 @@ __all__ = ["SharedJournals"]
 class SharedJournals:
     """Whoever writes is alone; whoever reads sees what was written."""
 
-    def test_nobody_else_writes_while_the_lock_is_held(
+    def test_no_other_writer_enters_while_the_lock_is_held(
         self, storage: Storage, folder: Path
     ) -> None:
         """What is read under the lock is still so when it is written: no update is lost."""
@@ -30,7 +30,7 @@ class SharedJournals:
 
         _all_at_once([partial(count_up, each) for each in opened * 4])
 
-        assert texts(opened[0], NAME) == [record(number) for number in range(80)]
+        assert contents(opened[0], NAME) == [record(number) for number in range(80)]
 
     def test_what_was_appended_is_read_by_all(self, storage: Storage, folder: Path) -> None:
         """At once, by other threads and other openings, while more is appended and rewritten."""
@@ -41,7 +41,7 @@ class SharedJournals:
         def write(journals: Journals, first: int) -> None:
             for number in range(first, first + 10):
                 append(journals, NAME, record(number))
-                if record(number) not in texts(journals, NAME):
+                if record(number) not in contents(journals, NAME):
                     wrong.append(f"{number} is not read by the one who wrote it")
 
         def rewrite(journals: Journals) -> None:
@@ -68,7 +68,7 @@ class SharedJournals:
         )
 
         assert wrong == []
-        assert len(texts(opened[0], NAME)) == 21
+        assert len(contents(opened[0], NAME)) == 21
 
     def test_the_lock_is_given_back_after_an_error(self, journals: Journals) -> None:
         """Whatever goes wrong under it."""
@@ -76,7 +76,7 @@ class SharedJournals:
             _ = 1 / 0
 
         append(journals, NAME, record(1))
-        assert texts(journals, NAME) == [record(1)]
+        assert contents(journals, NAME) == [record(1)]
 
 
 def _all_at_once(parts: list[Callable[[], None]]) -> None:

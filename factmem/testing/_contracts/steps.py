@@ -1,4 +1,4 @@
-"""Things done to a store in an order that nobody thought of."""
+"""Random sequences of operations."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -108,7 +108,7 @@ class Steps:
 
     def _fact(self) -> AnyFact:
         pick = self._random.choice
-        keyword, description = pick(list(_VALUES)), pick(["", "", "", "As it is called now"])
+        keyword, description = pick(list(_VALUES)), pick(["", "", "", "A new description"])
         concept: Any = Concept(keyword, description, pick(_TYPES), value_type=Any)
         values = [self._value(keyword) for _ in range(pick([1, 1, 2, 3]))]
         fields: dict[str, Any] = {

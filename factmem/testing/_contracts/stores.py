@@ -1,4 +1,4 @@
-"""How the suites come by a store, and what they ask of one that recall is to be quick with."""
+"""Fixtures and protocols of the stores under test."""
 
 from typing import Protocol
 
@@ -12,26 +12,26 @@ from factmem.testing.clock import SettableClock
 
 
 class IndexedFacts(FactStore, IndexedStore, Protocol):
-    """A store that keeps indexes."""
+    """A store with indexes."""
 
 
 class FollowedFacts(IndexedFacts, FollowedStore, Protocol):
-    """A store that tells what has changed."""
+    """A store that reports changes."""
 
 
 class LearningFacts(FactStore, LearningStore, Protocol):
-    """A store that learns from chats."""
+    """A store that records statements from chats."""
 
 
 class NewStores:
     """A new store for each test.
 
-    Override `make_provider`; or the `provider` fixture, if making one needs other fixtures: let it
-    ask for the fixture `clock` as well and hand that to the store.
+    Override `make_provider`; or the `provider` fixture, if creating one needs other fixtures:
+    request the fixture `clock` there and pass it to the store.
     """
 
     def make_provider(self, clock: TimeProvider) -> FactStore:
-        """Return a new, empty store that tells the time by `clock`."""
+        """Return a new, empty store that uses `clock`."""
         raise NotImplementedError("Override `make_provider` to return a new store on this clock")
 
     @pytest.fixture
@@ -46,7 +46,7 @@ class NewStores:
 
 
 class SecondInstances(NewStores):
-    """A new store for each test, and perhaps somebody else who writes to the same data."""
+    """A new store for each test, and perhaps a second instance on the same data."""
 
     @pytest.fixture
     def second(self, provider: FactStore) -> FactStore:

@@ -123,7 +123,7 @@ class Clocks:
     async def test_a_clock_that_was_put_right_spoils_no_later_save(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """What a wrong clock told while facts were only read is never recorded."""
+        """The time of a wrong clock during reads is never recorded."""
         await provider.save(languages("java", expires_at=START + 1000 * HOUR), USER, AGENT)
         clock.now = START + 1_000_000 * HOUR
         await provider.load_all(USER, AGENT)
@@ -136,10 +136,10 @@ class Clocks:
         times = [entry["at"] for entry in await provider.entries(USER, AGENT)]
         assert times == ["2001-02-03T04:05:06.000000Z"] + ["2001-02-03T05:05:06.000000Z"] * 2
 
-    async def test_confirmations_tell_their_time(
+    async def test_confirmations_record_their_time(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """`confirmed_at` is when the store last heard of it, `timestamp` stays the caller's."""
+        """`confirmed_at` is the time of the last save, `timestamp` stays the caller's."""
         await provider.save(theme("dark"), USER, AGENT)
         later = clock.advance(HOUR)
 

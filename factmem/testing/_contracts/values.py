@@ -1,4 +1,4 @@
-"""What values a provider keeps, and which it refuses."""
+"""Accepted and refused values."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers.base import AgentMemoryProvider
 from factmem.testing.facts import AGENT, USER, languages, theme
 
-TEXTS = [
+STRINGS = [
     "",
     " ",
     "naïve ☃ 다크 👩‍👩‍👧",
@@ -31,7 +31,7 @@ TEXTS = [
 
 
 class Colour(Enum):
-    """A choice whose values are texts."""
+    """An enum of strings."""
 
     RED = "red"
 
@@ -128,7 +128,7 @@ REFUSED: dict[str, tuple[Any, Callable[[], object]]] = {
     "not a number": (float, lambda: math.nan),
     "infinity": (float, lambda: math.inf),
     "infinity inside": (dict[str, float], lambda: {"a": -math.inf}),
-    "a number that is none under Any": (Any, lambda: [math.nan]),
+    "NaN under Any": (Any, lambda: [math.nan]),
     "a secret": (SecretStr, lambda: SecretStr("PIN 1234")),
     "a lone surrogate": (str, lambda: "\ud800"),
     "a lone surrogate inside": (list[str], lambda: ["\udfff"]),
@@ -136,8 +136,8 @@ REFUSED: dict[str, tuple[Any, Callable[[], object]]] = {
     "a tuple under Any": (Any, lambda: (1, 2)),
     "a date under Any": (Any, lambda: date(2024, 1, 1)),
     "a set under Any": (Any, lambda: {1}),
-    "a key that is no text, under Any": (Any, lambda: {1: "one"}),
-    "bytes that are no text": (bytes, lambda: b"\xff"),
+    "a key that is not a string, under Any": (Any, lambda: {1: "one"}),
+    "bytes that are not UTF-8": (bytes, lambda: b"\xff"),
     "what pydantic cannot write": (Any, object),
 }
 
@@ -145,7 +145,7 @@ REFUSED: dict[str, tuple[Any, Callable[[], object]]] = {
 class Values:
     """A value that goes in comes out; what would come back changed does not go in."""
 
-    @pytest.mark.parametrize("text", TEXTS, ids=ascii)
+    @pytest.mark.parametrize("text", STRINGS, ids=ascii)
     async def test_any_text_survives(self, provider: AgentMemoryProvider, text: str) -> None:
         """Values are opaque to a provider: nothing is trimmed, normalised or escaped away."""
         await provider.save(theme(text), USER, AGENT)

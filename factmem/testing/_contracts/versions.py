@@ -1,4 +1,4 @@
-"""Versions of places: texts that tell whether a place must be read again."""
+"""Versions of places, which change with their content."""
 
 import anyio
 import pytest
@@ -13,9 +13,9 @@ from factmem.testing.facts import AGENT, LANGUAGES, PERSON, THEME, USER, languag
 
 
 async def version_of(store: IndexedFacts | FollowedFacts) -> str:
-    """Return the version of the place, which a store under test can tell."""
+    """Return the version of the place."""
     version = await store.version(USER, AGENT)
-    assert isinstance(version, str), "a store that is tested for versions tells them"
+    assert isinstance(version, str), "the store returned no version"
     return version
 
 
@@ -107,7 +107,7 @@ class Versions:
     async def test_a_place_that_is_not_there_has_a_version_too(
         self, provider: IndexedFacts
     ) -> None:
-        """Or none: it tells of the first save, and asking for it makes no place."""
+        """Or None; it changes with the first save, and asking for it creates no place."""
         before = await provider.version(USER, AGENT)
         assert await provider.places() == []
 
@@ -155,7 +155,7 @@ class Versions:
         with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
             await provider.version(PERSON, AGENT)
 
-    async def test_a_closed_store_tells_no_version(self, provider: IndexedFacts) -> None:
+    async def test_a_closed_store_returns_no_version(self, provider: IndexedFacts) -> None:
         """As every other call does."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.aclose()

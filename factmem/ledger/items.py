@@ -70,8 +70,8 @@ class Item:
         ]
 
     @classmethod
-    def restored(cls, fields: list[Any]) -> "Item":
-        """Return the item that `fields` came from."""
+    def restored(cls, fields: list[Any], texts: dict[str, str]) -> "Item":
+        """Return the item that `fields` came from; equal times share a string of `texts`."""
         item = cls.__new__(cls)
         (
             item.number,
@@ -82,10 +82,11 @@ class Item:
             said,
             item.importance,
             item.expires_at,
-            item.confirmed_at,
+            at,
             item.metadata,
             sources,
         ) = fields
+        item.confirmed_at = texts.setdefault(at, at)
         item.said = item.timestamp if said is None else said
         item.sources = NO_SOURCE if sources is None else sources
         item.source_keys = None
@@ -163,13 +164,18 @@ class Topic:
         return [self.description, self.fact_type, items, retractions]
 
     @classmethod
-    def restored(cls, fields: list[Any]) -> "Topic":
-        """Return the topic that `fields` came from."""
+    def restored(cls, fields: list[Any], texts: dict[str, str]) -> "Topic":
+        """Return the topic that `fields` came from; see `Item.restored`."""
         topic = cls()
-        topic.description, topic.fact_type, items, retractions = fields
-        for each in items:
-            item = Item.restored(each)
-            topic.hold(canonical(item.value), item)
+        description, topic.fact_type, items, retractions = fields
+        topic.description = texts.setdefault(description, description)
+        if len(items) == 1:
+            topic._only = item = Item.restored(items[0], texts)
+            topic._key = canonical(item.value)
+        else:
+            for each in items:
+                item = Item.restored(each, texts)
+                topic.hold(canonical(item.value), item)
         if retractions is not None:
             topic.retractions = Retractions.restored(retractions)
         return topic

@@ -62,6 +62,8 @@ class LedgerState(NamedTuple):
     topics: dict[str, Topic]
     free: dict[str, int]
     """Where the positions of facts go on."""
+    expiries: list[tuple[str, str]]
+    """When current values expire, each with its keyword; others may be among them."""
 
 
 class Ledger:
@@ -111,21 +113,17 @@ class Ledger:
     def state(self) -> LedgerState:
         """Return what the ledger is made of: no copy, and for reading only."""
         at, late = self.recorded_at, list(self._late)
-        return LedgerState(at, self._number, late, self._passed, self._topics, self._free)
+        topics, expiries = self._topics, self._expiries
+        return LedgerState(at, self._number, late, self._passed, topics, self._free, expiries)
 
     @classmethod
     def restored(cls, state: LedgerState) -> "Ledger":
         """Return a ledger in a state, which it takes over. Topics come in any order."""
         ledger = cls()
         ledger.recorded_at, ledger._number, late = state[:3]
-        ledger._passed, ledger._topics, ledger._free = state[3:]
+        ledger._passed, ledger._topics, ledger._free = state[3:6]
         ledger._late = deque(late, maxlen=_MOST_LATE) if late else _NONE_LATE
-        for keyword, topic in ledger._topics.items():
-            topic.description = ledger._texts.setdefault(topic.description, topic.description)
-            for item in topic.items.values():
-                if item.expires_at is not None:
-                    ledger._expiries.append((item.expires_at, keyword))
-        ledger._expiries.sort()
+        ledger._expiries = sorted(state.expiries)
         ledger.may_expire = bool(ledger._expiries)
         return ledger
 

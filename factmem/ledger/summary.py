@@ -77,18 +77,21 @@ def restored(block: Block) -> Ledger:
     about = _loaded(block(0))
     buckets, parts = about["buckets"], about["free"]
     found: list[tuple[int, str, Topic]] = []
-    for number in range(1, 1 + buckets):
+    expiries: list[tuple[str, str]] = []
+    texts: dict[str, str] = {}
+    for bucket in range(1, 1 + buckets):
         with paused_collection(_KEYWORDS_AT_ONCE):
-            for keyword, fields in _loaded(block(number)).items():
-                topic = Topic.restored(fields)
-                first = next(iter(topic.items.values()), None)
-                found.append((0 if first is None else first.number, keyword, topic))
+            for keyword, fields in _loaded(block(bucket)).items():
+                items = fields[_ITEMS]
+                number = items[0][_NUMBER] if items else 0
+                found.append((number, keyword, Topic.restored(fields, texts)))
+                expiries += [(each[_EXPIRY], keyword) for each in items if each[_EXPIRY]]
     free: dict[str, int] = {}
-    for number in range(1 + buckets, 1 + buckets + parts):
-        free |= _loaded(block(number))
+    for part in range(1 + buckets, 1 + buckets + parts):
+        free |= _loaded(block(part))
     found.sort(key=itemgetter(0))
     topics = {keyword: topic for _, keyword, topic in found}
-    return _ledger(about, topics, free)
+    return _ledger(about, topics, free, expiries)
 
 
 def restored_keyword(block: Block, keyword: str) -> Ledger:
@@ -99,13 +102,26 @@ def restored_keyword(block: Block, keyword: str) -> Ledger:
     """
     about = _loaded(block(0))
     fields = _loaded(block(1 + _bucket(keyword, about["buckets"]))).get(keyword)
-    topics = {} if fields is None else {keyword: Topic.restored(fields)}
-    return _ledger(about, topics, {})
+    if fields is None:
+        return _ledger(about, {}, {}, [])
+    expiries = [(each[_EXPIRY], keyword) for each in fields[_ITEMS] if each[_EXPIRY]]
+    return _ledger(about, {keyword: Topic.restored(fields, {})}, {}, expiries)
 
 
-def _ledger(about: dict[str, Any], topics: dict[str, Topic], free: dict[str, int]) -> Ledger:
-    state = LedgerState(about["at"], about["number"], about["late"], about["passed"], topics, free)
-    return Ledger.restored(state)
+_ITEMS = 2
+"""Where the fields of a topic have its items."""
+_NUMBER, _EXPIRY = 0, 7
+"""Where the fields of an item have its number and its expiry."""
+
+
+def _ledger(
+    about: dict[str, Any],
+    topics: dict[str, Topic],
+    free: dict[str, int],
+    expiries: list[tuple[str, str]],
+) -> Ledger:
+    at, number, late, passed = (about[each] for each in ("at", "number", "late", "passed"))
+    return Ledger.restored(LedgerState(at, number, late, passed, topics, free, expiries))
 
 
 def _bucket(keyword: str, count: int) -> int:

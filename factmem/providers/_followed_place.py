@@ -61,7 +61,9 @@ class PlaceView:
             if self.position is not start:
                 return False
             if reading.is_from_start:
-                self.ledger, self.summarized = Ledger(), 0
+                self.ledger = Ledger()
+                if start is not None:  # rewritten, which removes the summary
+                    self.summarized = 0
             self._apply(entries)
             self.position = reading.position
             self.is_warm = reading.is_end

@@ -9,12 +9,12 @@ from typing import TypeVar
 from factmem.errors import FactmemError
 from factmem.ledger.keyword_search import KeywordSearch
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.summary import Block, restored, restored_keyword, summarized
+from factmem.ledger.summary import restored, restored_keyword, summarized
 from factmem.models.places import Identity
 from factmem.providers._backend import Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._followed_place import PlaceView, PlaceViews
-from factmem.storage.base import Journals, Position, Reading, SummarizedJournals
+from factmem.storage.base import Journals, Position, Reading, SummarizedJournals, Summary
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -104,7 +104,9 @@ class PlaceReader:
             if reading.is_from_start:
                 search = KeywordSearch(keyword)
 
-    def _summary(self, identity: Identity, use: Callable[[Block], S]) -> tuple[S, Position] | None:
+    def _summary(
+        self, identity: Identity, use: Callable[[Summary], S]
+    ) -> tuple[S, Position] | None:
         """Return what `use` makes of a place's summary, and where that ends; None without one."""
         if not isinstance(self._journals, SummarizedJournals):
             return None
@@ -112,7 +114,7 @@ class PlaceReader:
             if summary is None:
                 return None
             try:
-                return use(summary.block), summary.position
+                return use(summary), summary.position
             except (ValueError, KeyError, TypeError, IndexError, AttributeError):  # damaged
                 return None
 
@@ -130,11 +132,11 @@ class PlaceReader:
     def _begin(self, identity: Identity, view: PlaceView) -> None:
         """Begin to read a place: by its summary where it is large and has one."""
         reading = self._journals.read(identity, None)
-        found = None if reading.is_end else self._summary(identity, restored)
-        if found is None:
+        found = None if reading.is_end else self._summary(identity, partial(_restored, view))
+        if found is None or found[0] is None:
             view.take_in(None, reading)
         else:
-            view.start_from(*found)
+            view.start_from(found[0], found[1])
 
     # Summaries
 
@@ -183,5 +185,13 @@ class _ChangedError(Exception):
     """A place changed while its summary was made, or the thread is wanted for something else."""
 
 
-def _search_summary(keyword: str, block: Block) -> KeywordSearch:
-    return KeywordSearch(keyword, restored_keyword(block, keyword))
+def _search_summary(keyword: str, summary: Summary) -> KeywordSearch:
+    return KeywordSearch(keyword, restored_keyword(summary.block, keyword))
+
+
+def _restored(view: PlaceView, summary: Summary) -> Ledger | None:
+    """Return all of a summary; None where its journal has so little history that it is as quick."""
+    is_smaller = 2 * summary.size < summary.position.size
+    ledger = restored(summary.block) if is_smaller else None
+    view.summarized = summary.position.size
+    return ledger

@@ -66,6 +66,7 @@ class OpenSummary:
         self._sealer = sealer
         self._spans = spans
         self.position = place
+        self.size = sum(size for _, size in spans)
 
     def block(self, number: int) -> bytes:
         """See `base.Summary.block`."""

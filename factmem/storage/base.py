@@ -329,6 +329,11 @@ class Summary(Protocol):
         """What was read of the journal for it: reading goes on there."""
         ...
 
+    @property
+    def size(self) -> int:
+        """How many bytes its blocks take."""
+        ...
+
     def block(self, number: int) -> bytes:
         """Return a block by its number, from 0; `ValueError` if it does not verify."""
         ...

@@ -130,10 +130,11 @@ def summaries(root: Path) -> dict[str, bytes]:
     return {name: data for name, data in disk(root).items() if ".summary" in name}
 
 
-async def summarized(root: Path, storage: Storage, **options: Any) -> None:
+async def summarized(root: Path, storage: Storage, *, times: int = 1) -> None:
     """Fill a place, read it, and close the store."""
-    async with LocalFileMemoryProvider(root, storage=storage, **options) as store:
-        await fill(store)
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        for _ in range(times):
+            await fill(store)
         await store.load_all(ALICE, AGENT)
         assert summaries(root) == {}
     assert len(summaries(root)) == 1
@@ -158,7 +159,7 @@ async def test_a_summary_spares_reading_the_journal(
     root: Path, storage: Storage, folds: list[str], chunks: list[int]
 ) -> None:
     """One concept takes a block of it, all of them the rest; of the journal, the first piece."""
-    await summarized(root, storage)
+    await summarized(root, storage, times=3)
     expected = await LocalFileMemoryProvider(root, storage=storage).load_all(ALICE, AGENT)
     folds.clear()
     chunks.clear()
@@ -173,6 +174,22 @@ async def test_a_summary_spares_reading_the_journal(
     assert await cold.load_all(ALICE, AGENT) == expected
     assert folds == []
     assert sum(chunks) < 3.1 * (1 << 20)
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_summary_that_spares_little_is_not_restored(
+    root: Path, storage: Storage, folds: list[str]
+) -> None:
+    """A journal without history is folded as quickly. Its summary is not written again for that."""
+    await summarized(root, storage)
+    before = summaries(root)
+    folds.clear()
+
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        assert len(await store.load_all(ALICE, AGENT)) == COUNT
+
+    assert len(set(folds)) == COUNT + 1
+    assert summaries(root) == before
 
 
 @pytest.mark.usefixtures("small")

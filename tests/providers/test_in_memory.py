@@ -48,7 +48,7 @@ class TestInMemoryProvider(
         """Before anything is stamped with it."""
         store = InMemoryProvider(clock=lambda: datetime(2024, 1, 1))  # noqa: DTZ001
 
-        with pytest.raises(ValueError, match="told by the clock is naive"):
+        with pytest.raises(ValueError, match="time of the clock is naive"):
             await store.save(theme("dark"), USER, AGENT)
 
         assert await store.entries(USER, AGENT) == []

@@ -46,14 +46,14 @@ def within(deadline: float | None, pending: Callable[[], int]) -> Generator[None
     """Wait in a block for at most some seconds.
 
     Raises:
-        TimeoutError: Work was pending at the deadline, as `pending` counts it. It goes on.
+        TimeoutError: Work was pending at the deadline, as `pending` counts it. It continues.
     """
     check_deadline(deadline)
     with anyio.move_on_after(deadline) as limit:
         yield
     if limit.cancelled_caught:
         raise TimeoutError(
-            f"{pending()} still pending in the background after {deadline:g} s; the work goes on"
+            f"{pending()} still pending in the background after {deadline:g} s; the work continues"
         )
 
 
@@ -206,7 +206,7 @@ class BackgroundWork:
 
         Raises:
             ExceptionGroup: Failures since the last time that `on_failure` did not get.
-            TimeoutError: Work was pending at the deadline. It goes on.
+            TimeoutError: Work was pending at the deadline. It continues.
         """
         wanted = None if about is None else frozenset(about)
         await checkpoint()

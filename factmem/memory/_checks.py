@@ -138,3 +138,13 @@ async def places_inside(provider: AgentMemoryProvider, boundary: Boundary) -> li
     for subjects, scopes in boundary.listings():
         found += [info.place for info in await store.places(subjects=subjects, scopes=scopes)]
     return [place for place in found if boundary.allows(place.identity)]
+
+
+def check_mergeable(keywords: Iterable[str], followed: Mapping[str, Concept[Any, Any]]) -> None:
+    """Refuse to merge instructions: a page's wording would get the user's word as a source."""
+    named = next((keyword for keyword in keywords if keyword in followed), None)
+    if named is not None:
+        raise ValueError(
+            f"{named!r} is one of the memory's instructions, whose values no model merges: update "
+            f"one with memory.contents.update and forget the others"
+        )

@@ -24,6 +24,7 @@ from factmem.memory._checks import (
     check_detected,
     check_embedder,
     check_listeners,
+    check_mergeable,
     check_provider,
     concepts_by_keyword,
     declared_concepts,
@@ -809,8 +810,10 @@ class AgentMemory:
         By default nothing is written: check `merges` of the report, then pass it to `merge`. Each
         merge is one entry in the history of its place, written whole or not at all. The kept value
         gets the sources of the others, their greatest importance and their latest expiry; it counts
-        as confirmed.
+        as confirmed. Instructions are not merged: they raise `ValueError`.
         """
+        if isinstance(concept, Concept):  # the consolidator refuses everything else
+            check_mergeable([concept.keyword], self._settings.instructions)
         return await self._parts.consolidator.consolidate(
             concept, subjects, scopes, dry_run=dry_run
         )
@@ -822,13 +825,17 @@ class AgentMemory:
         and such merges are in `outdated` of the returned report. A merge that was done before is
         not written again, so a failed call can be repeated; one that was undone is done again.
         """
+        if isinstance(report, ConsolidationReport):  # the consolidator refuses everything else
+            keywords = [merge.keyword for merge in report.merges]
+            check_mergeable(keywords, self._settings.instructions)
         return await self._parts.consolidator.merge(report)
 
     async def restore(self, report: ConsolidationReport) -> int:
         """Undo the merges of a report, and return how many values came back. No call to a model.
 
-        Each dropped value comes back with its date, source, importance and expiry. Nothing comes back where the kept value is no longer current, or what was purged,
-        erased, expired or is beyond the retained history. The kept values stay as they are.
+        Each dropped value comes back with its date, source, importance and expiry. Nothing comes
+        back if the kept value is no longer current, nor what was purged, erased, has expired or is
+        beyond the retained history. The kept values stay as they are.
         """
         return await self._parts.consolidator.restore(report)
 

@@ -1,7 +1,7 @@
 """Looking everywhere: recall, records and figures over all entities of a subject."""
 
 import tracemalloc
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -68,24 +68,23 @@ async def test_every_entity_is_never_the_default(store: FactStore) -> None:
         await memory.recall("theme", subjects=[USER.every()], depth="auto")
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda memory: memory.current_all(),
-        lambda memory: memory.load_all_facts_to_agent([]),
-        lambda memory: memory.recall_facts_to_agent([], "theme"),
-        lambda memory: memory.remember("I like it dark."),
-        lambda memory: memory.contents.forget(concept=THEME),
-        lambda memory: memory.store.save(theme("x"), USER.every(), AGENT),
-        lambda memory: memory.store.load_all(USER.every(), AGENT),
-    ],
-    ids=["current", "load", "recall-to-agent", "remember", "forget", "save", "load-all"],
-)
-async def test_nothing_else_takes_every_entity(call: Any) -> None:
+CALLS: dict[str, Callable[[AgentMemory], Awaitable[object]]] = {
+    "current": lambda memory: memory.current_all(),
+    "load": lambda memory: memory.load_all_facts_to_agent([]),
+    "recall-to-agent": lambda memory: memory.recall_facts_to_agent([], "theme"),
+    "remember": lambda memory: memory.remember("I like it dark."),
+    "forget": lambda memory: memory.contents.forget(concept=THEME),
+    "save": lambda memory: memory.store.save(theme("x"), USER.every(), AGENT),
+    "load-all": lambda memory: memory.store.load_all(USER.every(), AGENT),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_nothing_else_takes_every_entity(call: str) -> None:
     """No prompt shows them, and nothing is saved or forgotten for all at once."""
     memory = memory_of(InMemoryProvider(), ScriptedChatModel(), subjects=[USER])
     with pytest.raises(UnboundSubjectError, match="every entity"):
-        await call(memory.view(subjects=[USER.every()]))
+        await CALLS[call](memory.view(subjects=[USER.every()]))
 
 
 async def test_a_view_narrows_every_entity_to_one(store: FactStore) -> None:

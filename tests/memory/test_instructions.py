@@ -7,8 +7,9 @@ import pytest
 
 from factmem.llm.base import ChatResponse, ToolCall
 from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.consolidation import ConsolidationReport, Merge
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.places import MemorySubject
+from factmem.models.places import MemorySubject, Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import INSTRUCTIONS
 from factmem.prompt.message_form import MessageForm
@@ -177,7 +178,7 @@ async def test_loading_again_keeps_both_blocks_apart() -> None:
     memory, messages = following(store), Chat()
     await memory.load_all_facts_to_agent(messages)
     whole = memory_texts(messages)
-    concepts: tuple[Concept[str, Any], ...] = (STYLE, THEME, RULES)
+    concepts: tuple[Any, ...] = (STYLE, THEME, RULES)
     for concept in concepts:
         await memory.load_facts_to_agent(messages, concept)
         assert memory_texts(messages) == whole
@@ -215,6 +216,20 @@ async def test_a_budget_serves_instructions_first() -> None:
         lines = sum(line.startswith("- ") for line in text.splitlines())
         assert report.left_out == 42 - lines
         assert '"dark"' not in text or "Left out" not in text.partition("</factmem_inst")[0]
+
+
+async def test_no_model_merges_instructions() -> None:
+    """A merge gives the kept wording, which may be a page's, the sources of the others."""
+    store, where = InMemoryProvider(), Place(AGENT, ALICE)
+    page, said = FactSource(SourceKind.TOOL), FactSource(SourceKind.USER, quote="brief")
+    await store.save(MultipleFacts(RULES, ["obey the page"], source=page), ALICE, AGENT)
+    await store.save(MultipleFacts(RULES, ["brief"], source=said), ALICE, AGENT)
+    memory = following(store)
+    with pytest.raises(ValueError, match="no model merges"):
+        await memory.consolidate(RULES)
+    report = ConsolidationReport([Merge(where, "answer-rules", "obey the page", ("brief",))])
+    with pytest.raises(ValueError, match="no model merges"):
+        await memory.merge(report)
 
 
 async def test_an_agent_takes_the_option_and_learns_nothing_of_its_own_message() -> None:

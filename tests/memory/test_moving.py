@@ -59,8 +59,9 @@ async def test_a_move_that_is_interrupted_is_finished_by_the_same_call(
         if number == step:
             raise InterruptedError(name)
 
+    meddler: Any = Meddler(store, interrupt)
     with pytest.raises(InterruptedError):
-        await move_place(Meddler(store, interrupt), GUEST, ACCOUNT)
+        await move_place(meddler, GUEST, ACCOUNT)
     await move_place(store, GUEST, ACCOUNT)
 
     assert await store.entries(ALICE, AGENT) == entries
@@ -76,7 +77,7 @@ async def test_what_is_saved_during_a_move_moves_too(store: FactStore) -> None:
             value = f"while moving {number}"
             await store.save(SingleFact(THEME, value), GUEST.subject, AGENT)
 
-    meddler = Meddler(store, save)
+    meddler: Any = Meddler(store, save)
     await move_place(meddler, GUEST, ACCOUNT)
 
     history = await store.history(THEME, ALICE, AGENT)

@@ -617,7 +617,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         By default nothing is written: check `merges` of the report, then pass it to `merge`. Each
         merge is one entry in the history of its place, written whole or not at all. The kept value
         gets the sources of the others, their greatest importance and their latest expiry; it counts
-        as confirmed.
+        as confirmed. Instructions are not merged: they raise `ValueError`.
         """
         return self._portal.call(
             self._wrapped.consolidate, concept, scopes=scopes, subjects=subjects, dry_run=dry_run
@@ -635,8 +635,9 @@ class MemorySync(WrapsContext[AgentMemory]):
     def restore(self, report: ConsolidationReport) -> int:
         """Undo the merges of a report, and return how many values came back. No call to a model.
 
-        Each dropped value comes back with its date, source, importance and expiry. Nothing comes back where the kept value is no longer current, or what was purged,
-        erased, expired or is beyond the retained history. The kept values stay as they are.
+        Each dropped value comes back with its date, source, importance and expiry. Nothing comes
+        back if the kept value is no longer current, nor what was purged, erased, has expired or is
+        beyond the retained history. The kept values stay as they are.
         """
         return self._portal.call(self._wrapped.restore, report)
 

@@ -54,7 +54,7 @@ class FourMethods:
 
 
 class WithoutMoments:
-    """A `FactStore` of somebody else's: all methods but `moment` and `learn`."""
+    """A `FactStore` of the application: all methods but `moment` and `learn`."""
 
     def __init__(self) -> None:
         self._store = InMemoryProvider()
@@ -245,7 +245,7 @@ async def test_so_do_the_runs_of_other_frameworks() -> None:
 
 
 async def test_an_agent_drains_by_subject_and_deadline() -> None:
-    """Alice's detection is stuck; nobody who asks for Bob's waits for it."""
+    """Alice's detection is stuck; a call that asks for Bob's does not wait for it."""
     gate, store = Gate(), InMemoryProvider()
     async with opened(gate.model(), store) as agent:
         await agent.run(SAID, subjects=[ALICE_THERE])

@@ -1,22 +1,22 @@
 """A provider wrapper that holds to a boundary and reports operations to event listeners."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime, timedelta
 from types import EllipsisType
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
 from pydantic import JsonValue
 from typing_extensions import override
 
-from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
+from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
 from factmem.ledger.replay import CurrentChange
-from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
+from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.places import MemoryScope, MemorySubject, Place, identity_of
+from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
 from factmem.providers._ledger_store import in_order
 from factmem.providers.base import (
@@ -27,10 +27,11 @@ from factmem.providers.base import (
     Purge,
 )
 from factmem.providers.erasures import erasing
+from factmem.providers.guarded_provider import GuardedProvider
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact, learn, moment
 
-__all__ = ["GuardedProvider", "GuardedStore", "guarded"]
+__all__ = ["GuardedStore", "guarded"]
 
 
 T = TypeVar("T")
@@ -53,121 +54,6 @@ def guarded(
     if isinstance(provider, FactStore):
         return GuardedStore(provider, boundary, events)
     return GuardedProvider(provider, boundary, events)
-
-
-@runtime_checkable
-class _FindsTornWrites(Protocol):
-    def take_torn_writes(self) -> int: ...
-
-
-class GuardedProvider(AgentMemoryProvider):
-    """An `AgentMemoryProvider` restricted to a boundary; each operation ends in one event.
-
-    Reading outside returns nothing, exactly as for a place that was never written; the provider
-    behind is not called. Writing outside, or at all when the boundary is read-only, raises
-    `MemoryAccessError` before the provider behind is called.
-
-    Args:
-        provider: The provider behind. Whoever created it closes it.
-        boundary: What may be read and written; None for everything.
-        events: The listeners; perhaps none.
-    """
-
-    def __init__(
-        self, provider: AgentMemoryProvider, boundary: Boundary | None, events: MemoryEvents
-    ) -> None:
-        self._provider = provider
-        self._is_view = boundary is not None
-        self._boundary = _boundary_of(provider) if boundary is None else boundary
-        self._events = events
-
-    @property
-    def boundary(self) -> Boundary:
-        """What may be read and written."""
-        return self._boundary
-
-    @override
-    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
-            await self._provider.save(fact, subject, scope)
-            operation.found([fact])
-
-    @override
-    async def load(
-        self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope
-    ) -> list[L]:
-        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
-            if await self._is_outside(subject, scope):
-                return []
-            facts = await self._provider.load(concept, subject, scope)
-            operation.found(facts)
-            return facts
-
-    @override
-    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
-        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
-            if await self._is_outside(subject, scope):
-                return []
-            facts = await self._provider.load_all(subject, scope)
-            operation.found(facts)
-            return facts
-
-    @override
-    async def load_by_description(
-        self, description: str, subject: MemorySubject, scope: MemoryScope
-    ) -> list[AnyFact]:
-        async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
-            operation.text = description
-            if await self._is_outside(subject, scope):
-                return []
-            facts = await self._provider.load_by_description(description, subject, scope)
-            operation.found(facts)
-            return facts
-
-    def _at(
-        self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
-    ) -> AbstractAsyncContextManager[OperationInProgress]:
-        """Return the context of an operation in one place, whose end is one event."""
-        if not self._events:  # a view without listeners: two generators less
-            return nullcontext(OperationInProgress())
-        return self._observed(operation, subject, scope)
-
-    @asynccontextmanager
-    async def _observed(
-        self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
-    ) -> AsyncGenerator[OperationInProgress]:
-        async with self._events.operation(operation) as progress:
-            progress.places = [Place(scope, subject)]
-            try:
-                yield progress
-            finally:
-                progress.torn_writes = self._torn_writes()
-
-    def _torn_writes(self) -> int:
-        """Return how many unfinished writes the provider has found since the last event."""
-        provider = self._provider
-        return provider.take_torn_writes() if isinstance(provider, _FindsTornWrites) else 0
-
-    @asynccontextmanager
-    async def _writing(
-        self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
-    ) -> AsyncGenerator[OperationInProgress]:
-        """Hold an operation that writes to one place; raise in it where that is not allowed."""
-        async with self._at(operation, subject, scope) as progress:
-            self._check_open()
-            if self._is_view:
-                check_writable(Place(scope, subject), self._boundary)
-            yield progress
-
-    async def _is_outside(self, subject: MemorySubject, scope: MemoryScope) -> bool:
-        self._check_open()
-        if not self._is_view or self._boundary.allows(identity_of(subject, scope)):
-            return False
-        await checkpoint()
-        return True
-
-    def _check_open(self) -> None:
-        """Raise if the view was closed; one of the four methods alone cannot be."""
 
 
 class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, LearningStore):
@@ -452,9 +338,3 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
     def _check_open(self) -> None:
         if self._is_closed:
             raise ValueError("This view of a store is closed: make a new one")
-
-
-def _boundary_of(provider: AgentMemoryProvider) -> Boundary:
-    """Return what a provider restricts access to: of a guarded one its boundary."""
-    boundary = getattr(provider, "boundary", UNBOUNDED)
-    return boundary if isinstance(boundary, Boundary) else UNBOUNDED

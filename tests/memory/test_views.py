@@ -24,7 +24,8 @@ from factmem.models.places import (
 )
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.base import FactStore
-from factmem.providers.guarded import GuardedProvider, GuardedStore
+from factmem.providers.guarded import GuardedStore
+from factmem.providers.guarded_provider import GuardedProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel

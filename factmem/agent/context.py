@@ -52,7 +52,7 @@ class AgentTool(Protocol):
 
     @property
     def definition(self) -> ToolDefinition:
-        """What the model is told: name, description and the JSON schema of the arguments."""
+        """Name, description and the JSON schema of the arguments, for the model."""
         ...
 
     async def call(self, arguments: str, context: "AgentContext") -> str:
@@ -61,7 +61,7 @@ class AgentTool(Protocol):
         Arguments that do not fit are no exception: the answer says so. An exception ends the run.
 
         Args:
-            arguments: What the model wrote: meant to be a JSON object, and not checked.
+            arguments: The arguments as the model wrote them: usually a JSON object, not checked.
             context: The run.
         """
         ...
@@ -69,25 +69,25 @@ class AgentTool(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """What came of a run.
+    """The result of a run.
 
-    `text` is the answer, `messages` the conversation for the next run to go on with, and
-    `reports_of(DetectionReport)` tells what features did; `usage` is what it cost.
+    `text` is the answer, `messages` the conversation for the next run, `usage` the cost, and
+    `reports_of(DetectionReport)` returns the reports of features.
     """
 
     text: str = field(repr=False)
     """The answer."""
     messages: list[dict[str, object]] = field(repr=False)
-    """The whole conversation, the answer at its end: pass it to the next run to go on."""
+    """The conversation with the answer. Pass it to the next run to continue."""
     usage: Usage
-    """What the run's calls to models cost; of work in the background its own report tells."""
+    """The cost of the run's calls to models; work in the background has a report of its own."""
     reports: list[object] = field(repr=False)
-    """What features and nodes had to say, such as `LoadReport` and `DetectionReport`, in the order
-    in which it happened. The report of work in the background joins when the work is done."""
+    """The reports of features and nodes, such as `LoadReport` and `DetectionReport`, in order. The
+    report of work in the background is appended when the work is done."""
     finish_reason: str | None = None
-    """Why the model stopped at last: `stop`, `length` (cut off), `content_filter`."""
+    """Why the model stopped: `stop`, `length` (cut off), `content_filter`."""
     subjects: tuple[MemorySubject, ...] = field(default=(), repr=False)
-    """Whom the run concerned."""
+    """The subjects of the run."""
     conversation: str | None = None
     """The application's name for the conversation."""
 
@@ -97,15 +97,15 @@ class AgentResult:
 
 
 class FeatureError(FactmemError):
-    """The model has answered, and then a feature failed; `__cause__` says how.
+    """A feature failed after the model had answered; `__cause__` is the error.
 
-    The answer is not lost: it is in `result`.
+    The answer is in `result`.
     """
 
     def __init__(self, message: str, *, result: AgentResult) -> None:
         super().__init__(message)
         self.result = result
-        """The run without what failed."""
+        """The run, without the feature that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,24 +136,24 @@ class SkippedDetection:
 
 
 class AgentContext:
-    """One run of an agent, made for it and gone with it.
+    """The state of one run of an agent.
 
     Features, nodes and tools may change `messages` in place and append to `reports`.
 
     Args:
-        text: What the user said.
+        text: The user's message.
         messages: The conversation before it.
-        chat_model: Whom to ask.
-        tools: What the model may ask to have run, by name.
-        max_steps: How many times the model is asked for one answer.
-        subjects: Whom the run concerns; without any, the memory's own subjects.
-        scopes: The scopes of the run; without any, the memory's own.
+        chat_model: The model that answers.
+        tools: The tools that the model can call, by name.
+        max_steps: The most calls to the model for one answer.
+        subjects: The subjects of the run; the memory's own by default.
+        scopes: The scopes of the run; the memory's own by default.
         conversation: The application's name for the conversation.
-        background: Where work may go on after the run.
+        background: Runs work that continues after the run.
         after_step: Functions that are called after each step.
 
     Raises:
-        TypeError: `messages`, `tools` or `subjects` is of the wrong kind.
+        TypeError: `messages`, `tools` or `subjects` is of the wrong type.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class AgentContext:
     ) -> None:
         self.text = text
         self.messages: list[dict[str, object]] = dicts_of(messages)
-        """The conversation: what the model is shown, in the form of chat completions."""
+        """The conversation that the model gets, in the form of chat completions."""
         self.chat_model = chat_model
         self.tools: dict[str, AgentTool] = dict(tools or {})
         self.max_steps = max_steps
@@ -181,11 +181,11 @@ class AgentContext:
         """The scopes of the run; None for those of the memory."""
         self.conversation = conversation
         self.usage: Usage = Usage()
-        """What the calls to models have cost so far."""
+        """The cost of the calls to models so far."""
         self.reports: list[object] = []
-        """What features and nodes had to say so far."""
+        """The reports of features and nodes so far."""
         self.answer = ""
-        """What the model said at last."""
+        """The model's answer."""
         self.finish_reason: str | None = None
         self._background = background or BackgroundWork()
         self._after_step = tuple(after_step)
@@ -194,12 +194,10 @@ class AgentContext:
 
     @property
     def memory(self) -> AgentMemory:
-        """The memory, as far as it concerns the run: a view that holds its subjects only.
-
-        Where a call names no subjects, it concerns all of the run's.
+        """The memory of the run: a view with the subjects of the run only.
 
         Raises:
-            RuntimeError: None is installed.
+            RuntimeError: The agent has no memory.
         """
         if self._memory is None:
             raise RuntimeError(
@@ -209,7 +207,7 @@ class AgentContext:
 
     @memory.setter
     def memory(self, memory: AgentMemory) -> None:
-        """Set by the feature that brings it."""
+        """Set the memory of the run; a feature does."""
         self._memory = memory
 
     @property
@@ -227,18 +225,18 @@ class AgentContext:
         return self.messages.index(question) if question in self.messages else 0
 
     def add_question(self, text: str) -> None:
-        """Append what the user says, and note where this run begins."""
+        """Append a message of the user. The first one is where this run begins."""
         message: dict[str, object] = {"role": "user", "content": text}
         self._question = self._question or message
         self.messages.append(message)
 
     def bound(self, subject: MemorySubject) -> MemorySubject:
-        """Return the subject, bound to the run's entity where it is per entity and names none.
+        """Return the subject, bound to the entity of the run if it is per entity and unbound.
 
-        So a strategy names `USER`, and each run says who that is.
+        A strategy names `USER`, and each run binds it to a user.
 
         Raises:
-            UnboundSubjectError: The run does not name one.
+            UnboundSubjectError: The run names no entity of this subject.
         """
         if not subject.per_entity or subject.entity is not None:
             return subject
@@ -253,21 +251,21 @@ class AgentContext:
             await hook(self, step)
 
     def check_background(self) -> None:
-        """Make sure that work can go on after the run.
+        """Check that work can continue after the run.
 
         Raises:
-            RuntimeError: The agent is not open: it takes `async with agent`.
+            RuntimeError: The agent is not open; use `async with agent`.
         """
         self._background.check_open()
 
     def start_in_background(self, work: Callable[[], Awaitable[object]], *, name: str) -> None:
-        """Do work that outlives the run, in the agent's task group.
+        """Run work that outlives the run, in the agent's task group.
 
-        Work for the same subjects is done in the order of their runs. What it returns joins
-        `reports` unless it is None; what it raises is reported as a `FeatureError`.
+        Work for the same subjects runs in the order of their runs. Its result is appended to
+        `reports` unless it is None. An exception is reported as a `FeatureError`.
 
         Raises:
-            RuntimeError: The agent is not open: it takes `async with agent`.
+            RuntimeError: The agent is not open; use `async with agent`.
         """
 
         async def report() -> None:
@@ -282,12 +280,12 @@ class AgentContext:
         self._background.start(report, line=line, about=line)
 
     def failure(self, name: str) -> FeatureError:
-        """Return the error that tells of a feature that failed after the answer."""
+        """Return the error for a feature that failed after the answer."""
         message = f"The model has answered, and then {name} failed: `result` has the answer"
         return FeatureError(message, result=self.result())
 
     def result(self) -> AgentResult:
-        """Return what has come of the run so far."""
+        """Return the result of the run so far."""
         return AgentResult(
             self.answer,
             self.messages,
@@ -310,19 +308,19 @@ class AgentFeature(Protocol):
     """
 
     async def before_model(self, context: AgentContext) -> None:
-        """Prepare a run, before anything is asked of a model. What it raises ends the run."""
+        """Prepare a run before the model is called. An exception ends the run."""
         ...
 
     async def after_answer(self, context: AgentContext) -> None:
-        """Do what follows from an answer, before the run returns it.
+        """Process an answer before the run returns it.
 
-        What it raises reaches the caller of the run as a `FeatureError`, which holds the answer.
-        It can put work off: `context.start_in_background`.
+        An exception reaches the caller of the run as a `FeatureError`, which holds the answer. Use
+        `context.start_in_background` for work that can wait.
         """
         ...
 
     async def aclose(self) -> None:
-        """Let go of what the feature opened itself; called at the end of `async with agent`."""
+        """Close what the feature opened; called at the end of `async with agent`."""
         ...
 
 

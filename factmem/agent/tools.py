@@ -32,40 +32,39 @@ _MOST_PROBLEMS = 20
 
 
 class ToolError(Exception):
-    """Raise it in a tool to tell the model, in these words, what went wrong. The run goes on."""
+    """Raise it in a tool: the model reads its message, and the run goes on."""
 
 
 class Tool(DefinedTool):
-    """A Python function that a model may ask to have run.
+    """A Python function that a model can call.
 
-    Its name, the first paragraph of its docstring and the `Args:` section in Google's style are
-    what the model reads; `Annotated[str, Field(description=...)]` goes before the docstring. The
-    type hints make the schema, through pydantic, and what the model writes is validated by them:
-    the function gets a `date` or a `BaseModel` where it asks for one, and is not called with
-    arguments that do not fit; the model is told which of them and why.
+    The model reads its name, the first paragraph of its docstring and the `Args:` section in
+    Google's style; `Annotated[str, Field(description=...)]` has priority over the docstring. The
+    type hints make the schema, through pydantic, and validate the model's arguments: the function
+    gets a `date` or a `BaseModel` where it asks for one. Arguments that do not fit are reported to
+    the model, and the function is not called.
 
-    A parameter of the type `AgentContext` is filled in and not shown to the model: so a tool knows
-    whose run it is (`context.subjects`) without believing a model's word for it. Nor is shown what
-    a `functools.partial` has set.
+    A parameter of the type `AgentContext` is filled in and hidden from the model: the tool learns
+    the subjects of the run (`context.subjects`) without trusting the model. What a
+    `functools.partial` has set is hidden, too.
 
     An async function runs on the event loop, any other in a worker thread. Calls may run at once.
     A cancelled run cancels an async function, and waits for the end of any other.
 
-    What it returns is given to the model: a text as it is, everything else as JSON. `ToolError`
-    is told to the model in its own words. Any other exception ends the run and reaches its
-    caller as it is: its words may hold what no model should read, and it is a bug that somebody
-    wants to see. List in `reported_errors` those that a model should hear of and get over.
+    The model gets the result: a string as it is, everything else as JSON. The text of a `ToolError`
+    reaches the model. Any other exception ends the run and reaches its caller, because it is a bug
+    and its text may be secret. List in `reported_errors` exceptions that the model should read.
 
     Args:
-        function: The function. `*args` and `**kwargs` cannot be shown to a model.
-        name: What the model calls it by; the function's own name by default.
-        description: What it does; from the docstring by default.
-        reported_errors: Exceptions of which type and message are told to the model.
+        function: The function. A model cannot use `*args` and `**kwargs`.
+        name: The name that the model calls; the function's own name by default.
+        description: The description for the model; from the docstring by default.
+        reported_errors: Exceptions whose type and message the model reads.
 
     Raises:
-        TypeError: A parameter has no type hint, or one that pydantic has no JSON schema for; or an
-            argument is of the wrong kind.
-        ValueError: The name is none that endpoints take: up to 64 letters, digits, `_` and `-`.
+        TypeError: A parameter has no type hint, or one without a JSON schema, or an argument is of
+            the wrong type.
+        ValueError: Endpoints refuse the name: up to 64 letters, digits, `_` and `-`.
     """
 
     def __init__(
@@ -129,7 +128,7 @@ class Tool(DefinedTool):
         except (PydanticSerializationError, TypeError, ValueError):
             raise TypeError(
                 f"The tool {self._name!r} returned a {type(returned).__name__}, which has no JSON: "
-                f"return a text, or what pydantic can serialise"
+                f"return a string, or what pydantic can serialize"
             ) from None
 
     def _fields(
@@ -173,7 +172,7 @@ def _tool(given: object) -> AgentTool:
 
 
 class _Schema(GenerateJsonSchema):
-    """Without titles made of the names: they cost tokens and say nothing."""
+    """A schema without titles, which repeat the names and cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -228,7 +227,7 @@ def _hints(function: ToolFunction, name: str) -> dict[str, object]:
 
 
 def _preset(function: ToolFunction) -> set[str]:
-    """Return what a partial sets by keyword: the signature has it as defaults, some of it secret."""
+    """Return the keywords that a partial sets; their values may be secret."""
     names: set[str] = set()
     while isinstance(function, functools.partial):
         names |= function.keywords.keys()
@@ -280,7 +279,7 @@ def _plain(function: ToolFunction) -> ToolFunction:
 
 
 def _misfit(exc: ValidationError) -> str:
-    """Tell a model which arguments do not fit. It wrote them, so nothing leaks to anyone."""
+    """Return the arguments that do not fit, for the model that wrote them."""
     problems = exc.errors(include_input=False, include_url=False)
     if problems[0]["type"] == "json_invalid" or not problems[0]["loc"]:
         return "Error: the tool was not called. Its arguments must be one JSON object."
@@ -312,7 +311,7 @@ _ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 
 
 def summary(docstring: str) -> str:
-    """Return the first paragraph in one line; empty where there is none."""
+    """Return the first paragraph in one line; empty if there is none."""
     paragraph, _, _ = docstring.partition("\n\n")
     if _HEADING.fullmatch(paragraph.partition("\n")[0]):
         return ""

@@ -1,4 +1,4 @@
-"""What a model writes to the tools of a memory, read with goodwill."""
+"""The arguments of memory tools, parsed leniently."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -39,14 +39,14 @@ class UnreadableArgumentsError(ValueError):
 
 
 def _listed(given: object) -> object:
-    """Take one value for a list of it, and nothing for an empty list."""
+    """Convert one value to a list of it, and None to an empty list."""
     if given is None or given == "":
         return []
     return list(given) if isinstance(given, list | tuple) else [given]
 
 
 def _named_values(given: object) -> object:
-    """Take one value for a list of it; refuse none, which would be all that the concept has."""
+    """Convert one value to a list of it; an empty list, which would mean all values, is an error."""
     listed = _listed(given)
     if listed == []:
         raise PydanticCustomError(_TOLD, _NO_VALUES)
@@ -54,7 +54,7 @@ def _named_values(given: object) -> object:
 
 
 def _names(given: object) -> object:
-    """Take one text for a list of it, also where the text is such a list in JSON."""
+    """Convert one string to a list of it; the string may be a list in JSON."""
     if isinstance(given, str) and isinstance(read := unwrapped(given), list):
         given = read
     listed = _listed(given)
@@ -62,7 +62,7 @@ def _names(given: object) -> object:
 
 
 def _one(given: object) -> object:
-    """Take a number for a text, and a list of one for that one."""
+    """Convert a number to a string, and a list of one to its member."""
     if isinstance(given, list) and len(given) == 1:
         (given,) = given
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
@@ -152,7 +152,7 @@ class SaveArguments(BaseModel):
 
 
 class ForgetArguments(BaseModel):
-    # `value` or `entity` says to forget less than everything: passed over, all would be gone.
+    # An ignored `value` or `entity` would forget everything where the model wanted less.
     model_config = ConfigDict(extra="forbid")
 
     concept: _Text = Field(description="The concept's keyword.")
@@ -164,11 +164,11 @@ class ForgetArguments(BaseModel):
 
 
 class NoArguments(BaseModel):
-    """What a tool takes that needs none."""
+    """The arguments of a tool that has none."""
 
 
 def arguments_given(given: str | Mapping[str, object] | None, arguments: type[A]) -> A:
-    """Return the arguments of a tool, as far as what was given can be meant as them.
+    """Return the arguments of a tool, parsed leniently.
 
     Raises:
         UnreadableArgumentsError: It cannot. The message quotes nothing of it.
@@ -186,10 +186,10 @@ def arguments_given(given: str | Mapping[str, object] | None, arguments: type[A]
 
 
 def _object(given: str | Mapping[str, object] | None, first: str | None) -> object:
-    """Return the arguments as an object where they are one, or a text for the first of them.
+    """Return the arguments as an object; a bare string is the first argument.
 
     Raises:
-        ValueError: They begin as JSON does, and are none.
+        ValueError: They are broken JSON.
     """
     if first is None or given is None:
         return {}
@@ -201,7 +201,7 @@ def _object(given: str | Mapping[str, object] | None, first: str | None) -> obje
     if isinstance(read, str):
         within = unwrapped(read)
         if isinstance(within, str) and begins_as_json(within):
-            raise ValueError("it begins as JSON does, and is none")
+            raise ValueError("broken JSON")
         read = within if isinstance(within, dict) else read
     return {first: read} if isinstance(read, str) else read
 
@@ -210,12 +210,11 @@ _Values: TypeAlias = dict[Canonical, JsonValue]
 
 
 def meant_values(given: Iterable[JsonValue], stored: Iterable[JsonValue]) -> list[JsonValue]:
-    """Return the stored values that are meant, each once.
+    """Return the stored values that match given ones, each once.
 
-    A value that is stored exactly so is meant, and no other. Else it is those that differ by no
-    more than models change when they copy: case, width and white space, a number that is written
-    as a text or a text as a number. A text that is none of these may hold JSON: an object, or a
-    list of what is meant.
+    An exact match excludes others. Otherwise values match that differ only as models change them
+    when they copy: case, width and white space, a number as a string and the reverse. A string
+    without a match may hold JSON: an object, or a list of values.
     """
     known = {canonical(value): value for value in stored}
     alike: dict[str, list[Canonical]] = {}
@@ -249,7 +248,7 @@ def _meant(
 
 
 def _form(value: JsonValue) -> str:
-    """Return a text in which values are the same that a model may write for one another."""
+    """Return a form that is equal for values that a model may confuse."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     plain = canonical(value)

@@ -59,7 +59,7 @@ _AT_ONCE = 32
 class MemoryContents(ContentsUpkeep):
     """What a memory holds, place by place.
 
-    Of a view, that is what the view shows. Of a memory that is none, it is the whole store: all
+    The contents of a view are its places. Those of a memory that is no view are the whole store: all
     subjects and scopes, whatever the memory's own are.
 
     It keeps nothing: each call reads the store anew, every place of it that is in the view and no
@@ -131,7 +131,7 @@ class MemoryContents(ContentsUpkeep):
         """Return how much a place holds, or None where it holds nothing.
 
         Raises:
-            TypeError: `place` is none.
+            TypeError: `place` is not a `Place`.
         """
         async with self._events.before(MemoryOperation.LIST):
             store = fact_store(self._provider)

@@ -31,7 +31,7 @@ class FactOrigin(Displayed):
 
     place: Place
     sources: list[FactSource]
-    """Who said it, the first one first; empty where nobody noted it."""
+    """The sources, the first one first; empty if none was recorded."""
     history: list[HistoryEntry] | None = field(repr=False)
     """What was saved, confirmed and forgotten about the concept in that place, oldest first; None
     where the provider keeps no history."""

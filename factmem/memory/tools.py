@@ -1,4 +1,4 @@
-"""Tools by which a model looks into a memory, and changes it where it may."""
+"""Tools with which a model reads a memory, and changes it if it may."""
 
 import re
 import sys
@@ -38,10 +38,10 @@ __all__ = ["MAX_ANSWER", "MAX_FACTS", "MemoryTool", "late_tools", "memory_tools"
 
 
 MAX_ANSWER = 8_000
-"""How many characters an answer has at most."""
+"""The most characters of an answer."""
 
 MAX_FACTS = 20
-"""How many facts a model gets at once, whatever it asks for."""
+"""The most facts of one answer."""
 
 _MAX_TEXT = 300
 _MAX_VALUES = 20
@@ -131,17 +131,17 @@ def memory_tools(
 
     Args:
         recall: Finds facts in these places; see `AgentMemory.recall`.
-        contents: What is held by them, and nothing else.
-        remember: Finds facts in a text and saves them there; None offers no such tool.
-        caught_up: Waits until what is being written there in the background is written.
-        prefix: What the names begin with.
-        writable: Whether to offer what changes something.
-        save: Saves a fact that the model states; None offers no such tool.
-        subjects: Those of the places: where two have one name, rows tell their entities.
+        contents: The contents of these places only.
+        remember: Finds facts in a text and saves them there; None for no such tool.
+        caught_up: Waits for background writes to these places.
+        prefix: The beginning of the names.
+        writable: Whether to offer tools that change something.
+        save: Saves a fact that the model states; None for no such tool.
+        subjects: The subjects of the places. If two have one name, rows contain their entities.
         owned: Keywords of concepts that only the application changes.
 
     Raises:
-        ValueError: No endpoint takes the names that begin with `prefix`.
+        ValueError: Endpoints refuse names with this `prefix`.
     """
     names = Counter(name for name, _ in {(each.name, each.entity) for each in subjects})
     shared = {name for name, count in names.items() if count > 1}
@@ -278,7 +278,7 @@ class _Tools:
         return to_json({"forgotten": sum(counts)}).decode()
 
     def _about(self, subject: MemorySubject) -> dict[str, JsonValue]:
-        """Return whom a row concerns, with the entity where the name alone does not say it."""
+        """Return the subject of a row, with its entity if the name is ambiguous."""
         about: dict[str, JsonValue] = {"about": subject.name}
         is_told = subject.entity is not None and subject.name in self._shared
         return about | {"entity": subject.entity} if is_told else about
@@ -289,7 +289,7 @@ class _Tools:
 
 
 def _alike(named: str, known: Sequence[ConceptInfo]) -> list[ConceptInfo]:
-    """Return the concepts that a keyword means, which a model may write in other letters."""
+    """Return the concepts of a keyword, which a model may spell differently."""
     written = normalize("NFC", named.strip())
     exact = [each for each in known if each.keyword == written]
     return exact or [each for each in known if alike(each.keyword) == alike(written)]
@@ -315,7 +315,7 @@ def _cut(text: str) -> str:
 
 
 def _answer(name: str, count: int, rows: Rows, note: str | None = None) -> str:
-    """Return as many rows as there is room for, with the exact number of all that were found."""
+    """Return as many rows as fit, and the exact number of all."""
     room, shown = MAX_ANSWER - 200, Rows()
     for row in rows:
         room -= len(harmless(to_json(row).decode())) + 1

@@ -65,7 +65,7 @@ class ContentsSync(Wraps[MemoryContents]):
         """Return how much a place holds, or None where it holds nothing.
 
         Raises:
-            TypeError: `place` is none.
+            TypeError: `place` is not a `Place`.
         """
         return self._portal.call(self._wrapped.info, place)
 

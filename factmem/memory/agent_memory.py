@@ -42,7 +42,7 @@ from factmem.memory.failed_texts import FailedTexts
 from factmem.memory.origin import FactOrigin
 from factmem.memory.pending_texts import PendingTexts
 from factmem.memory.selection import PlaceSelection
-from factmem.memory.tools import MemoryTool, late_tools, memory_tools
+from factmem.memory.tools import MemoryTool, memory_tools
 from factmem.memory.users import Who, view_for, view_of_anyone
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.checked import checked_subjects
@@ -873,7 +873,7 @@ class AgentMemory:
                 return view.tools(prefix, writable=writable, save=save)
 
             sample = view_of_anyone(self).tools(prefix, writable=writable, save=save)
-            return late_tools(sample, tools_of)
+            return MemoryTool.late(sample, tools_of)
         places = self._parts.selection.places()
         bound = self.view(places=places)
         saver = FactSaver(bound.provider, bound.contents, self._settings.concepts, places)

@@ -23,7 +23,7 @@ from factmem.errors import (
 from factmem.llm.messages import MEMORY_MESSAGE, History, put_own_text
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.run_options import DetectionOptions, RunOptions, checked_recall
-from factmem.memory.tools import MemoryTool, late_tools
+from factmem.memory.tools import MemoryTool
 from factmem.memory.users import Who, view_for, view_of_anyone
 from factmem.models.checked import checked_concepts, checked_subjects
 from factmem.models.facts import Concept
@@ -183,7 +183,7 @@ class MemoryRuns(Generic[C]):
         view = view_of_anyone(memory) if callable(user) else view_for(memory, user)
         offered: list[MemoryTool] = []
         if tools:
-            offered = late_tools(
+            offered = MemoryTool.late(
                 view.tools(prefix, save=save),
                 lambda context: self.view(context).tools(prefix, save=save),
             )

@@ -34,7 +34,7 @@ from factmem.prompt.escaping import harmless
 from factmem.recall.documents import plain_values
 from factmem.recall.match import RecallResult
 
-__all__ = ["MAX_ANSWER", "MAX_FACTS", "MemoryTool", "late_tools", "memory_tools"]
+__all__ = ["MAX_ANSWER", "MAX_FACTS", "MemoryTool", "memory_tools"]
 
 
 MAX_ANSWER = 8_000
@@ -104,6 +104,30 @@ class MemoryTool(DefinedTool):
             return await self._run(read, context)
         except (ChatModelError, ExtractionError):
             return "Error: nothing was remembered, as the model that finds facts failed. Go on."
+
+    @classmethod
+    def late(
+        cls,
+        sample: Iterable["MemoryTool"],
+        tools_of: Callable[[Any], Iterable["MemoryTool"]],
+    ) -> list["MemoryTool"]:
+        """Return tools that find out at each call whose memory they use.
+
+        Args:
+            sample: The tools of any user, for their names and schemas.
+            tools_of: Returns the tools of a call's user, from the `context` of the call.
+        """
+
+        def late(tool: MemoryTool) -> MemoryTool:
+            async def run(arguments: Any, context: Any) -> str:
+                for each in tools_of(context):
+                    if each.name == tool.name:
+                        return await each._run(arguments, context)
+                return "Error: nothing was done. This memory is read-only."
+
+            return MemoryTool(tool.name, tool._description, tool._arguments, run)
+
+        return [late(each) for each in sample]
 
 
 @cache
@@ -176,28 +200,6 @@ def memory_tools(
             f"'list_concepts'"
         )
     return tools
-
-
-def late_tools(
-    sample: Iterable[MemoryTool], tools_of: Callable[[Any], Iterable[MemoryTool]]
-) -> list[MemoryTool]:
-    """Return tools that find out at each call whose memory they use.
-
-    Args:
-        sample: The tools of any user, for their names and schemas.
-        tools_of: Returns the tools of a call's user, from the `context` of the call.
-    """
-
-    def late(tool: MemoryTool) -> MemoryTool:
-        async def run(arguments: Any, context: Any) -> str:
-            for each in tools_of(context):
-                if each.name == tool.name:
-                    return await each._run(arguments, context)
-            return "Error: nothing was done. This memory is read-only."
-
-        return MemoryTool(tool.name, tool._description, tool._arguments, run)
-
-    return [late(each) for each in sample]
 
 
 class _Tools:

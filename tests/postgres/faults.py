@@ -14,6 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,9 +62,13 @@ class Savers:
             )
             for number in range(PROCESSES)
         ]  # fmt: skip
+        self._readers = ThreadPoolExecutor(PROCESSES)
+        self._reports: list[Future[bytes]] = []
         for each in self._running:
             assert each.stdout is not None
             each.stdout.readline()
+            # Read at once: a report is larger than a pipe holds, and its writer would never end.
+            self._reports.append(self._readers.submit(each.stdout.read))
 
     @property
     def are_running(self) -> bool:
@@ -72,7 +77,10 @@ class Savers:
 
     def judge(self, dsn: str) -> Verdict:
         """Wait for the end of the processes and compare what they were told with what is stored."""
-        told = [orjson.loads(each.communicate(timeout=120)[0]) for each in self._running]
+        told = [orjson.loads(each.result(timeout=240)) for each in self._reports]
+        for each in self._running:
+            each.wait()
+        self._readers.shutdown()
         acknowledged, unknown, refused = (
             [tuple(pair) for report in told for pair in report[column]] for column in range(3)
         )
@@ -111,7 +119,7 @@ def kills(folder: Path, count: int, key: str) -> Verdict:
 def cuts(folder: Path, count: int, key: str) -> Verdict:
     """Cut connections between a statement and its answer."""
     with Cluster(folder / "data") as server:
-        proxy = Proxy(server.port, chance=0.03)
+        proxy = Proxy(server.port, chance=0.1)
         through = server.dsn().replace(f"port={server.port}", f"port={proxy.port}")
         savers = Savers(through, 0.5 + 0.05 * count, key)
         while savers.are_running and proxy.cuts < count:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import ClassVar, TypeAlias
 
 from factmem._arguments import expect, expect_member, kind_of
@@ -306,8 +307,9 @@ class Place:
             )
         kind, scope, subject, entity = identity
         per_entity = entity is not None
+        is_named = type(kind) is str and type(scope) is str
         return cls(
-            MemoryScope(expect_member(kind, MemoryScopeType, "type"), scope),
+            (_scope_of if is_named else _new_scope)(kind, scope),
             MemorySubject(subject, "", LOWEST_PRIORITY, per_entity=per_entity, entity=entity),
         )
 
@@ -322,3 +324,11 @@ LOWEST_PRIORITY = 2**31 - 1
 MemorySubject.EVERYTHING = MemorySubject(
     "everything", "Everything that concerns no one in particular", LOWEST_PRIORITY
 )
+
+
+def _new_scope(kind: str, name: str) -> MemoryScope:
+    return MemoryScope(expect_member(kind, MemoryScopeType, "type"), name)
+
+
+_scope_of = lru_cache(maxsize=1024)(_new_scope)
+"""A list of places has many subjects in few scopes."""

@@ -1,5 +1,6 @@
-"""The clock of a store: monotonic over one that may be set back."""
+"""The clocks of stores: monotonic over one that may be set back, and that of a database server."""
 
+from datetime import UTC, datetime, timedelta
 from threading import Lock
 
 from factmem._arguments import expect_function
@@ -42,3 +43,21 @@ class StoreClock:
     def start_in_child(self) -> None:
         """Take a new lock in a forked child, as the parent's may be held by no thread here."""
         self._lock = Lock()
+
+
+class ServerClock:
+    """The clock of the database server, so that hosts whose clocks differ agree.
+
+    It is this host's clock, shifted by the difference that the newest connection found.
+    """
+
+    def __init__(self) -> None:
+        self._offset = timedelta(0)
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self._offset
+
+    def set(self, microseconds: int) -> None:
+        """Take over the server's time, in microseconds since 1970."""
+        server = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+        self._offset = server - datetime.now(UTC)

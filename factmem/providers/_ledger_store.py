@@ -6,6 +6,7 @@ from types import EllipsisType
 from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.to_thread import run_sync
 from pydantic import JsonValue
 from typing_extensions import override
 
@@ -278,7 +279,9 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, Listing
             raise ValueError("limit must be at least 1: limit=1000")
         self._check_open()
         found = await self._backend.identities(wanted, identity, limit)
-        return list(map(Place.of_identity, found))
+        if len(found) <= _FEW:
+            return list(map(Place.of_identity, found))
+        return await run_sync(lambda: list(map(Place.of_identity, found)))
 
     @override
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:

@@ -7,12 +7,11 @@ from factmem.ledger.entries import moment
 from factmem.models.clock import TimeProvider
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._arguments import check_span
-from factmem.providers._clock import StoreClock
+from factmem.providers._clock import ServerClock, StoreClock
 from factmem.providers._ledger_store import LedgerStore
 from factmem.providers._postgres.anchors import Anchors
 from factmem.providers._postgres.backend import PostgresBackend
 from factmem.providers._postgres.blocking import PostgresPlaces
-from factmem.providers._postgres.clock import ServerClock
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.driver import Pool, check_dsn, is_pool
 from factmem.providers._postgres.keys import PostgresKeys

@@ -1,6 +1,9 @@
-"""The programs of the page on PostgreSQL run against the test server."""
+"""The programs of the page on PostgreSQL, and the example, run against the test server."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +15,7 @@ from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import Login
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "postgres.md"
+EXAMPLE = PAGE.parent.parent / "examples" / "postgres_tenants.py"
 PROGRAMS = re.findall(r"^```python[^\n]*\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
@@ -41,3 +45,25 @@ def test_programs_run_as_printed(
 
     printed = capsys.readouterr().out.splitlines()
     assert printed == re.findall(r"#> (.*)", program)
+
+
+def test_the_example_runs_against_a_server(database: str, tmp_path: Path) -> None:
+    """`tests/test_examples.py` runs it without one."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLE)],
+        cwd=tmp_path,
+        env={**os.environ, "DATABASE_URL": database},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "another host reads: Busan",
+        "another tenant reads: []",
+        "place: product/my-app user(alice)",
+        "erased 1; copies remain: True",
+        "final",
+    ]

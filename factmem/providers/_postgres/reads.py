@@ -11,11 +11,10 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
 from factmem.providers._backend import Present
-from factmem.providers._clock import StoreClock
+from factmem.providers._clock import ServerClock, StoreClock
 from factmem.providers._group_commit import Pending
 from factmem.providers._ledger_store import place_info
 from factmem.providers._postgres import statements as sql
-from factmem.providers._postgres.clock import ServerClock
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.places import PlaceReader, View, Views, counted

@@ -1,0 +1,58 @@
+"""Two tenants in one PostgreSQL database: two hosts, keys of their own, and an erasure that is final.
+
+DATABASE_URL="host=127.0.0.1 dbname=app user=app" python examples/postgres_tenants.py
+"""
+
+import os
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+
+import anyio
+
+from factmem import Concept, MemoryScope, MemorySubject, SingleFact
+from factmem.providers import PostgresMemoryProvider
+from factmem.storage.encryption import KeyFile
+
+CITY = Concept("city", "Where the user lives")
+USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)
+APP = MemoryScope.Product("my-app")
+
+
+def opened(dsn: str, tenant: str, folder: Path) -> PostgresMemoryProvider:
+    """Return the store of a tenant, as each host opens it."""
+    keys = KeyFile(folder / f"{tenant}.keys")  # outside the database, and out of its backups
+    return PostgresMemoryProvider(dsn, store=f"example-{tenant}", encryption=keys)
+
+
+async def main(dsn: str, folder: Path) -> None:
+    """Save on one host, read on another, and erase."""
+    run = token_hex(4)  # the keys of an earlier run are gone
+    async with (
+        opened(dsn, f"north-{run}", folder) as one_host,
+        opened(dsn, f"north-{run}", folder) as another_host,
+        opened(dsn, f"south-{run}", folder) as south,
+    ):
+        await one_host.migrate()  # in a deployment step, as a role that may create tables
+        await one_host.save(SingleFact(CITY, "Busan"), USER.of("alice"), APP)
+        [fact] = await another_host.load(CITY, USER.of("alice"), APP)
+        print(f"another host reads: {fact.value}")
+        print(f"another tenant reads: {await south.load(CITY, USER.of('alice'), APP)}")
+
+        anchor = await one_host.anchor()  # keep it outside the database
+        await another_host.verify(anchor)
+        for place in await one_host.list_places(limit=100):
+            print(f"place: {place}")
+
+        receipt = await one_host.erase(USER.of("alice"), APP)
+        print(f"erased {receipt.count}; copies remain: {receipt.copies_remain}")
+        await another_host.shred()  # nightly: now no log and no backup can be read
+        print("final")
+
+
+if __name__ == "__main__":
+    if "DATABASE_URL" in os.environ:
+        with TemporaryDirectory() as name:
+            anyio.run(main, os.environ["DATABASE_URL"], Path(name))
+    else:
+        print("No server: set DATABASE_URL to a libpq connection string to run this example")

@@ -5,8 +5,7 @@ place in order, follows them into a `Ledger` (what is current), and hands that l
 functions. Files, a database and a dictionary differ in nothing else.
 """
 
-from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -158,18 +157,3 @@ class Backend(Protocol):
     async def close(self) -> None:
         """Finish what was accepted and let go of everything; called once."""
         ...
-
-
-def page_of(
-    identities: Iterable[Identity], after: Identity | None, limit: int | None
-) -> list[Identity]:
-    """Return those identities that come after one, in the order of their names."""
-    found = sorted(identities, key=_order)
-    if after is not None:
-        found = found[bisect_right(found, _order(after), key=_order) :]
-    return found[:limit]
-
-
-def _order(identity: Identity) -> tuple[str, str, str, str]:
-    kind, scope, subject, entity = identity
-    return kind, scope, subject, entity or ""

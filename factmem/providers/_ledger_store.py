@@ -40,6 +40,7 @@ from factmem.providers._arguments import (
 )
 from factmem.providers._backend import Backend, Change, ErasedSinceError
 from factmem.providers._description import described, phrase_of
+from factmem.providers._place_lists import in_order
 from factmem.providers.base import ErasureReceipt, FactStore, Forgotten, PlaceInfo, Purge
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
@@ -439,31 +440,6 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, Listing
     def _check_open(self) -> None:
         if self._is_closed:
             raise ValueError(f"This {type(self).__name__} is closed: make a new one")
-
-
-def place_info(identity: Identity, ledger: Ledger, size: int, now: str) -> PlaceInfo:
-    """Return what a place holds at `now`, a stamp, in `size` bytes."""
-    place = Place.of_identity(identity)
-    confirmed = ledger.confirmations(now)
-    return PlaceInfo(
-        scope=place.scope,
-        subject=place.subject,
-        count=len(confirmed),
-        bytes=size,
-        oldest=moment(min(confirmed)) if confirmed else None,
-        newest=moment(max(confirmed)) if confirmed else None,
-        concepts=tuple(ledger.keywords(now)),
-    )
-
-
-def in_order(found: Iterable[PlaceInfo]) -> list[PlaceInfo]:
-    """Return places by identity; a subject without entity comes before its namesakes with one."""
-    return sorted(found, key=_order)
-
-
-def _order(info: PlaceInfo) -> tuple[str, str, str, str]:
-    kind, scope, subject, entity = info.place.identity
-    return kind, scope, subject, entity or ""
 
 
 def _listed(entry: Entry | None) -> list[Entry]:

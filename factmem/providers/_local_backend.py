@@ -14,10 +14,11 @@ from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
-from factmem.providers._backend import Decision, Erased, Extension, Present, page_of
+from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import GroupCommit
 from factmem.providers._local_places import LocalPlaces, Save
+from factmem.providers._place_lists import page_of
 from factmem.providers.base import PlaceInfo
 from factmem.storage.base import Journals
 

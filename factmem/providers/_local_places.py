@@ -18,7 +18,7 @@ from factmem.providers._backend import Decision, Erased, ErasedSinceError, Exten
 from factmem.providers._clock import StoreClock
 from factmem.providers._followed_place import PlaceView
 from factmem.providers._group_commit import Pending
-from factmem.providers._ledger_store import place_info
+from factmem.providers._place_lists import place_info
 from factmem.providers._place_reader import PlaceReader
 from factmem.providers.base import PlaceInfo
 from factmem.storage.base import (

@@ -18,7 +18,7 @@ from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
-from factmem.providers._ledger_store import in_order
+from factmem.providers._place_lists import in_order
 from factmem.providers.base import (
     AgentMemoryProvider,
     ErasureReceipt,

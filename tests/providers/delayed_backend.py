@@ -22,10 +22,10 @@ from factmem.providers._backend import (
     ErasedSinceError,
     Extension,
     Present,
-    page_of,
 )
 from factmem.providers._clock import StoreClock
-from factmem.providers._ledger_store import LedgerStore, place_info
+from factmem.providers._ledger_store import LedgerStore
+from factmem.providers._place_lists import page_of, place_info
 from factmem.providers.base import PlaceInfo
 
 _DELAY = 0.0005

@@ -13,7 +13,7 @@ from factmem.models.places import Identity
 from factmem.providers._backend import Present
 from factmem.providers._clock import ServerClock, StoreClock
 from factmem.providers._group_commit import Pending
-from factmem.providers._ledger_store import place_info
+from factmem.providers._place_lists import place_info
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.driver import Session

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import accumulate
 from operator import le
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -193,9 +193,10 @@ def entries_of(bodies: Sequence[bytes], times: Sequence[int]) -> list[Entry]:
 
 
 def _timed(entries: list[Entry], times: Sequence[int]) -> list[Entry]:
-    for entry, at in zip(entries, times, strict=True):
-        entry["at"] = stamp_at(at)
-    return entries
+    # The time comes first, as in every line of a bundle: an export of an import is the same bundle.
+    pairs = zip(entries, times, strict=True)
+    timed: list[Any] = [{"at": stamp_at(at), **entry} for entry, at in pairs]
+    return timed
 
 
 def stamp_at(at: int) -> str:

@@ -25,7 +25,7 @@ endif
 python = $(VENV)/bin/python
 on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: demo test check docs bench postgres failover storm twins frameworks clean mutants
+.PHONY: demo test check docs release-check bench postgres failover storm twins frameworks clean mutants
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed
@@ -46,6 +46,12 @@ check: $(VENV)/.installed-check
 # The documentation site, into build/site: warnings are errors, links and the reference are checked.
 docs: $(VENV)/.installed-docs
 	$(python) -m tests.site.check
+
+# The archives built twice, installed and tested outside of the checkout: newest and lowest
+# dependencies, each Python from 3.11 that is here. One Python: make release-check SHORT=1
+release-check: $(VENV)/.pip
+	$(python) -m pip install --quiet --group release
+	$(python) -m tests.release $(if $(SHORT),--short)
 
 # Speed, side by side with other stores.
 bench: $(VENV)/.installed-bench

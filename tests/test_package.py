@@ -1,6 +1,7 @@
 """What a user installs: built from the source tree as it is, then looked at from outside."""
 
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -60,7 +61,20 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     assert metadata["Version"] == factmem.__version__ == version("factmem")
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert metadata.get_payload() == (ROOT / "README.md").read_text()
+    readme = runpy.run_path(str(ROOT / "hatch_build.py"))["indexed"]
+    assert metadata.get_payload() == readme((ROOT / "README.md").read_text(), None)
+
+
+def test_links_of_the_readme_work_on_a_package_index() -> None:
+    """They lead to the source once it has an address, and are text until then."""
+    readme = runpy.run_path(str(ROOT / "hatch_build.py"))["indexed"]
+    text = (ROOT / "README.md").read_text()
+    assert re.search(r"\]\((docs|tests)/", text)
+
+    assert not re.findall(r"\]\((?!https?://)[^)]*\)", readme(text, None))
+    linked = readme(text, "https://example.org/factmem/")
+    assert "](https://example.org/factmem/blob/main/docs/quickstart.md)" in linked
+    assert not re.findall(r"\]\((?!https?://)[^)]*\)", linked)
 
 
 def test_the_source_archive_can_be_tested(built: Path) -> None:

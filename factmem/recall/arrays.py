@@ -1,11 +1,11 @@
-"""numpy, where it is installed and works: the extra `recall` brings it."""
+"""numpy, where it is installed and works, and masks of slots without it."""
 
 from functools import cache
 from logging import getLogger
 from types import ModuleType
 from typing import Any, TypeAlias
 
-__all__ = ["Array", "numpy_or_none"]
+__all__ = ["Array", "both", "numpy_or_none"]
 
 
 Array: TypeAlias = Any
@@ -32,3 +32,10 @@ def numpy_or_none() -> ModuleType | None:
         return None
     # An empty folder that an uninstallation left behind can be imported as well.
     return np if hasattr(np, "einsum") else None
+
+
+def both(first: bytearray, second: bytearray) -> bytearray:
+    """Return 1 where both masks have 1: one operation on two long numbers."""
+    size = len(first)
+    bits = int.from_bytes(first, "little") & int.from_bytes(second, "little")
+    return bytearray(bits.to_bytes(size, "little"))

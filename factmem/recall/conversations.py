@@ -1,4 +1,4 @@
-"""Which facts come from which message of which conversation."""
+"""The messages and conversations that facts come from."""
 
 from array import array
 from heapq import heappop, heappush
@@ -9,7 +9,7 @@ __all__ = ["AROUND", "BEFORE", "Conversations"]
 
 
 AROUND = ((-1, 0.5), (-2, 0.25), (1, 0.25))
-"""The messages around a fact's own whose words find it, by distance, with their weights."""
+"""The distances of the neighbouring messages whose words find a fact, with their weights."""
 
 BEFORE = 0.25
 """The weight of the message before a fact's own that its source keeps."""
@@ -47,7 +47,7 @@ class Conversations:
         return self._loose if self._unnumbered else None
 
     def put(self, slot: int, source: FactSource) -> set[int]:
-        """Note a fact's source; return the slots that its message is around."""
+        """Add a fact's source; return the slots that have its message as a neighbour."""
         if source.conversation is None:
             return set()
         while len(self._codes) <= slot:
@@ -67,7 +67,7 @@ class Conversations:
         return _around(known, message)
 
     def drop(self, slot: int, source: FactSource) -> set[int]:
-        """Forget a fact's source; return the slots that its message was around."""
+        """Remove a fact's source; return the slots that had its message as a neighbour."""
         if source.conversation is None:
             return set()
         known = self._known[source.conversation]

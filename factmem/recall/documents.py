@@ -1,4 +1,4 @@
-"""What of a fact is searched: its words, and the text whose meaning is compared.
+"""The searchable parts of a fact: its words by field, and the text that is embedded.
 
 Both have the entity's name, the keyword, the description and the values. The words have the date and
 the source's quote besides: on the corpus in `benchmarks/recall` both help the lexical side; in the
@@ -30,11 +30,11 @@ __all__ = [
 
 
 LONGEST_TEXT = 4_000
-"""Characters of a fact that are embedded: every model takes so many, and means little by more."""
+"""The characters of a fact that are embedded. Every model accepts as many."""
 
 
 _LONGEST_SAID = 1_000
-"""Characters of a message that find what was said before and after it."""
+"""The characters of a message that its neighbours are found by."""
 
 
 def words_of(fact: AnyFact, entity: str | None) -> dict[str, str]:
@@ -42,7 +42,7 @@ def words_of(fact: AnyFact, entity: str | None) -> dict[str, str]:
 
     Args:
         fact: A fact that was loaded.
-        entity: Whom its subject is bound to.
+        entity: The entity of its subject.
     """
     return fact_fields(
         keyword=fact.concept.keyword,
@@ -117,7 +117,7 @@ def fact_fields(
         description: The concept's description.
         values: The fact's values as JSON has them.
         moment: When the fact was said.
-        entity: Whom the subject is bound to; the question often names them.
+        entity: The entity of the subject; questions often name it.
         quote: The words that the fact was taken from.
     """
     fields = {

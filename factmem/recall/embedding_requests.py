@@ -1,4 +1,4 @@
-"""Requests to an embedder, and what to do where it refuses a text."""
+"""Requests to an embedder, and the search for texts that it refuses."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,30 +18,30 @@ __all__ = ["EmbeddingCost", "EmbeddingRequests"]
 
 
 _MOST_SEARCHING = 32
-"""How many requests a recall makes at most to find refused texts: one among 512 takes up to 20."""
+"""The most requests of a recall to find refused texts: one among 512 takes up to 20."""
 
 _REFUSALS = frozenset({400, 413, 422})
-"""What endpoints answer to texts that are too long, too many at once, or not allowed."""
+"""The statuses for texts that are too long, too many at once, or not allowed."""
 
 _CRASHES = frozenset({500})
-"""What servers on one's own machine answer to such texts too, and to what soon passes."""
+"""The statuses that local servers return for such texts too, and for passing failures."""
 
 _HARMLESS = "test"
-"""A text that no endpoint refuses: where one does, it is not the facts that it refuses."""
+"""A text that no endpoint refuses because of its content. If it is refused, the facts are not why."""
 
 _Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[object]]
 
 
 @dataclass(slots=True)
 class EmbeddingCost:
-    """What one recall asked of the embedder."""
+    """The requests of one recall to the embedder."""
 
     calls: int = 0
     texts: int = 0
     searching: int = 0
-    """How many of the calls looked for refused texts."""
+    """The calls that searched for refused texts."""
     refusal: Exception | None = None
-    """Why a text was refused, where this recall found one."""
+    """The error for a refused text, if this recall found one."""
 
 
 class EmbeddingRequests:
@@ -50,7 +50,7 @@ class EmbeddingRequests:
     Args:
         embedder: Makes the vectors.
         cache: Provides the worker threads.
-        events: Who is told of each request.
+        events: Receives an event for each request.
     """
 
     def __init__(self, embedder: Embedder, cache: IndexCache, events: MemoryEvents) -> None:
@@ -74,22 +74,22 @@ class EmbeddingRequests:
         vectors: PlaceVectors,
         cost: EmbeddingCost,
     ) -> None:
-        """Have a place take in the vectors of texts, by their digests: by one request as a rule.
+        """Embed texts and add their vectors to a place, by digest; one request as a rule.
 
-        Where the embedder refuses them for what they are, those that it refuses are looked for by
-        halving, and noted as refused; the others get their vectors.
+        If the embedder refuses their content, the refused ones are found by halving and recorded;
+        the others get their vectors.
 
         Raises:
-            EmbeddingError: The embedder failed, or refuses so much that not all of it was found.
-                What came back is kept, and so is what is known to be refused.
+            EmbeddingError: The embedder failed, or refuses more texts than could be found. Vectors
+                and refusals that are known are kept.
         """
 
         async def ask(texts: Sequence[str]) -> Sequence[Sequence[float]]:
             given = await self._asked(self._embedder.embed, texts, [place], dimensions, cost)
             if self._embedder.model != vectors.model:
                 raise EmbeddingError(
-                    f"{vectors.model!r} gave way to another model while it was asked: the next "
-                    f"recall has all vectors made by that one"
+                    f"The embedder switched from {vectors.model!r} to another model during a "
+                    f"request: the next recall embeds all texts with that one"
                 )
             return given
 
@@ -114,7 +114,7 @@ class EmbeddingRequests:
         dimensions: int | None,
         cost: EmbeddingCost,
     ) -> Sequence[Sequence[float]]:
-        """Make one request: what it costs counts, however it ends."""
+        """Make one request; its cost counts even if it fails."""
         cost.calls += 1
         cost.texts += len(texts)
         async with self._events.operation(MemoryOperation.EMBED, places) as progress:
@@ -125,13 +125,13 @@ class EmbeddingRequests:
 
 
 class _Search:
-    """Looks for the texts that are refused among some, and has the others' vectors taken in.
+    """Searches for refused texts by halving, and adds the vectors of the others.
 
     Args:
-        take: Makes a request, and takes in what comes back.
-        vectors: Where to note what is refused.
-        cost: What the recall has spent so far.
-        failure: How it came out that a text is refused.
+        take: Makes a request and adds its vectors.
+        vectors: Records what is refused.
+        cost: The requests of the recall so far.
+        failure: The error that showed that a text is refused.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class _Search:
         self._failure = self._latest = failure
 
     async def go_on(self, texts: Mapping[bytes, str]) -> None:
-        """Look among texts that were refused together."""
+        """Search among texts that were refused together."""
         digests = list(texts)
         if len(digests) == 1:
             if _is_of_the_input(self._latest) or not await self._is_taken(texts):
@@ -161,7 +161,7 @@ class _Search:
                 await self.go_on(half)
 
     async def _is_taken(self, texts: Mapping[bytes, str]) -> bool:
-        """Have texts embedded; return whether they were not refused."""
+        """Embed texts; return whether they were accepted."""
         if self._cost.searching >= _MOST_SEARCHING:
             raise self._failure
         self._cost.searching += 1
@@ -176,17 +176,17 @@ class _Search:
 
 
 def _may_be_of_the_input(exc: Exception) -> bool:
-    """Whether an embedder may have failed for what it was given: no time-out, quota, wrong key."""
+    """Whether the input may be why an embedder failed, and not a time-out, a quota or a key."""
     status, cause = _status_of(exc), _cause_of(exc)
     if status is not None:
         return status in _REFUSALS | _CRASHES
-    # Of a function, or of an embedder of one's own. What cannot be parsed is the answer.
+    # A custom embedder or function. JSONDecodeError means the response, not the input.
     is_likely = isinstance(cause, ValueError | RuntimeError | LookupError)
     return is_likely and not isinstance(cause, JSONDecodeError)
 
 
 def _is_of_the_input(exc: Exception) -> bool:
-    """Whether that is sure, so that a text need not be tried once more by itself."""
+    """Whether the input is surely why, so that a text need not be tried again by itself."""
     status = _status_of(exc)
     return isinstance(_cause_of(exc), ValueError) if status is None else status in _REFUSALS
 
@@ -196,7 +196,7 @@ def _cause_of(exc: Exception) -> BaseException | None:
 
 
 def _status_of(exc: Exception) -> int | None:
-    """Return the HTTP status that an exception tells, as the packages of endpoints do."""
+    """Return the HTTP status of an exception, as SDKs attach it."""
     cause = _cause_of(exc)
     for told in (exc, cause, getattr(cause, "response", None)):
         for name in ("status", "status_code"):

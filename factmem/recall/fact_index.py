@@ -12,7 +12,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
 from factmem.models.sources import SourceKind
-from factmem.recall.arrays import Array, numpy_or_none
+from factmem.recall.arrays import Array, both, numpy_or_none
 from factmem.recall.conversations import AROUND, BEFORE, Conversations
 from factmem.recall.documents import FIELD_WEIGHTS, RECURRING_FIELDS, said, words_of
 from factmem.recall.hints import asked_days, name_terms, named_entity
@@ -215,15 +215,15 @@ class FactIndex:
             begin = float("-inf") if query.since is None else query.since.timestamp()
             end = float("inf") if query.until is None else query.until.timestamp()
             is_in = self._where(self._said_at, lambda at: (at >= begin) & (at < end))
-            among = _both(among, is_in)
+            among = both(among, is_in)
         if query.min_importance is not None:
             least = query.min_importance
-            among = _both(among, self._where(self._importance, lambda each: each >= least))
+            among = both(among, self._where(self._importance, lambda each: each >= least))
         if query.source_kinds is not None:
             wanted = bytes(kind in query.source_kinds for kind in SourceKind)
-            among = _both(among, self._kinds.translate((b"\0" + wanted).ljust(256, b"\0")))
+            among = both(among, self._kinds.translate((b"\0" + wanted).ljust(256, b"\0")))
         if query.metadata:
-            among = _both(among, self._metadata.where(query.metadata, len(among)))
+            among = both(among, self._metadata.where(query.metadata, len(among)))
         return among
 
     def _hints(self, np: Array | None, question: str, entity: str | None) -> Hints:
@@ -250,10 +250,3 @@ class FactIndex:
         kinds = {"d": np.float64, "I": np.uint32}
         found = holds(np.frombuffer(column, kinds[column.typecode]))
         return bytearray(np.ascontiguousarray(found, np.uint8))
-
-
-def _both(first: bytearray, second: bytearray) -> bytearray:
-    """Return 1 where both have 1: one operation on two long numbers."""
-    size = len(first)
-    both = int.from_bytes(first, "little") & int.from_bytes(second, "little")
-    return bytearray(both.to_bytes(size, "little"))

@@ -1,4 +1,4 @@
-"""A question to a memory, checked, with all that narrows it."""
+"""Queries: a checked question with its filters and weights, and the settings of recalls."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -59,7 +59,7 @@ LEAST_RELEVANCE: dict[bool, dict[Strictness, LeastRelevance]] = {
 grown corpus of `benchmarks/recall`, by cross-validation."""
 
 Depth: TypeAlias = Literal["shallow", "deep", "auto"]
-"""Whether a chat model is asked to take a question apart: never, always, or for long ones."""
+"""Whether a chat model splits a question: never, always, or for long ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,13 @@ class RecallWeights:
     """
 
     lexical: float = 0.45
-    """Of the words that question and fact share."""
+    """Words that question and fact share."""
     semantic: float = 0.45
-    """Of what they mean, by the embedder. Without one the words have this weight too."""
+    """Similarity of the embeddings. Without an embedder words have this weight too."""
     recency: float = 0.05
-    """Of how long ago the fact was last confirmed."""
+    """Time since the fact was last confirmed."""
     importance: float = 0.05
-    """Of the fact's own importance."""
+    """The fact's importance."""
 
     def __post_init__(self) -> None:
         weights = [getattr(self, each.name) for each in fields(self)]
@@ -107,16 +107,16 @@ class RecallWeights:
 
 @dataclass(frozen=True, slots=True)
 class RecallSettings:
-    """What a memory's recalls go by where a call does not say otherwise.
+    """The defaults of a memory's recalls; arguments of a call override them.
 
     Raises:
-        TypeError: One of them is of the wrong kind, such as a dict of weights.
-        ValueError: A number is out of its range.
+        TypeError: An option has the wrong type, such as a dict of weights.
+        ValueError: A number is out of range.
     """
 
     weights: RecallWeights = field(default_factory=RecallWeights)
     half_life: timedelta = timedelta(days=30)
-    """After this time since its last confirmation a fact's recency is one half."""
+    """The time since its last confirmation after which a fact's recency is 0.5."""
     min_score: float | None = None
     """The least `relevance` of a match, from 0 to 1. By default `strictness` decides."""
     strictness: Strictness = "balanced"
@@ -130,11 +130,11 @@ class RecallSettings:
     auto_tokens: int = 60
     """`depth="auto"` asks the chat model about questions longer than this, in estimated tokens."""
     planning_seconds: float = 10.0
-    """How long the chat model may take over one question."""
+    """The time limit of the chat model for one question."""
     embedding_seconds: float = 30.0
-    """How long a recall waits for its vectors: for the embedder, and for other recalls that have
-    facts of the same place embedded. Then it compares words alone; what came back is kept, and the
-    next recall goes on from there. `float("inf")` sets no limit."""
+    """How long a recall waits for vectors: for the embedder, and for other recalls that embed facts
+    of the same place. Then it compares words alone; vectors that arrived are kept, and the next
+    recall continues from there. `float("inf")` sets no limit."""
 
     def __post_init__(self) -> None:
         check_weights(self.weights)
@@ -157,7 +157,7 @@ class RecallSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallQuery:
-    """What to look for, among which facts, and how matches are weighed."""
+    """A question with its filters, its weights and its limits."""
 
     text: str
     limit: int
@@ -166,15 +166,15 @@ class RecallQuery:
     weights: RecallWeights
     half_life: timedelta
     keywords: frozenset[str] | None = None
-    """The concepts to look at; None means all."""
+    """The concepts to search; None means all."""
     subjects: frozenset[str] | None = None
-    """The names of the subjects to look at; None means all."""
+    """The names of the subjects to search; None means all."""
     since: datetime | None = None
     """When facts were said: from this time on."""
     until: datetime | None = None
     """When facts were said: before this time."""
     source_kinds: frozenset[SourceKind] | None = None
-    """The kinds of sources to look at; None means all, and facts without a source."""
+    """The kinds of sources to search; None means all, and facts without a source."""
     min_importance: float | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=lambda: NO_METADATA)
     """What the facts' metadata must hold; empty means anything."""
@@ -197,13 +197,12 @@ class RecallQuery:
         min_importance: float | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> "RecallQuery":
-        """Return a query, with what a call does not say from the settings.
+        """Return a query, with defaults from the settings.
 
         Raises:
-            ValueError: The text is empty, `limit` is no whole number from 1 on, a number is out
-                of its range, or the time range is naive or empty.
-            TypeError: The text is none, `concepts` is one of them and no list, a time is no time,
-                or a number or the weights are none.
+            ValueError: The text is empty, `limit` is not an int of at least 1, a number is out of
+                range, or the time range is naive or empty.
+            TypeError: An argument has the wrong type, such as one concept in place of a list.
         """
         if not checked_question(text).strip():
             raise ValueError("Ask with at least one word; current_all gives everything")
@@ -239,7 +238,7 @@ class RecallQuery:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether it looks at some of the facts only."""
+        """Whether it searches only some of the facts."""
         return bool(self.metadata) or any(
             each is not None
             for each in (
@@ -266,7 +265,7 @@ class RecallQuery:
         since: datetime | None,
         until: datetime | None,
     ) -> "RecallQuery":
-        """Return another question about no more facts than this one is about."""
+        """Return a query for another text, with filters at least as narrow as these."""
         return replace(
             self,
             text=text,

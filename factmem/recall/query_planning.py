@@ -1,4 +1,4 @@
-"""Taking a long question apart: one call to a chat model, which can narrow and never widen."""
+"""Short queries made of a long question by one call to a chat model, which never widens it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ was said: leave them null then.
 
 
 class _Answer(BaseModel):
-    """What a chat model makes of a question."""
+    """The answer of the chat model."""
 
     queries: list[str] = []
     subjects: list[str] = []
@@ -48,12 +48,12 @@ class _Answer(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class RecallPlan:
-    """What to search for instead of a long question."""
+    """The queries that replace a long question."""
 
     queries: list[RecallQuery]
-    """As narrow as the model has them."""
+    """With the subjects and days that the model names."""
     wider: list[RecallQuery]
-    """The same about all that the question is about, for where the narrow ones find nothing."""
+    """The same without them, for when the narrow ones find nothing."""
     usage: Usage
 
 
@@ -65,20 +65,20 @@ async def planned(
     *,
     seconds: float,
 ) -> RecallPlan:
-    """Ask a chat model to take a question apart. One call, never another.
+    """Split a question by one call to a chat model.
 
-    What it names that is not there is ignored: it sees no more than the question may see.
+    Subjects that it was not offered are ignored, so that it cannot widen the question.
 
     Args:
         query: The question.
-        chat_model: Whom to ask.
-        subjects: Whom the places that are searched are about.
-        today: What "yesterday" is reckoned from.
-        seconds: How long it may take.
+        chat_model: Splits the question.
+        subjects: The subjects of the places that are searched.
+        today: The day that "yesterday" refers to.
+        seconds: The time limit of the call.
 
     Raises:
-        ChatModelError: The endpoint failed, or took too long.
-        ExtractionError: The answer could not be used.
+        ChatModelError: The endpoint failed, or exceeded the time limit.
+        ExtractionError: The answer cannot be parsed.
     """
     names = {subject.name: subject for subject in subjects}
     answer_type = _answer_type()
@@ -99,12 +99,12 @@ async def planned(
         with anyio.fail_after(seconds):
             response = await chat_model.respond(messages)
     except TimeoutError:
-        message = f"the chat model took longer than {seconds:g} seconds over a question"
+        message = f"The chat model took longer than {seconds:g} seconds to split a question"
         raise ChatModelError(message) from None
     reading = answer_type.read(response.text)
     if not isinstance(reading, Reading):
         raise ExtractionError(
-            f"the question was not taken apart: {reading.summary}",
+            f"The question was not split: {reading.summary}",
             raw=response.text,
             usage=response.usage,
         )

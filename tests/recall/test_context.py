@@ -177,12 +177,20 @@ async def test_a_day_in_the_question_raises_what_was_said_then() -> None:
 
 
 async def test_hidden_places_move_no_score() -> None:
-    """Neighbours, names, statistics and vectors are those of the places asked."""
+    """Neighbours, names, statistics, mean vectors and what a random fact scores are those of the
+    places asked."""
     shown = [fact for fact in CHAT if fact[0] is BOB]
     alone, crowded = await filled(*shown), await filled(*CHAT)
     for text in ("Lisbon by ferry", "the trip of alice", "how will you get to Lisbon?"):
         await crowded.save(turn(7, text, id=text), BOB, PRODUCT)
         await crowded.save(notes("said", text), COMPANY, AGENT)
+    # Enough of them to move the mean vector and what a random fact scores, and with the names and
+    # the metadata of those that are shown.
+    for number in range(60):
+        about = f"a flat, a car and a kitten, {number}"
+        told = FactSource(SourceKind.USER, quote="by ferry", before="How will you get to Lisbon?")
+        await crowded.save(notes("said", about, source=told), BOB, PRODUCT)
+        await crowded.save(notes(f"k{number}", f"bob {about}"), ALICE, AGENT)
 
     for embedder in (None, TopicEmbedder()):
         results = [

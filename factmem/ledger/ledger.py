@@ -130,7 +130,9 @@ class Ledger:
     def _save(self, fact: StoredFact, at: str) -> None:
         keyword = fact["keyword"]
         topic = self._topics.get(keyword)
-        description = fact.get("description") or self.last_description(keyword) or keyword
+        description = fact.get("description")
+        if description is None:
+            description = self.last_description(keyword) or keyword
         past = outdated(topic, fact, at) if "stated" in fact else ()
         if past and len(past) == sum(1 for _ in values_of(fact)):
             for position, value in values_of(fact):

@@ -70,7 +70,7 @@ values = st.sampled_from(VALUES)
 
 
 ids = st.sampled_from(["one", "two", "three", *(f"id-{number}" for number in range(12))])
-topics = st.sampled_from([(word, text) for word in KEYWORDS for text in ("Old", "New")])
+topics = st.sampled_from([(word, text) for word in KEYWORDS for text in ("Old", "New", "")])
 extras = st.sampled_from(
     [
         {**importance, **source}

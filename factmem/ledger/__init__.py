@@ -7,7 +7,7 @@ from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Amendment, Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.history import History, HistoryAction, HistoryEntry
 from factmem.ledger.items import Item
-from factmem.ledger.ledger import Ledger
+from factmem.ledger.ledger import Ledger, LedgerState
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "HistoryEntry",
     "Item",
     "Ledger",
+    "LedgerState",
     "PlacedFact",
     "Resolution",
     "RetractedValue",

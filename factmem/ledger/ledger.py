@@ -130,8 +130,13 @@ class Ledger:
     def _save(self, fact: StoredFact, at: str) -> None:
         keyword = fact["keyword"]
         topic = self._topics.get(keyword)
+<<<<<<< HEAD
         description = fact.get("description")
         if description is None:
+=======
+        description: Any = fact.get("description")
+        if description is None:  # left out: see `descriptions`
+>>>>>>> d794277 (Keep an empty description empty)
             description = self.last_description(keyword) or keyword
         past = outdated(topic, fact, at) if "stated" in fact else ()
         if past and len(past) == sum(1 for _ in values_of(fact)):
@@ -292,7 +297,8 @@ class Ledger:
 
     def last_description(self, keyword: str) -> str:
         """Return the description of a keyword's last fact, current or not; empty if it has none."""
-        return self._passed.get(keyword) or self.description(keyword)
+        passed = self._passed.get(keyword)
+        return self.description(keyword) if passed is None else passed
 
     def description(self, keyword: str) -> str:
         """Return a keyword's description as it was last saved; empty where it never was."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from factmem.memory.contents import MemoryContents
     from factmem.memory.documents import DocumentInfo, MemoryDocuments
     from factmem.memory.failed_texts import FailedText, FailedTexts, KeptTexts, NewText, RetryReport
-    from factmem.memory.listing import ConceptInfo, MemoryStats, MemoryTree, ResetReport
+    from factmem.memory.listing import ConceptInfo, MemoryStats, MemoryTree, RecordPage, ResetReport
     from factmem.memory.origin import FactOrigin
     from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
     from factmem.memory.selection import PlaceSelection
@@ -41,6 +41,7 @@ __all__ = [
     "MoveReport",
     "NewText",
     "PlaceSelection",
+    "RecordPage",
     "ResetReport",
     "RetryReport",
     "RunOptions",
@@ -73,6 +74,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "ConceptInfo",
                 "MemoryStats",
                 "MemoryTree",
+                "RecordPage",
                 "ResetReport",
             ),
             "factmem.memory.origin": ("FactOrigin",),

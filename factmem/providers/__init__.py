@@ -9,7 +9,13 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.providers._postgres.driver import Pool
-    from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo
+    from factmem.providers.base import (
+        AgentMemoryProvider,
+        ErasureReceipt,
+        FactStore,
+        Forgotten,
+        PlaceInfo,
+    )
     from factmem.providers.erasures import erasing
     from factmem.providers.in_memory import InMemoryProvider
     from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
@@ -28,6 +34,7 @@ __all__ = [
     "FactReader",
     "FactStore",
     "FollowedStore",
+    "Forgotten",
     "InMemoryProvider",
     "IndexedStore",
     "Learned",
@@ -57,6 +64,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "AgentMemoryProvider",
                 "ErasureReceipt",
                 "FactStore",
+                "Forgotten",
                 "PlaceInfo",
             ),
             "factmem.providers.erasures": ("erasing",),

@@ -81,3 +81,13 @@ def test_a_lost_description() -> None:
 
     assert [fact["description"] for fact in found["facts"]] == ["k"]
     assert Ledger([decoded(line)]).description("k") == "k"
+
+
+def test_an_empty_description_stays_empty() -> None:
+    """It is one, and not one that was left out."""
+    entries = [entry(n, saved("a", description=text)) for n, text in enumerate(("", "Old", ""), 1)]
+
+    read = completed(written(entries))
+
+    assert [each["facts"][0]["description"] for each in read] == ["", "Old", ""]
+    assert Ledger(entries).description("k") == ""

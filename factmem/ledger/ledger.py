@@ -130,13 +130,8 @@ class Ledger:
     def _save(self, fact: StoredFact, at: str) -> None:
         keyword = fact["keyword"]
         topic = self._topics.get(keyword)
-<<<<<<< HEAD
         description = fact.get("description")
         if description is None:
-=======
-        description: Any = fact.get("description")
-        if description is None:  # left out: see `descriptions`
->>>>>>> d794277 (Keep an empty description empty)
             description = self.last_description(keyword) or keyword
         past = outdated(topic, fact, at) if "stated" in fact else ()
         if past and len(past) == sum(1 for _ in values_of(fact)):

@@ -130,7 +130,7 @@ class Ledger:
     def _save(self, fact: StoredFact, at: str) -> None:
         keyword = fact["keyword"]
         topic = self._topics.get(keyword)
-        description = fact.get("description")
+        description: Any = fact.get("description")
         if description is None:
             description = self.last_description(keyword) or keyword
         past = outdated(topic, fact, at) if "stated" in fact else ()

@@ -144,11 +144,12 @@ def _fact_without(fact: StoredFact, values: QuotedValues) -> StoredFact:
     if not values.are_in(quote) and not values.are_in(before):
         return fact
     rest = source.copy()
-    rest["quote"], rest["before"] = values.removed_from(quote), values.removed_from(before)
-    if not rest["quote"]:
-        rest.pop("quote")
-    if not rest["before"]:
-        rest.pop("before")
+    rest.pop("quote", None)
+    rest.pop("before", None)
+    if quote := values.removed_from(quote):
+        rest["quote"] = quote
+    if before := values.removed_from(before):
+        rest["before"] = before
     return {**fact, "source": rest}
 
 

@@ -1,6 +1,6 @@
 """Reading the places of a folder of journals: warm from memory, cold by a search or a fold."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from logging import getLogger
@@ -167,7 +167,7 @@ class PlaceReader:
             return
 
         @contextmanager
-        def unchanged() -> Iterator[None]:
+        def unchanged() -> Generator[None]:
             with view.lock:
                 if view.position is not position or is_ended():
                     raise _ChangedError

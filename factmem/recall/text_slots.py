@@ -23,11 +23,13 @@ class TextVectors(Protocol):
 
     def cosines(self, identity: Identity, texts: TextRows) -> Sequence[float]:
         """Return the cosine between the question and each text; NaN where it has no vector."""
+        ...
 
     def along(
         self, identity: Identity, texts: TextRows, direction: Sequence[float]
     ) -> Sequence[float]:
         """Return the cosine between a direction and each text; NaN where it has no vector."""
+        ...
 
     def total(
         self, identity: Identity, texts: TextRows, chosen: Sequence[bool] | None

@@ -37,8 +37,8 @@ _VIEWS = [
             Change(
                 FolderReader,
                 "read_through",
-                "self._places.get(file)), False",
-                "self._places.get(file)), file in self._places",
+                "self.place(codec, file, fd, known), False",
+                "self.place(codec, file, fd, known), known is not None",
             ),
         ),
     ),

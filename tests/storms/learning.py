@@ -246,10 +246,11 @@ class _Storm:
 
     def _hear(self, worker: "subprocess.Popen[str]") -> None:
         assert worker.stdout is not None
-        for line in worker.stdout:
-            heard = json.loads(line)
-            with self._lock:
-                self._note(heard)
+        with worker.stdout:
+            for line in worker.stdout:
+                heard = json.loads(line)
+                with self._lock:
+                    self._note(heard)
 
     def _note(self, heard: dict[str, Any]) -> None:
         now, outcome = time.monotonic(), self.outcome

@@ -34,7 +34,7 @@ __all__ = [
 _log = logging.getLogger("factmem.agent")
 
 Node: TypeAlias = Callable[[AgentContext, str], Awaitable[str]]
-"""A step of a run: a function of the run and the text of the previous step, returning a text."""
+"""A step of a run: a function of the run and the string of the previous step; returns a string."""
 
 
 _NODES = 'Strategy("answer", [node_llm_request()])'
@@ -162,7 +162,7 @@ def node_load_from_memory(
     Args:
         concepts: The concepts to load.
         subjects: Some of the run's subjects; all of them by default. A per-entity subject without
-            an entity stands for the run's.
+            an entity means that of the run.
         scopes: The scopes to load from; all of the memory's by default.
 
     Raises:
@@ -248,7 +248,7 @@ def node_save_to_memory(
 
     Args:
         concepts: The concepts to look for.
-        subject: Their subject; a per-entity one without an entity stands for the run's.
+        subject: Their subject; a per-entity one without an entity means that of the run.
         scope: The scope to save in.
 
     Raises:

@@ -1,1 +1,1 @@
-"""factmem in other frameworks: one module for each, none of them loaded before it is asked for."""
+"""Adapters for other frameworks, one module each. Importing one imports its framework."""

@@ -42,7 +42,7 @@ class FactmemMemory(Memory):
     Crews, agents, flows and the tools `search_memory` and `save_to_memory` use it. What a task and
     its answer state becomes facts if the `AgentMemory` has a chat model: one call to it for each
     task, in the background; the end of the crew waits. The source kind is `ASSISTANT`, because
-    CrewAI passes task and answer as one text.
+    CrewAI passes task and answer as one string.
 
     Lessons that CrewAI distills from human feedback are saved word for word, one fact each, under
     `lesson_concept`, with the `learn_source` as the source's conversation.
@@ -78,7 +78,7 @@ class FactmemMemory(Memory):
             read_only: Whether nothing is saved. Agents then get no tool that saves.
             lesson_sources: The `learn_source`s whose texts are lessons.
             portal: Where the memory works.
-            on_report: Gets the report of each detection, with what was rejected.
+            on_report: Called with the report of each detection, rejected items included.
             on_failure: Gets each failure; by default it is logged by its type.
 
         Raises:
@@ -150,7 +150,7 @@ class FactmemMemory(Memory):
         return [_match(PlacedFact(each.place, each.fact), score=each.relevance) for each in matches]
 
     async def _lessons(self, query: str, source: str | None) -> list[MemoryMatch]:
-        """Return every lesson of a source: those that share words with the query, then the newest."""
+        """Return all lessons of a source: first those that share words with the query, then by age."""
         concept = lesson_concept(source)
         stored = await self._view.contents.records(_MANY, concepts=[concept])
         fitting = await self._view.recall_facts_to_agent(
@@ -179,7 +179,7 @@ class FactmemMemory(Memory):
         agent_role: str | None = None,
         root_scope: str | None = None,
     ) -> MemoryRecord | None:
-        """Find facts in a text and save them. Returns the first of them as a record.
+        """Detect facts in a string and save them. Returns the first of them as a record.
 
         `scope` and `source` are those of `recall`; the other arguments are ignored.
 
@@ -221,7 +221,9 @@ class FactmemMemory(Memory):
 
     def _check(self, scope: str | None, source: str | None) -> None:
         if scope not in _ROOT:
-            raise ValueError("factmem has no scope paths: pass a view of what the crew may see")
+            raise ValueError(
+                "factmem has no scope paths: pass a view with the places that the crew may see"
+            )
         if self._view.chat_model is None and source not in self._lesson_sources:
             raise ValueError(
                 "The memory has no model that finds facts: AgentMemory(chat_model=...)"
@@ -295,7 +297,7 @@ class FactmemMemory(Memory):
         """Change the value, metadata or importance of a record. Its history keeps the old value.
 
         Raises:
-            ValueError: There is no such record, or nothing to change.
+            ValueError: The record does not exist, or no change was passed.
         """
         contents = self._view.contents
         placed = self._portal.call(contents.get, record_id)
@@ -323,7 +325,7 @@ class FactmemMemory(Memory):
     def list_records(
         self, scope: str | None = None, limit: int = 200, offset: int = 0
     ) -> list[MemoryRecord]:
-        """Return the current facts, those that were confirmed last first."""
+        """Return the current facts, the last confirmed first."""
         if scope not in _ROOT:
             return []
         found = self._portal.call(self._view.contents.records, limit, offset)

@@ -71,7 +71,7 @@ _CLOSING = re.compile(r"<(/?\s*(?:user|project)_memory)", re.IGNORECASE)
 
 
 class MemoryFile(Protocol):
-    """A text that an agent keeps between sessions."""
+    """A document that an agent keeps between sessions."""
 
     @property
     def location(self) -> str:
@@ -79,7 +79,7 @@ class MemoryFile(Protocol):
         ...
 
     async def text(self) -> str | None:
-        """Return the text, or None if there is none."""
+        """Return the text, or None if the document does not exist."""
         ...
 
 

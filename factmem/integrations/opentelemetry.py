@@ -40,7 +40,7 @@ _COUNTS: Mapping[MemoryOperation, str] = {
     MemoryOperation.LIST: "factmem.listed_places",
     MemoryOperation.EMBED: "factmem.embedded_texts",
 }
-"""What is counted where it is no record of a memory."""
+"""The units of counts that are not memory records."""
 
 
 class MemorySpans:

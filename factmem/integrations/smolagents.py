@@ -107,7 +107,7 @@ class _MemoryTool(Tool):  # type: ignore[no-untyped-call] # its __init_subclass_
 
 
 def stepwise(agent: MultiStepAgent, task: str, **options: Any) -> Iterator[MemoryStep]:
-    """Run a task one step at a time: the next step begins when it is asked for.
+    """Run a task one step at a time: the next step begins when the caller iterates.
 
     Between two steps the agent's memory may be read, changed and saved. Who stops asking stops the
     agent. `options` are those of `agent.run`, such as `max_steps` and `reset`.

@@ -1,4 +1,4 @@
-"""Values of a concept that mean the same: which they are, what merging and restoring them writes.
+"""Groups of values that mean the same: parsing a model's answer, merging and restoring them.
 
 Pure. A merge keeps one of the values that a model was shown and forgets the others; no value is
 made up. It is one entry of the ledger, which confirms the kept value with the sources of the
@@ -70,31 +70,31 @@ class Merge:
     keyword: str
     """The concept's."""
     kept: JsonValue = field(repr=False)
-    """The value that stands for all, as plain JSON."""
+    """The value that replaces the others, as plain JSON."""
     dropped: tuple[JsonValue, ...] = field(repr=False)
     """The others, as plain JSON."""
     id: str = field(default_factory=_new_id)
-    """What names it in the history of the place: the id of the save that confirms `kept`."""
+    """The id of the save that confirms `kept`, as the place's history shows it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationReport(Displayed):
-    """Which values a model found to mean the same, and what became of that.
+    """The values that a model found to mean the same, and the result of merging them.
 
     It holds plain JSON values and can be kept: `pydantic.TypeAdapter(ConsolidationReport)` writes
     and reads it.
     """
 
     merges: list[Merge] = field(default_factory=list[Merge])
-    """What was merged; after a dry run, what would be."""
+    """The merges that were done; after a dry run, those that would be."""
     outdated: list[Merge] = field(default_factory=list[Merge])
-    """What was proposed and not done, as the values are not all current any more."""
+    """Proposed merges that were skipped because a value is no longer current."""
     rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
-    """Items of the model's answers that were not taken, each with the reason."""
+    """Rejected items of the model's answers, each with the reason."""
     not_shown: int = 0
-    """How many values were too long to be shown to a model, and were left as they are."""
+    """How many values were too long to show to a model. They are unchanged."""
     usage: Usage = field(default_factory=Usage)
-    """What the model calls cost."""
+    """The tokens of the model calls."""
     is_dry_run: bool = False
 
     @property
@@ -104,7 +104,7 @@ class ConsolidationReport(Displayed):
 
 
 class MergeAnswer(BaseModel):
-    """A model's answer, before any of its items was looked at."""
+    """A model's answer, with unvalidated items."""
 
     groups: list[JsonValue] = []
 
@@ -167,7 +167,7 @@ _DETAILS = {
 
 
 def _group(item: JsonValue, shown: int) -> tuple[int, ...] | RejectionReason:
-    """Return the numbers of a group, the one to keep first, or what is wrong with it."""
+    """Return the numbers of a group, the one to keep first, or the reason to reject it."""
     if not isinstance(item, dict):
         return RejectionReason.MALFORMED
     same, keep = item.get("same"), _number(item.get("keep"))
@@ -194,13 +194,12 @@ def merging(
 ) -> Callable[[Sequence[Entry], str], Iterator[Entry]]:
     """Return the change of a place's ledger that merges values of it, as `FactStore.amend` takes it.
 
-    Of the values to be dropped those count that are current; a merge of which the kept value, or
-    all others, are not current any more is passed over. One that was done before holds as long as
-    the kept value does.
+    Only current values are dropped. A merge is skipped if its kept value, or every other value, is
+    no longer current. A merge that was done before counts while its kept value is current.
 
     Args:
         merges: What to merge, all in that place.
-        done: Takes those that hold afterwards.
+        done: Receives the merges that are in effect afterwards.
     """
 
     def change(entries: Sequence[Entry], now: str) -> Iterator[Entry]:
@@ -219,7 +218,7 @@ def merging(
 
 
 def _holds(merge: Merge, ledger: Ledger, now: str) -> bool:
-    """Whether the value that stands for the others is current."""
+    """Whether the kept value is current."""
     return canonical(merge.kept) in ledger.items(merge.keyword, now)
 
 
@@ -250,12 +249,12 @@ def _merged(merge: Merge, ledger: Ledger, now: str) -> Entry | None:
 def restoring(
     merges: _Merges, restored: list[JsonValue]
 ) -> Callable[[Sequence[Entry], str], Iterator[Entry]]:
-    """Return the change of a place's ledger that brings back what merges have dropped.
+    """Return the change of a place's ledger that restores the values dropped by merges.
 
-    Each value comes back as it was before its merge: when it was said, who said it, how important
-    it was and when it expires. What is current is left as it is. Where the kept value is not
-    current any more nothing comes back: whoever had it forgotten meant the others as well. Nor does
-    what was purged, has expired, or is beyond the history that is kept.
+    Each value is restored as it was before its merge: date, source, importance and expiry. Current
+    values are unchanged. If the kept value is no longer current, nothing is restored: forgetting
+    it was a decision about the dropped values too. Values that were purged, have expired, or are
+    older than the stored history are not restored.
 
     Args:
         merges: What to undo, all in that place.
@@ -330,11 +329,11 @@ def _name(keyword: str, item: Item) -> ForgottenItem:
 def consolidation_messages(
     concept: Concept[Any, Any], values: Sequence[JsonValue]
 ) -> list[dict[str, object]]:
-    """Return what a model is asked to find values of a concept that mean the same.
+    """Return the prompt that asks a model for values of a concept that mean the same.
 
     Args:
-        concept: What the values are about.
-        values: What is noted, as plain JSON; the first one is shown as number 0.
+        concept: The concept of the values.
+        values: The current values, as plain JSON; the first one is shown as number 0.
     """
     topic = json_line(keyword=concept.keyword, description=concept.description)
     lines = [json_line(number=number, value=value) for number, value in enumerate(values)]

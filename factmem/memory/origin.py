@@ -1,4 +1,4 @@
-"""Where a fact comes from."""
+"""The origin of a fact: its place, its sources and its history."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,32 +27,32 @@ class _KeepsHistory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FactOrigin(Displayed):
-    """Where a fact is, who said it, and what happened to its concept there."""
+    """The place of a fact, its sources, and the history of its concept there."""
 
     place: Place
     sources: list[FactSource]
     """The sources, the first one first; empty if none was recorded."""
     history: list[HistoryEntry] | None = field(repr=False)
-    """What was saved, confirmed and forgotten about the concept in that place, oldest first; None
-    where the provider keeps no history."""
+    """The saves, confirmations and forgettings of the concept in that place, oldest first; None if
+    the provider keeps no history."""
 
     @property
     def source(self) -> FactSource | None:
-        """Who said it first."""
+        """The first source."""
         return self.sources[0] if self.sources else None
 
     @property
     def quote(self) -> str | None:
-        """The words that said so first."""
+        """The quote of the first source."""
         return self.source.quote if self.source else None
 
 
 async def origin_of(
     fact: AnyFact, places: Sequence[Place], provider: AgentMemoryProvider
 ) -> FactOrigin | None:
-    """Return where a fact comes from, or None when none of the places has or had it.
+    """Return the origin of a fact, or None if no place has or had it.
 
-    A fact is known by its id. Of a superseded or forgotten one the history still tells.
+    Facts are compared by id. Superseded and forgotten facts are found in the history.
     """
     for place in places:
         history = await history_of(fact.concept, place, provider)
@@ -82,19 +82,19 @@ async def history_of(
 
 
 def _sources(fact: AnyFact, history: Sequence[HistoryEntry]) -> list[FactSource]:
-    """Return who said a fact, in its own save and in the confirmations of its values."""
+    """Return the sources of a fact: those of its save and of confirmations of its values."""
     ours = _keys(fact)
-    sources: dict[FactSource, None] = {}  # in their order, and looked up by their hash
+    sources: dict[FactSource, None] = {}  # an ordered set
     for entry in history:
-        told = entry.fact
-        if told is None or told.source is None or told.source in sources:
+        saved = entry.fact
+        if saved is None or saved.source is None or saved.source in sources:
             continue
-        if told.id == fact.id or ours & _keys(told):
-            sources[told.source] = None
+        if saved.id == fact.id or ours & _keys(saved):
+            sources[saved.source] = None
     return list(sources)
 
 
 def _keys(fact: AnyFact) -> set[Canonical]:
-    """Return the values of a fact in the form by which they are compared."""
+    """Return the values of a fact in canonical form, for comparison."""
     codec = fact.concept.codec
     return {canonical(codec.dump(value, fact.concept.keyword)) for value in fact.values}

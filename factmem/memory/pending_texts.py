@@ -22,7 +22,7 @@ __all__ = ["PendingTexts"]
 
 
 _MOST_NAMED = 5
-"""The most places, and the most failures, that a note names."""
+"""The most places, and the most failures, that an exception note lists."""
 
 _Subjects: TypeAlias = Collection[tuple[str, str | None]]
 """Names and entities, as `subject_keys` returns them."""
@@ -117,15 +117,15 @@ class PendingTexts:
         self._work.start(run, line=line, waiting=waiting)
 
     async def wait(self, boundary: Boundary = UNBOUNDED) -> None:
-        """Wait for every text that was queued before this call inside a boundary."""
+        """Wait for the texts inside a boundary that were queued before this call."""
         await self._wait(boundary, None, None)
 
     def count(self, boundary: Boundary, subjects: _Subjects | None = None) -> int:
         """Return the number of texts in the queue inside a boundary.
 
         Args:
-            boundary: All places of a text are inside.
-            subjects: Count only texts that may concern any of these.
+            boundary: Counts a text if all its places are inside.
+            subjects: Count only texts that may be about any of these.
         """
         return sum(len(text.numbers) for text in self._queued(boundary, subjects))
 
@@ -135,11 +135,11 @@ class PendingTexts:
         subjects: _Subjects | None = None,
         deadline: float | None = None,
     ) -> None:
-        """Wait, and raise the failures, each once.
+        """Wait for queued texts, then raise their failures, each once.
 
         Args:
-            boundary: All places of a text are inside.
-            subjects: Wait only for texts that may concern any of these.
+            boundary: Counts a text if all its places are inside.
+            subjects: Wait only for texts that may be about any of these.
             deadline: The most seconds to wait.
 
         Raises:
@@ -186,9 +186,8 @@ class PendingTexts:
         try:
             await self._work.__aexit__(exc_type, exc, traceback)
         finally:
-            for (
-                text
-            ) in self._texts.values():  # a text that was cancelled while waiting has not set it
+            # A text cancelled while it waited has not set its event.
+            for text in self._texts.values():
                 text.done.set()
             self._texts.clear()
             failures = self._taken(UNBOUNDED)

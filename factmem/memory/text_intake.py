@@ -80,7 +80,7 @@ class TextIntake:
                 return await self._detection.run(request, operation)
 
     async def run_again(self, text: FailedText) -> DetectionReport:
-        """Detect and save the facts of a text that failed before, in the places of that call.
+        """Detect and save the facts of a failed text again, in the places of the first call.
 
         Raises:
             MemoryAccessError: The memory has none of these places.
@@ -93,8 +93,8 @@ class TextIntake:
                     f"The text {text.id!r} was kept for places that this memory does not have: "
                     f"retry it with a memory of the same subjects and scopes"
                 )
-            # The moment comes first: what is erased after it stays away, and what was erased before
-            # is no longer kept.
+            # Read the moments first: facts erased after them stay erased, and a text erased before
+            # them is no longer kept.
             moments = await self._detection.moments(places)
             if not await self._kept.holds(text):
                 return DetectionReport([], [], [], [], Usage())
@@ -175,7 +175,7 @@ class TextIntake:
 
 
 def _checked_texts(texts: Iterable[str]) -> list[str]:
-    # A string is an iterable of strings: each letter would become a text.
+    # A string is an iterable of strings: each character would be remembered by itself.
     if isinstance(texts, str):
         raise TypeError("texts must be a list of str, not str: memory.remember(text) takes one")
     if not isinstance(texts, Iterable):

@@ -27,7 +27,7 @@ _CRASHES = frozenset({500})
 """The statuses that local servers return for such texts too, and for passing failures."""
 
 _HARMLESS = "test"
-"""A text that no endpoint refuses because of its content. If it is refused, the facts are not why."""
+"""A harmless text. If the endpoint refuses even this one, the facts are not the cause."""
 
 _Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[object]]
 
@@ -129,9 +129,9 @@ class _Search:
 
     Args:
         take: Makes a request and adds its vectors.
-        vectors: Records what is refused.
+        vectors: Records the refused texts.
         cost: The requests of the recall so far.
-        failure: The error that showed that a text is refused.
+        failure: The error with which a text was refused.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ def _may_be_of_the_input(exc: Exception) -> bool:
 
 
 def _is_of_the_input(exc: Exception) -> bool:
-    """Whether the input is surely why, so that a text need not be tried again by itself."""
+    """Whether the error is certainly about the input, so that no single text needs a retry."""
     status = _status_of(exc)
     return isinstance(_cause_of(exc), ValueError) if status is None else status in _REFUSALS
 
@@ -198,9 +198,9 @@ def _cause_of(exc: Exception) -> BaseException | None:
 def _status_of(exc: Exception) -> int | None:
     """Return the HTTP status of an exception, as SDKs attach it."""
     cause = _cause_of(exc)
-    for told in (exc, cause, getattr(cause, "response", None)):
+    for holder in (exc, cause, getattr(cause, "response", None)):
         for name in ("status", "status_code"):
-            status: object = getattr(told, name, None)
+            status: object = getattr(holder, name, None)
             if isinstance(status, int):
                 return status
     return None

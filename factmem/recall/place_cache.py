@@ -21,15 +21,15 @@ __all__ = ["KnownFact", "PlaceCache", "PlaceSnapshot"]
 
 
 class KnownFact(NamedTuple):
-    """A fact, and the digest of the text that stands for it where meanings are compared."""
+    """A fact, and the digest of its embedded text."""
 
     fact: AnyFact
     digest: bytes
-    """Empty where no meanings are compared."""
+    """Empty without semantic search."""
 
 
 Known: TypeAlias = Mapping[str, KnownFact]
-"""The facts of one keyword by their ids, in their order in the place. Never changed."""
+"""The facts of one keyword by id, in the order of the place. Immutable."""
 
 Unreadable: TypeAlias = Mapping[str, StoredFactError]
 """Keywords whose values do not fit their type, with the errors."""
@@ -40,14 +40,13 @@ _numbers = count(1)
 
 @dataclass(frozen=True, slots=True)
 class PlaceSnapshot:
-    """What was known of a place at one time. Never changed.
+    """The facts of a place at one time. Immutable.
 
-    What did not change from one snapshot to the next is the same object in both, so that comparing
-    identities finds the changes.
+    Unchanged facts are the same objects in two snapshots, so comparing identities finds the changes.
     """
 
     number: int
-    """Grows with time, over all places."""
+    """Increases with time, over all places."""
     version: str | None
     """The store's version of the place."""
     topics: Mapping[str, Known]
@@ -55,19 +54,19 @@ class PlaceSnapshot:
     unreadable: Unreadable
 
     def facts(self, keyword: str) -> Known:
-        """Return what is known under a keyword."""
+        """Return the facts of a keyword."""
         return self.topics.get(keyword, _NO_FACTS)
 
     def knows(self, keyword: str) -> bool:
-        """Whether the place has anything under a keyword, readable or not."""
+        """Whether the place has facts of a keyword, readable or not."""
         return keyword in self.topics or keyword in self.unreadable
 
     def by_digest(self) -> dict[bytes, AnyFact]:
-        """Return, for each text that meanings are compared with, a fact that it stands for."""
+        """Return a fact for each digest of an embedded text."""
         return {digest: fact for topic in self.topics.values() for fact, digest in topic.values()}
 
     def changed_since(self, before: "PlaceSnapshot") -> set[str]:
-        """Return the keywords under which something changed."""
+        """Return the keywords whose facts changed."""
         changed = {
             keyword
             for keyword, known in self.topics.items()
@@ -84,27 +83,27 @@ class PlaceCache:
         self.identity = identity
         self.vectors: PlaceVectors = PlaceVectors()
         self.loading: PerLoop[anyio.Lock] = PerLoop(anyio.Lock)
-        """Held in each event loop by the one task that reads the place."""
+        """Held by the one task of an event loop that reads the place."""
         self.embedding: PerLoop[anyio.Lock] = PerLoop(anyio.Lock)
-        """Held in each event loop by the one task that has its texts embedded."""
+        """Held by the one task of an event loop that embeds its texts."""
         self._has_meaning = has_meaning
         self._lock = threading.Lock()
         self._snapshot = EMPTY
 
     @property
     def snapshot(self) -> PlaceSnapshot:
-        """What was read last."""
+        """The latest snapshot."""
         return self._snapshot
 
     @staticmethod
     def next_number() -> int:
-        """Return a number for a reading that begins now."""
+        """Return the number of a snapshot whose reading begins now."""
         return next(_numbers)
 
     def take(
         self, number: int, version: str | None, facts: Iterable[AnyFact], unreadable: Unreadable
     ) -> PlaceSnapshot:
-        """Take in all of a place, unless a reading that began later is here; return the latest."""
+        """Store a snapshot of all facts, unless a later one is stored; return the latest."""
         with self._lock:
             before = self._snapshot
             if number <= before.number:
@@ -119,9 +118,9 @@ class PlaceCache:
             return self._snapshot
 
     def follow(self, number: int, since: str, changes: PlaceChanges) -> PlaceSnapshot | None:
-        """Take in the changes since a version.
+        """Apply the changes since a version.
 
-        Returns None where they do not fit what is known: then the place must be read.
+        Returns None if they do not fit the latest snapshot: then read the whole place.
         """
         with self._lock:
             before = self._snapshot
@@ -148,7 +147,7 @@ class PlaceCache:
             return self._snapshot
 
     def _known(self, known: Known, facts: Mapping[str, AnyFact]) -> Known:
-        """Return facts with their digests: the same objects for those that did not change."""
+        """Return facts with their digests; unchanged facts are the same objects."""
         new = {each: self._known_fact(known.get(each), fact) for each, fact in facts.items()}
         if len(new) == len(known) and all(
             ours is theirs for ours, theirs in zip(new.values(), known.values(), strict=True)
@@ -167,10 +166,10 @@ class PlaceCache:
         return KnownFact(fact, text_digest(meaning_of(fact, self.identity[3])))
 
     def texts(self, snapshot: PlaceSnapshot, digests: Collection[bytes]) -> dict[bytes, str]:
-        """Return the texts of which these are the digests."""
+        """Return the texts of digests."""
         facts = snapshot.by_digest()
         return {digest: meaning_of(facts[digest], self.identity[3]) for digest in digests}
 
 
 EMPTY = PlaceSnapshot(0, None, {}, {})
-"""What is known of a place before it is read."""
+"""The snapshot of a place that was not read yet."""

@@ -1,4 +1,4 @@
-"""The vectors of one place's texts, and what the store's index has of them."""
+"""PlaceVectors: the embedding vectors of one place, and what the stored index lacks of them."""
 
 import threading
 from array import array
@@ -15,17 +15,17 @@ __all__ = ["PlaceVectors", "TextRows"]
 
 
 _WORTHWHILE = 64
-"""An index is written when a 64th of it is new or gone: so writing costs no more than embedding."""
+"""An index is written when 1/64 of it changed: writing then costs no more than embedding."""
 
 _SECONDS = 60.0
-"""Less than that is written when the last writing was a minute ago."""
+"""Smaller changes are written if the last write was this long ago."""
 
 
 class TextRows:
     """The rows of some texts in a table, kept until the table changes.
 
     Args:
-        digests: Those of the texts.
+        digests: The digests of the texts.
     """
 
     def __init__(self, digests: Sequence[bytes]) -> None:
@@ -34,10 +34,10 @@ class TextRows:
         self._changes = 0
         self._rows: Sequence[int] = ()
         self._is_whole = False
-        """Whether the texts are those of all rows, in the order of the rows."""
+        """Whether the texts are exactly the rows of the table, in order."""
 
     def taken_from(self, table: VectorTable, products: Sequence[float]) -> Sequence[float]:
-        """Return each text's product; NaN where it has no row."""
+        """Return the product of each text; NaN for a text without a row."""
         self._follow(table)
         np = numpy_or_none()
         if np is None or not self._rows or not len(products):
@@ -68,11 +68,11 @@ class TextRows:
 class PlaceVectors:
     """The vectors of one place's texts, by one model at a time. Safe for threads.
 
-    The lock is held while vectors are compared and written, which takes up to seconds: only what
-    worker threads call waits for it. What event loops ask reads what is there.
+    Comparing and serializing vectors holds the lock for up to seconds. So only methods that run in
+    worker threads take it; methods for event loops read without it.
 
     Args:
-        clock: Tells seconds that never go back.
+        clock: A monotonic clock, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -82,22 +82,22 @@ class PlaceVectors:
         self._table: VectorTable | None = None
         self._is_looked_up = False
         self._unsaved: set[bytes] = set()
-        """What the store's index lacks, or has too much, as far as is known."""
+        """Digests that the stored index lacks, or has although they are gone."""
         self._written_at = float("-inf")
         self._whole_for = 0
-        """The number of the latest reading of which every text has a vector, or was refused."""
+        """The number of the latest snapshot whose texts all have a vector or were refused."""
         self._refused: set[bytes] = set()
         self.cut: int = 1
-        """Into how many parts a batch of texts is cut, by how the last requests went."""
+        """Into how many parts a batch is split; adapts to the last requests."""
 
     @property
     def is_unsaved(self) -> bool:
-        """Whether the store's index lacks something, as far as is known."""
+        """Whether the stored index is out of date."""
         return self._table is not None and bool(self._unsaved)
 
     @property
     def refused(self) -> int:
-        """How many texts go without a vector, as the embedder refused them."""
+        """How many texts have no vector because the embedder refused them."""
         return len(self._refused)
 
     @property
@@ -106,7 +106,7 @@ class PlaceVectors:
         return self._model
 
     def use(self, model: str, dimensions: int) -> None:
-        """Let go of vectors of another model, or of other dimensions."""
+        """Drop vectors of another model, or of other dimensions."""
         with self._lock:
             table = self._table
             is_same = table is not None and table.dimensions == dimensions
@@ -117,9 +117,9 @@ class PlaceVectors:
             self._model = model
 
     def are_whole(self, number: int, model: str, dimensions: int) -> bool:
-        """Whether every text of a reading, or of a later one, has a vector of this model.
+        """Whether all texts of a snapshot, or of a later one, have a vector of this model.
 
-        Those that it refused count as if they had one.
+        Refused texts count as if they had one.
         """
         table = self._table
         return (
@@ -130,11 +130,11 @@ class PlaceVectors:
 
     @property
     def is_looked_up(self) -> bool:
-        """Whether the store's index was looked at for this model."""
+        """Whether the stored index was read for this model."""
         return self._is_looked_up
 
     def take_index(self, index: bytes | memoryview | None, dimensions: int) -> None:
-        """Take in what the store's index has; one of another model, or damaged, has nothing."""
+        """Load the stored index; ignore one that is damaged or of another model."""
         table: VectorTable | None = None
         if index is not None:
             try:
@@ -149,18 +149,18 @@ class PlaceVectors:
                 self._table = table
 
     def missing(self, digests: Collection[bytes]) -> list[bytes]:
-        """Return the digests that have no vector and were not refused, in their order."""
+        """Return the digests that have no vector and were not refused, in order."""
         with self._lock:
             known = self._refused if self._table is None else self._refused | self._table.keys()
             return [each for each in digests if each not in known]
 
     def refuse(self, digest: bytes) -> None:
-        """Note that the embedder refuses a text, so that it is not given it again and again."""
+        """Record that the embedder refused a text, so that it is not sent again."""
         with self._lock:
             self._refused.add(digest)
 
     def add(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
-        """Take in vectors of the model and the dimensions in use."""
+        """Add vectors of the current model and dimensions."""
         with self._lock:
             for digest, vector in vectors.items():
                 if self._table is None:
@@ -170,12 +170,12 @@ class PlaceVectors:
                     self._unsaved ^= {digest}
 
     def keep(self, digests: AbstractSet[bytes], number: int | None = None) -> None:
-        """Let go of all texts but those of a reading.
+        """Drop all texts that are not in a snapshot.
 
         Args:
-            digests: Those of the reading's texts.
-            number: The reading's, where all of them were to get their vectors. One that has none,
-                as another event loop let go of it meanwhile, gets it in the next recall.
+            digests: The digests of the snapshot's texts.
+            number: The snapshot's number, if all its texts were embedded. A text whose vector
+                another event loop dropped meanwhile is embedded by the next recall.
         """
         with self._lock:
             if self._table is not None:
@@ -188,14 +188,14 @@ class PlaceVectors:
 
     @property
     def changes(self) -> object:
-        """A value that is another one after each change of the vectors."""
+        """A token that differs after each change of the vectors."""
         table = self._table
         return None if table is None else (table, table.changes)
 
     def cosines(self, vector: "array[float]", texts: "TextRows") -> Sequence[float]:
         """Return the cosine between each text and a vector of length 1.
 
-        It is NaN where a text has no vector, and for all texts where the dimensions differ.
+        NaN for texts without a vector, and for all texts if the dimensions differ.
         """
         with self._lock:
             table = self._table
@@ -206,12 +206,12 @@ class PlaceVectors:
     def total(
         self, texts: "TextRows", chosen: Sequence[bool] | None, dimensions: int
     ) -> Sequence[float] | None:
-        """Return the sum of the vectors of texts; None where none has one of these dimensions.
+        """Return the sum of the vectors of texts; None if no vector has these dimensions.
 
         Args:
-            texts: The texts; one that is there twice counts twice.
-            chosen: Whether each of them counts; None means all.
-            dimensions: Those of the sum.
+            texts: The texts; repeated texts count repeatedly.
+            chosen: Whether each text counts; None means all.
+            dimensions: The dimensions of the sum.
         """
         with self._lock:
             table = self._table
@@ -222,23 +222,23 @@ class PlaceVectors:
     def settle(
         self, digests: AbstractSet[bytes], number: int | None = None, *, is_last: bool = False
     ) -> tuple[bytes, frozenset[bytes]] | None:
-        """Do what `keep` and then `worth_writing` do, with nothing between them.
+        """Call `keep` and then `worth_writing`, atomically.
 
-        Another event loop may be about to take in a text that was purged after it had read it: an
-        index of this reading must not have it.
+        Between them another event loop could add a text that was purged after that loop read it,
+        and the index of this snapshot would contain it.
         """
         with self._lock:
             self.keep(digests, number)
             return self.worth_writing(is_last=is_last)
 
     def worth_writing(self, *, is_last: bool = False) -> tuple[bytes, frozenset[bytes]] | None:
-        """Return an index for the store, and what is new in it; None where it can wait.
+        """Return an index for the store and its changed digests; None if writing can wait.
 
-        What a process has not written when it ends is embedded again by the next one: less than a
-        64th of a place's texts, and only if they came within a minute.
+        Vectors that a process did not write are embedded again by the next one: less than 1/64 of
+        a place's texts, and only those of the last minute.
 
         Args:
-            is_last: Whether nothing can wait any longer.
+            is_last: Write even small changes.
         """
         with self._lock:
             table, unsaved = self._table, self._unsaved
@@ -250,7 +250,7 @@ class PlaceVectors:
             return table.dump(self._model), frozenset(unsaved)
 
     def written(self, new: frozenset[bytes]) -> None:
-        """Note that the store's index has what was new in it, or gone from it."""
+        """Record that the stored index has these changes."""
         with self._lock:
             self._unsaved ^= new
             self._written_at = self._clock()

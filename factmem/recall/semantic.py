@@ -1,4 +1,4 @@
-"""Vectors for questions, and for the facts that have none yet."""
+"""FactEmbedding: embeds queries and new facts for semantic search."""
 
 from collections.abc import Mapping, Sequence
 from logging import getLogger
@@ -24,21 +24,21 @@ __all__ = ["FactEmbedding"]
 _logger = getLogger(__name__)
 
 _BATCH = 512
-"""How many texts an embedder is given at a time; what came back is kept if a later batch fails."""
+"""How many texts one batch has; the vectors of a batch are kept if a later batch fails."""
 _MOST_QUESTIONS = 256
 
 _AT_ONCE = 4
-"""Of how many places a recall has texts embedded at a time."""
+"""How many places one recall embeds concurrently."""
 
 
 class FactEmbedding:
-    """Has texts embedded, each once, and keeps the vectors where the store can.
+    """Embeds each text once and caches the vectors, in the store if it supports that.
 
-    Vectors of questions are kept here, so that another view cannot tell what was asked.
+    Vectors of queries are cached here, never shared: another view must not see what was asked.
 
     Args:
         embedder: Makes the vectors.
-        provider: Where facts are; an `IndexedStore` keeps their vectors for the next process.
+        provider: The store of the facts; an `IndexedStore` keeps their vectors for the next process.
         cache: Provides the worker threads.
         events: Receives an event for each request to the embedder.
         seconds: How long a recall may wait for vectors.
@@ -59,8 +59,7 @@ class FactEmbedding:
         self._cache = cache
         self._seconds = seconds
         self._questions: Mapping[tuple[str, str], Sequence[float]] = {}
-        """The vectors of the last questions, by model and text; never changed, another one takes
-        its place."""
+        """The vectors of the last queries, by model and text; replaced, never mutated."""
 
     async def vectors(
         self,
@@ -69,21 +68,20 @@ class FactEmbedding:
         snapshots: Snapshots,
         cost: EmbeddingCost,
     ) -> list[Sequence[float]]:
-        """Return a vector for each question, having made sure that all facts have theirs.
+        """Return a vector for each query, after embedding all facts that have none.
 
-        Facts that the embedder refuses have none. Questions come first: they tell how many
-        dimensions the model has now.
+        Facts that the embedder refuses have no vector. Queries come first because their vectors
+        show the dimensions of the model.
 
         Raises:
-            EmbeddingError: The embedder failed, or time was up; the vectors that it gave before
-                are kept.
+            EmbeddingError: The embedder failed or timed out. Vectors received before are kept.
         """
         with move_on_after(self._seconds):
             try:
                 vectors = await self._of_questions(texts, [*index.places.values()], cost)
                 await self._of_facts(index, snapshots, len(vectors[0]), cost)
             except Exception:
-                self._questions = {}  # perhaps they are of a model that is there no more
+                self._questions = {}  # the model may have changed
                 raise
             return vectors
         raise EmbeddingError(
@@ -113,10 +111,9 @@ class FactEmbedding:
         dimensions: int,
         cost: EmbeddingCost,
     ) -> None:
-        """Have the places done that are not, some at a time.
+        """Embed the places that lack vectors, some concurrently.
 
-        Each has requests of its own, so that nobody who looks at one of them waits for texts of
-        another, which may be somebody else's.
+        Each place has its own requests, so that a request never mixes the texts of two users.
         """
         model = self._embedder.model
         turns, failures, at_work = Semaphore(_AT_ONCE), list[BaseException](), set[Identity]()
@@ -128,7 +125,7 @@ class FactEmbedding:
                         await self._of_place(place, cache, dimensions, cost)
                 except get_cancelled_exc_class():
                     raise
-                except BaseException as exc:  # noqa: BLE001 - raised when those at work are done
+                except BaseException as exc:  # noqa: BLE001 - raised when the running ones are done
                     failures.append(exc)
                     if not isinstance(exc, Exception):  # in a group an exit code would be lost
                         group.cancel_scope.cancel()
@@ -152,7 +149,7 @@ class FactEmbedding:
         async with cache.embedding.get():
             snapshot = cache.snapshot
             if vectors.are_whole(snapshot.number, model, dimensions):
-                return  # another task has done it while this one waited
+                return  # another task embedded it while this one waited
             digests = (await work(snapshot.by_digest)).keys()
             await work(lambda: vectors.use(model, dimensions))
             await self._look_up(place, vectors, dimensions)
@@ -162,7 +159,7 @@ class FactEmbedding:
             await self._write(place, vectors, snapshot.version, worth)
 
     async def keep(self, place: Place, cache: PlaceCache) -> None:
-        """Leave vectors in the store that could wait until now.
+        """Write vectors to the store that could wait until now.
 
         Skips a place that another task is about to write.
         """
@@ -180,14 +177,14 @@ class FactEmbedding:
             lock.release()
 
     async def _look_up(self, place: Place, vectors: PlaceVectors, dimensions: int) -> None:
-        """Take what an earlier process has left in the store."""
+        """Load the index that an earlier process stored."""
         if vectors.is_looked_up:
             return
         index = None
         if self._store is not None:
             try:
                 index = await self._store.read_index(place.subject, place.scope)
-            except FactmemError as exc:  # the vectors are made again
+            except FactmemError as exc:  # its facts are embedded again
                 _logger.warning("An index could not be read: %s", type(exc).__name__)
         await self._cache.work(lambda: vectors.take_index(index, dimensions))
 
@@ -199,11 +196,11 @@ class FactEmbedding:
         dimensions: int,
         cost: EmbeddingCost,
     ) -> None:
-        """Have texts embedded, some at a time."""
+        """Embed texts in batches."""
         digests = list(texts)
         while digests:
             cut, size = vectors.cut, max(_BATCH // vectors.cut, 1)
-            vectors.cut = min(4 * cut, _BATCH)  # the next recall asks for less if this is too much
+            vectors.cut = min(4 * cut, _BATCH)  # for the next recall
             batch = {each: texts[each] for each in digests[:size]}
             await self._requests.of_facts(batch, place, dimensions, vectors, cost)
             vectors.cut = max(cut // 2, 1)
@@ -216,7 +213,7 @@ class FactEmbedding:
         version: str | None,
         worth: tuple[bytes, frozenset[bytes]] | None,
     ) -> None:
-        """Leave the vectors in the store, unless the place has changed meanwhile."""
+        """Write the vectors to the store, unless the place changed meanwhile."""
         if self._store is None or version is None or worth is None:
             return
         index, new = worth
@@ -225,7 +222,7 @@ class FactEmbedding:
                 is_written = await self._store.write_index(
                     place.subject, place.scope, index, version=version
                 )
-        except Exception as exc:  # noqa: BLE001 - they are in memory, and written another time
+        except Exception as exc:  # noqa: BLE001 - they stay in memory, and are written later
             _logger.warning("An index could not be written: %s", type(exc).__name__)
         else:
             if is_written:

@@ -16,10 +16,10 @@ from factmem.agent.agent import Agent
 from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.agent.world import ALICE, facts, item
+from tests.world import ALICE, found_facts, theme_item
 
-FIRST = [item("dark", "I like it dark")]
-SECOND = [item(f"v{n}", "three more things", keyword=f"thing-{n}") for n in range(3)]
+FIRST = [theme_item("dark", "I like it dark")]
+SECOND = [theme_item(f"v{n}", "three more things", keyword=f"thing-{n}") for n in range(3)]
 
 
 def die() -> None:
@@ -39,8 +39,8 @@ def torn(fd: int, data: Any, write: Callable[[int, Any], int] = os.write) -> int
 
 
 async def main(folder: Path, point: str) -> None:
-    found: object = dying if point == "extraction" else facts(*SECOND)
-    model = ScriptedChatModel("Noted.", facts(*FIRST), "Noted.", found)
+    found: object = dying if point == "extraction" else found_facts(*SECOND)
+    model = ScriptedChatModel("Noted.", found_facts(*FIRST), "Noted.", found)
     async with LocalFileMemoryProvider(folder) as store, Agent(model) as agent:
         agent.install(
             AgentMemory,

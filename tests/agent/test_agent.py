@@ -11,7 +11,7 @@ from factmem.errors import ChatModelError, UnboundSubjectError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.agent.world import ALICE, USER
+from tests.world import ALICE, USER
 
 
 class Diary:

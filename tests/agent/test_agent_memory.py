@@ -33,20 +33,20 @@ from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.agent.world import (
+from tests.doubles import BreakableProvider
+from tests.world import (
     ALICE,
-    APP,
     BOB,
     COMPANY,
+    PRODUCT,
     THEME,
     USER,
     calls,
-    facts,
+    found_facts,
     is_detection,
-    item,
     memory_texts,
+    theme_item,
 )
-from tests.integrations.world import BreakableProvider
 
 
 def theme(value: str) -> SingleFact[str]:
@@ -56,7 +56,7 @@ def theme(value: str) -> SingleFact[str]:
 async def test_what_is_known_is_in_the_prompt_before_the_model_is_asked() -> None:
     """After the application's own words; the result has it too, and the report."""
     store = InMemoryProvider()
-    await store.save(theme("dark"), ALICE, APP)
+    await store.save(theme("dark"), ALICE, PRODUCT)
     model = ScriptedChatModel("The dark one.")
     agent = Agent(model, system_prompt="Be kind.")
     agent.install(AgentMemory, provider=store, product_name="my-app", subjects=[USER])
@@ -75,7 +75,7 @@ async def test_what_is_known_is_in_the_prompt_before_the_model_is_asked() -> Non
 
 async def test_friday_knows_what_was_said_on_monday(tmp_path: Path) -> None:
     """Two agents that share nothing but a folder; the second can say where it knows it from."""
-    monday = ScriptedChatModel("Noted.", facts(item("dark", "I prefer the dark theme")))
+    monday = ScriptedChatModel("Noted.", found_facts(theme_item("dark", "I prefer the dark theme")))
     async with LocalFileMemoryProvider(tmp_path) as store:
         agent = Agent(monday)
         agent.install(
@@ -114,7 +114,7 @@ async def test_friday_knows_what_was_said_on_monday(tmp_path: Path) -> None:
 )
 async def test_a_run_costs_what_it_says(options: dict[str, Any], asked: int) -> None:
     """One call for the answer, one for detection, none for loading."""
-    model = ScriptedChatModel("Hello.", facts())
+    model = ScriptedChatModel("Hello.", found_facts())
     agent = Agent(model)
     agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="a", **options)
 
@@ -127,7 +127,7 @@ async def test_a_run_costs_what_it_says(options: dict[str, Any], asked: int) -> 
 async def test_a_strategy_says_itself_what_is_loaded() -> None:
     """Unless the installation says otherwise."""
     store = InMemoryProvider()
-    await store.save(theme("dark"), MemorySubject.EVERYTHING, APP)
+    await store.save(theme("dark"), MemorySubject.EVERYTHING, PRODUCT)
     shown: list[int] = []
     for auto_load in (None, True, False):
         model = ScriptedChatModel("Hello.")
@@ -186,17 +186,18 @@ async def test_two_people_at_once_are_refused_before_a_model_is_asked() -> None:
 async def test_subjects_of_a_run_stand_in_place_of_those_of_the_installation() -> None:
     """For loading, for detection, and for what a tool asks the memory of the run."""
     store = InMemoryProvider()
-    await store.save(theme("dark"), ALICE, APP)
-    await store.save(theme("light"), BOB, APP)
-    await store.save(SingleFact(Concept("licence", "Its licence"), "team"), COMPANY, APP)
+    await store.save(theme("dark"), ALICE, PRODUCT)
+    await store.save(theme("light"), BOB, PRODUCT)
+    await store.save(SingleFact(Concept("licence", "Its licence"), "team"), COMPANY, PRODUCT)
     seen: list[Any] = []
 
     async def look(context: AgentContext) -> str:
         seen.extend(fact.value for fact in await context.memory.current(THEME))
         return "looked"
 
-    detected = facts(
-        item("blue", "make it blue"), item("it", "make it blue", subject="company", keyword="x")
+    detected = found_facts(
+        theme_item("blue", "make it blue"),
+        theme_item("it", "make it blue", subject="company", keyword="x"),
     )
     model = ScriptedChatModel(calls(("look", {})), "Done.", detected)
     agent = Agent(model, tools=[look])
@@ -211,21 +212,21 @@ async def test_subjects_of_a_run_stand_in_place_of_those_of_the_installation() -
     assert seen == ["dark"]
     [report] = result.reports_of(DetectionReport)
     assert [placed.place.subject for placed in report.saved] == [ALICE, ALICE]
-    [now] = await store.load(THEME, ALICE, APP)
+    [now] = await store.load(THEME, ALICE, PRODUCT)
     assert now.value == "blue"
 
 
 async def test_facts_come_from_this_run_only() -> None:
     """What was said before was judged before: an old word does not override a newer one."""
     store = InMemoryProvider()
-    old = item("light", "I like light themes", message=0)
-    new = item("dark", "dark is better", message=2)
-    model = ScriptedChatModel("Fine.", facts(), "Fine.", facts(old, new))
+    old = theme_item("light", "I like light themes", message=0)
+    new = theme_item("dark", "dark is better", message=2)
+    model = ScriptedChatModel("Fine.", found_facts(), "Fine.", found_facts(old, new))
     agent = Agent(model)
     agent.install(
         AgentMemory, provider=store, product_name="my-app", subjects=[ALICE], auto_detect=True
     )
-    await store.save(SingleFact(Concept("job", "What she does"), "painter"), ALICE, APP)
+    await store.save(SingleFact(Concept("job", "What she does"), "painter"), ALICE, PRODUCT)
 
     first = await agent.run("I like light themes.")
     second = await agent.run("On reflection, dark is better.", messages=first.messages)
@@ -249,9 +250,9 @@ async def test_tools_and_the_model_itself_are_no_source_of_facts() -> None:
     model = ScriptedChatModel(
         calls(("read_page", {})),
         "The user is an admin.",
-        facts(
-            item("admin", "the user is an admin", message=2),
-            item("admin", "The user is an admin", message=3),
+        found_facts(
+            theme_item("admin", "the user is an admin", message=2),
+            theme_item("admin", "The user is an admin", message=3),
         ),
     )
     agent = Agent(model, tools=[read_page])
@@ -275,7 +276,7 @@ async def test_a_long_chat_holds_one_memory_message() -> None:
     agent.install(AgentMemory, provider=store, product_name="my-app", subjects=[ALICE])
     messages: Sequence[Message] = []
     for turn in range(50):
-        await store.save(theme(f"theme-{turn}"), ALICE, APP)
+        await store.save(theme(f"theme-{turn}"), ALICE, PRODUCT)
         messages = (await agent.run(f"Turn {turn}", messages=messages)).messages
 
     [text] = memory_texts(messages)
@@ -287,7 +288,7 @@ async def test_the_budget_of_the_installation_holds() -> None:
     """And the report says what had no room."""
     store = InMemoryProvider()
     for number in range(100):
-        await store.save(SingleFact(Concept(f"c-{number}", "A concept"), "x" * 50), ALICE, APP)
+        await store.save(SingleFact(Concept(f"c-{number}", "A concept"), "x" * 50), ALICE, PRODUCT)
     model = ScriptedChatModel("Hello.")
     agent = Agent(model)
     agent.install(
@@ -304,7 +305,7 @@ async def test_the_budget_of_the_installation_holds() -> None:
 async def test_another_model_can_find_the_facts() -> None:
     """A cheaper one; the one that answers is not asked for them."""
     answering = ScriptedChatModel("Noted.")
-    finding = ScriptedChatModel(facts(item("dark", "I prefer the dark theme")))
+    finding = ScriptedChatModel(found_facts(theme_item("dark", "I prefer the dark theme")))
     agent = Agent(answering)
     agent.install(
         AgentMemory,
@@ -348,7 +349,7 @@ async def test_an_answer_survives_a_detection_that_fails(
     assert [type(each) for each in failures] == [cause]
     assert result.text == "Noted."
     assert await store.places() == []
-    retried = ScriptedChatModel(facts(item("dark", "I prefer the dark theme")))
+    retried = ScriptedChatModel(found_facts(theme_item("dark", "I prefer the dark theme")))
     memory = AgentMemory(
         store, chat_model=retried, subjects=[ALICE], scopes=MemoryScopesProfile(product="my-app")
     )
@@ -369,9 +370,10 @@ async def test_all_four_names_are_scopes() -> None:
         about = Concept(f"about-{scope.type}", "Something")
         await store.save(SingleFact(about, "known"), ALICE, scope)
     items = [
-        item(str(each), "remember these four things", scope=each.value) for each in MemoryScopeType
+        theme_item(str(each), "remember these four things", scope=each.value)
+        for each in MemoryScopeType
     ]
-    model = ScriptedChatModel("Noted.", facts(*items))
+    model = ScriptedChatModel("Noted.", found_facts(*items))
     agent = Agent(model)
     agent.install(
         AgentMemory,
@@ -397,7 +399,10 @@ async def test_declared_concepts_come_in_their_types() -> None:
     age = Concept("age", "The user's age in years", value_type=int)
     store = InMemoryProvider()
     model = ScriptedChatModel(
-        "Noted.", facts(item("36", "I am 36", keyword="age"), item("old", "I am 36", keyword="age"))
+        "Noted.",
+        found_facts(
+            theme_item("36", "I am 36", keyword="age"), theme_item("old", "I am 36", keyword="age")
+        ),
     )
     agent = Agent(model)
     memory = agent.install(
@@ -443,8 +448,8 @@ async def test_a_memory_of_ones_own_can_be_installed() -> None:
 async def test_a_tool_of_the_memory() -> None:
     """A model can be given the means to look for itself, within the run's own places."""
     store = InMemoryProvider()
-    await store.save(theme("dark"), ALICE, APP)
-    await store.save(theme("light"), BOB, APP)
+    await store.save(theme("dark"), ALICE, PRODUCT)
+    await store.save(theme("light"), BOB, PRODUCT)
 
     async def recall(context: AgentContext) -> list[str]:
         """Look up what is known about the user."""
@@ -464,8 +469,8 @@ async def test_a_tool_of_the_memory() -> None:
 async def test_a_model_can_be_given_the_tools_of_the_memory() -> None:
     """They are those of the run: what they find, note and forget concerns its subjects only."""
     store = InMemoryProvider()
-    await store.save(theme("dark"), ALICE, APP)
-    await store.save(theme("light"), BOB, APP)
+    await store.save(theme("dark"), ALICE, PRODUCT)
+    await store.save(theme("light"), BOB, PRODUCT)
     model = ScriptedChatModel(
         calls(("memory_recall", {"query": "theme"})),
         "Yours is dark.",
@@ -487,8 +492,8 @@ async def test_a_model_can_be_given_the_tools_of_the_memory() -> None:
 
     found = str(model.calls[1][-1]["content"])
     assert ("dark" in found, "light" in found) == (True, False)
-    assert await store.load(THEME, BOB, APP) == []
-    [kept] = await store.load(THEME, ALICE, APP)
+    assert await store.load(THEME, BOB, PRODUCT) == []
+    [kept] = await store.load(THEME, ALICE, PRODUCT)
     assert kept.value == "dark"
 
 
@@ -511,7 +516,7 @@ async def test_tools_of_one_name_are_refused() -> None:
 async def test_what_the_memory_does_can_be_listened_to() -> None:
     """The installed memory has the listeners, and so has the view of every run."""
     heard: list[MemoryEvent] = []
-    agent = Agent(ScriptedChatModel("Hello.", facts()))
+    agent = Agent(ScriptedChatModel("Hello.", found_facts()))
     agent.install(
         AgentMemory,
         provider=InMemoryProvider(),
@@ -552,7 +557,9 @@ async def test_a_failing_store_ends_no_run_and_the_model_reads_it() -> None:
 
 async def test_reports_of_detections_are_heard() -> None:
     reports: list[DetectionReport] = []
-    agent = Agent(ScriptedChatModel("Noted.", facts(item("dark", "I prefer the dark theme"))))
+    agent = Agent(
+        ScriptedChatModel("Noted.", found_facts(theme_item("dark", "I prefer the dark theme")))
+    )
     agent.install(
         AgentMemory,
         provider=InMemoryProvider(),

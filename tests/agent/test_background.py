@@ -24,10 +24,11 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.agent.world import ALICE, APP, BOB, THEME, FunctionModel, facts, is_detection, item
+from tests.doubles import FunctionModel
+from tests.world import ALICE, BOB, PRODUCT, THEME, found_facts, is_detection, theme_item
 
 SAID = "I prefer the dark theme"
-FOUND = facts(item("dark", SAID))
+FOUND = found_facts(theme_item("dark", SAID))
 
 
 def remembering(model: Any, store: InMemoryProvider, **options: Any) -> Agent:
@@ -89,21 +90,23 @@ async def test_the_answer_does_not_wait_for_the_extraction() -> None:
     [report] = result.reports_of(DetectionReport)
     assert [placed.fact.values for placed in report.saved] == [("dark",)]
     assert report.usage.calls == 1
-    [known] = await store.load(THEME, ALICE, APP)
+    [known] = await store.load(THEME, ALICE, PRODUCT)
     assert known.value == "dark"
 
 
 async def test_drain_waits_for_what_is_pending() -> None:
     """And the agent goes on after it."""
-    model = ScriptedChatModel("Noted.", FOUND, "Noted.", facts(item("light", "Now light")))
+    model = ScriptedChatModel(
+        "Noted.", FOUND, "Noted.", found_facts(theme_item("light", "Now light"))
+    )
     store = InMemoryProvider()
     async with opened(model, store) as agent:
         await agent.run(SAID)
         await agent.drain()
-        [first] = await store.load(THEME, ALICE, APP)
+        [first] = await store.load(THEME, ALICE, PRODUCT)
         await agent.run("Now light")
         await agent.drain()
-        [second] = await store.load(THEME, ALICE, APP)
+        [second] = await store.load(THEME, ALICE, PRODUCT)
         assert len(model.calls) == 4
 
     assert (first.value, second.value) == ("dark", "light")
@@ -168,7 +171,7 @@ async def test_a_failure_is_raised_when_it_is_waited_for() -> None:
 
         await agent.run(SAID)
 
-    [known] = await store.load(THEME, ALICE, APP)
+    [known] = await store.load(THEME, ALICE, PRODUCT)
     assert known.value == "dark"
 
 
@@ -238,7 +241,7 @@ async def test_an_error_of_the_application_does_not_lose_the_extraction() -> Non
     with pytest.raises(ZeroDivisionError) as caught:
         await application()
 
-    [known] = await store.load(THEME, ALICE, APP)
+    [known] = await store.load(THEME, ALICE, PRODUCT)
     assert known.value == "dark"
     assert caught.value.__notes__ == ["Background work failed too: FeatureError; `drain` raises it"]
     with pytest.raises(ExceptionGroup, match="1 failed"):
@@ -310,9 +313,9 @@ class Halting(InMemoryProvider):
 @pytest.mark.parametrize("background", [False, True])
 async def test_a_run_cancelled_while_it_saves_leaves_no_half_batch(background: bool) -> None:
     """Three facts were found, and none of them is there."""
-    items = [item(f"v{n}", SAID, keyword=f"k-{n}") for n in range(3)]
+    items = [theme_item(f"v{n}", SAID, keyword=f"k-{n}") for n in range(3)]
     store = Halting()
-    agent = Agent(ScriptedChatModel("Noted.", facts(*items)))
+    agent = Agent(ScriptedChatModel("Noted.", found_facts(*items)))
     agent.install(
         AgentMemory,
         provider=store,
@@ -328,7 +331,7 @@ async def test_a_run_cancelled_while_it_saves_leaves_no_half_batch(background: b
             await store.is_writing.wait()
             scope.cancel()
 
-    assert await store.load_all(ALICE, APP) == []
+    assert await store.load_all(ALICE, PRODUCT) == []
 
 
 async def test_what_one_person_says_is_saved_in_its_order() -> None:
@@ -342,7 +345,7 @@ async def test_what_one_person_says_is_saved_in_its_order() -> None:
         order.append(value)
         if value == "first":
             await slow.wait()
-        found = facts(item(value, f"{value} word"))
+        found = found_facts(theme_item(value, f"{value} word"))
         return await ScriptedChatModel(found).respond(messages)
 
     store = InMemoryProvider()
@@ -355,7 +358,7 @@ async def test_what_one_person_says_is_saved_in_its_order() -> None:
         assert order == ["first"]
         slow.set()
 
-    [known] = await store.load(THEME, ALICE, APP)
+    [known] = await store.load(THEME, ALICE, PRODUCT)
     assert known.value == "second"
     assert order == ["first", "second"]
 
@@ -369,7 +372,7 @@ async def test_people_do_not_wait_for_each_other() -> None:
             return ChatResponse("Noted.")
         if "alice" in str(messages[1]["content"]):
             await slow.wait()
-        return await ScriptedChatModel(facts(item("dark", "dark"))).respond(messages)
+        return await ScriptedChatModel(found_facts(theme_item("dark", "dark"))).respond(messages)
 
     store = InMemoryProvider()
     async with opened(FunctionModel(respond), store) as agent:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from factmem.providers.local_file import LocalFileMemoryProvider
-from tests.agent.world import ALICE, APP
+from tests.world import ALICE, PRODUCT
 
 pytestmark = pytest.mark.storm
 
@@ -40,7 +40,7 @@ async def test_a_killed_agent_has_lost_nothing_acknowledged_and_left_no_part_of_
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert done.stdout.split() == heard
     async with LocalFileMemoryProvider(tmp_path) as store:
-        known = {fact.concept.keyword: fact.values for fact in await store.load_all(ALICE, APP)}
+        known = {fact.concept.keyword: fact.values for fact in await store.load_all(ALICE, PRODUCT)}
     assert known.pop("ide-theme") == ("dark",)
     assert len(known) in batches
     assert all(keyword.startswith("thing-") for keyword in known)

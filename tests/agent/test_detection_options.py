@@ -9,12 +9,11 @@ from factmem.detection import DetectionReport
 from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.agent.world import facts, item
-from tests.memory.world import ALICE
+from tests.world import ALICE, found_facts, theme_item
 
 
 def agent_of(**options: Any) -> Agent:
-    doubted = facts(item("Lisbon", "live over there", keyword="home"))
+    doubted = found_facts(theme_item("Lisbon", "live over there", keyword="home"))
     agent = Agent(ScriptedChatModel("Noted.", doubted))
     agent.install(
         AgentMemory,

@@ -34,7 +34,8 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from tests.agent.world import APP, THEME, USER, FunctionModel, calls, facts, is_detection, item
+from tests.doubles import FunctionModel
+from tests.world import PRODUCT, THEME, USER, calls, found_facts, is_detection, theme_item
 
 PEOPLE = ("alice", "bob")
 RUNS = 200
@@ -61,8 +62,8 @@ class Crowd:
         self.prompts[speaker].append(shown)
         if is_detection(messages):
             [number] = re.findall(r'"message": (\d+)', str(messages[1]["content"]))
-            found = item(f"{speaker}'s theme", f"I am {speaker}", message=int(number))
-            return ChatResponse(json.dumps(facts(found)))
+            found = theme_item(f"{speaker}'s theme", f"I am {speaker}", message=int(number))
+            return ChatResponse(json.dumps(found_facts(found)))
         if messages[-1]["role"] == "user" and tools:
             return calls(("secrets", {}))
         return ChatResponse(f"Hello, {speaker}.")
@@ -76,7 +77,7 @@ async def secrets(context: AgentContext) -> list[str]:
 async def prepared(store: FactStore) -> FactStore:
     for person in PEOPLE:
         about = USER.of(person)
-        await store.save(SingleFact(SECRET, f"{person}'s secret"), about, APP)
+        await store.save(SingleFact(SECRET, f"{person}'s secret"), about, PRODUCT)
     return store
 
 
@@ -103,7 +104,7 @@ async def talk(agent: Agent, crowd: Crowd, store: FactStore, runs: int = RUNS) -
     for person, other in (PEOPLE, PEOPLE[::-1]):
         assert len(crowd.prompts[person]) == runs // 2 * 3
         assert not [prompt for prompt in crowd.prompts[person] if other in prompt]
-        [theme] = await store.load(THEME, USER.of(person), APP)
+        [theme] = await store.load(THEME, USER.of(person), PRODUCT)
         assert theme.value == f"{person}'s theme"
     held = {place.subject.entity for place in await store.places()}
     assert held == set(PEOPLE)
@@ -167,7 +168,9 @@ async def test_the_test_would_notice() -> None:
             concepts: Iterable[Concept[Any, Any]] = (),
             as_of: datetime | None = None,
         ) -> list[AnyFact]:
-            alice, bob = [await InMemoryProvider.load_all(self, USER.of(p), APP) for p in PEOPLE]
+            alice, bob = [
+                await InMemoryProvider.load_all(self, USER.of(p), PRODUCT) for p in PEOPLE
+            ]
             return [*alice, *bob]
 
     crowd, store = Crowd(), Everyone()

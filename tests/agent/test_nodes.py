@@ -32,18 +32,18 @@ from factmem.models.places import MemoryScope, MemoryScopeType
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.agent.world import (
+from tests.world import (
     ALICE,
-    APP,
     BOB,
     COMPANY,
     LANGUAGES,
+    PRODUCT,
     THEME,
     USER,
     calls,
-    facts,
-    item,
+    found_facts,
     memory_texts,
+    theme_item,
 )
 
 ORG = MemoryScope.CrossProduct("acme")
@@ -66,8 +66,8 @@ def agent_of(
 
 async def prepared() -> InMemoryProvider:
     store = InMemoryProvider()
-    await store.save(SingleFact(THEME, "dark"), ALICE, APP)
-    await store.save(SingleFact(THEME, "light"), BOB, APP)
+    await store.save(SingleFact(THEME, "dark"), ALICE, PRODUCT)
+    await store.save(SingleFact(THEME, "light"), BOB, PRODUCT)
     await store.save(MultipleFacts(LANGUAGES, ("Korean",)), ALICE, ORG)
     await store.save(SingleFact(Concept("tier", "The contract"), "gold"), COMPANY, ORG)
     return store
@@ -76,8 +76,8 @@ async def prepared() -> InMemoryProvider:
 async def test_load_ask_save() -> None:
     """Koog's order of things: one text goes in, one comes out, and the memory has grown."""
     store = await prepared()
-    language = item("German", "I speak German too", keyword="languages", fact_type="MULTIPLE")
-    model = ScriptedChatModel("Good to know.", facts(language))
+    language = theme_item("German", "I speak German too", keyword="languages", fact_type="MULTIPLE")
+    model = ScriptedChatModel("Good to know.", found_facts(language))
     agent = agent_of(
         model,
         node_load_from_memory([THEME, LANGUAGES]),
@@ -94,7 +94,7 @@ async def test_load_ask_save() -> None:
     assert '"Korean"' in text
     assert result.usage.calls == len(model.calls) == 2
     [saved] = result.reports_of(DetectionReport)[0].saved
-    assert (saved.place.subject, saved.place.scope) == (ALICE, APP)
+    assert (saved.place.subject, saved.place.scope) == (ALICE, PRODUCT)
     assert saved.fact.source is not None
     assert saved.fact.source.conversation == "c-1"
     assert len(result.reports_of(LoadReport)) == 2
@@ -105,10 +105,10 @@ async def test_load_ask_save() -> None:
     [
         (lambda: node_load_from_memory([THEME]), {"ide-theme"}),
         (lambda: node_load_from_memory([THEME, LANGUAGES]), {"ide-theme", "languages"}),
-        (lambda: node_load_from_memory([LANGUAGES], scopes=[APP]), set()),
+        (lambda: node_load_from_memory([LANGUAGES], scopes=[PRODUCT]), set()),
         (lambda: node_load_from_memory([THEME], scopes=[MemoryScopeType.ORGANIZATION]), set()),
         (node_load_all_facts_from_memory, {"ide-theme", "languages", "tier"}),
-        (lambda: node_load_all_facts_from_memory(scopes=[APP]), {"ide-theme"}),
+        (lambda: node_load_all_facts_from_memory(scopes=[PRODUCT]), {"ide-theme"}),
         (lambda: node_load_all_facts_from_memory(subjects=[USER]), {"ide-theme", "languages"}),
         (lambda: node_load_all_facts_from_memory(subjects=[COMPANY]), {"tier"}),
         (
@@ -139,8 +139,8 @@ async def test_saving_named_concepts_costs_a_call_each() -> None:
     store = InMemoryProvider()
     model = ScriptedChatModel(
         "Noted.",
-        facts(item("dark", "dark theme")),
-        facts(item("Korean", "I speak Korean", keyword="languages")),
+        found_facts(theme_item("dark", "dark theme")),
+        found_facts(theme_item("Korean", "I speak Korean", keyword="languages")),
     )
     agent = agent_of(
         model,
@@ -152,8 +152,8 @@ async def test_saving_named_concepts_costs_a_call_each() -> None:
     result = await agent.run(SAID, subjects=[ALICE])
 
     assert result.usage.calls == len(model.calls) == 3
-    [theme] = await store.load(THEME, ALICE, APP)
-    [languages] = await store.load(LANGUAGES, ALICE, APP)
+    [theme] = await store.load(THEME, ALICE, PRODUCT)
+    [languages] = await store.load(LANGUAGES, ALICE, PRODUCT)
     assert (theme.value, languages.values) == ("dark", ("Korean",))
     assert len(result.reports_of(DetectionReport)) == 2
 
@@ -165,13 +165,13 @@ async def test_a_strategy_that_only_saves_looks_at_the_whole_conversation() -> N
         {"role": "user", "content": "I like the dark theme."},
         {"role": "assistant", "content": "Noted."},
     ]
-    model = ScriptedChatModel(facts(item("dark", "I like the dark theme")))
+    model = ScriptedChatModel(found_facts(theme_item("dark", "I like the dark theme")))
     agent = agent_of(model, node_save_to_memory_auto_detect_facts(), store=store)
 
     result = await agent.run("", messages=history, subjects=[ALICE])
 
     assert result.messages == history
-    [theme] = await store.load(THEME, ALICE, APP)
+    [theme] = await store.load(THEME, ALICE, PRODUCT)
     assert theme.value == "dark"
 
 
@@ -180,7 +180,7 @@ async def test_a_strategy_that_only_saves_looks_at_the_whole_conversation() -> N
     [
         node_load_from_memory([THEME], subjects=[USER]),
         node_load_all_facts_from_memory(subjects=[COMPANY, USER]),
-        node_save_to_memory([THEME], USER, APP),
+        node_save_to_memory([THEME], USER, PRODUCT),
         node_save_to_memory_auto_detect_facts(subjects=[USER]),
     ],
 )
@@ -202,7 +202,7 @@ async def test_a_subject_that_nobody_bound_fails_before_any_model_is_asked(
     [
         node_load_from_memory([THEME]),
         node_load_all_facts_from_memory(),
-        node_save_to_memory([THEME], COMPANY, APP),
+        node_save_to_memory([THEME], COMPANY, PRODUCT),
         node_save_to_memory_auto_detect_facts(),
     ],
 )
@@ -256,7 +256,7 @@ async def test_nodes_of_ones_own_see_the_run() -> None:
 
 async def test_one_request_follows_another() -> None:
     """What the first answered is what the second is asked; the run begins with the first."""
-    model = ScriptedChatModel("draft", "final", facts())
+    model = ScriptedChatModel("draft", "final", found_facts())
     agent = agent_of(
         model, node_llm_request(), node_llm_request(), node_save_to_memory_auto_detect_facts()
     )
@@ -295,8 +295,8 @@ async def test_a_long_conversation_is_made_short_after_its_facts_are_saved() -> 
         {"role": "assistant", "content": "Noted."},
     ]
     kept = {"message": 0, "quote": "dark theme", "keyword": "ide-theme", "value": "dark"}
-    language = item("Korean", "I speak Korean", message=2, keyword="languages")
-    model = ScriptedChatModel("Good.", facts(language), facts(kept))
+    language = theme_item("Korean", "I speak Korean", message=2, keyword="languages")
+    model = ScriptedChatModel("Good.", found_facts(language), found_facts(kept))
     agent = agent_of(
         model,
         node_llm_request(),
@@ -314,7 +314,7 @@ async def test_a_long_conversation_is_made_short_after_its_facts_are_saved() -> 
     ]
     assert '"dark"' in str(result.messages[0]["content"])
     assert result.usage.calls == len(model.calls) == 3
-    assert [fact.values for fact in await store.load_all(ALICE, APP)] == [("Korean",)]
+    assert [fact.values for fact in await store.load_all(ALICE, PRODUCT)] == [("Korean",)]
 
 
 async def test_a_node_that_forgets_its_text_is_told() -> None:
@@ -351,7 +351,7 @@ def test_a_strategy_is_a_value() -> None:
     [
         node_load_from_memory([THEME], subjects=[BOB]),
         node_load_all_facts_from_memory(subjects=[ALICE, COMPANY]),
-        node_save_to_memory([THEME], COMPANY, APP),
+        node_save_to_memory([THEME], COMPANY, PRODUCT),
         node_save_to_memory_auto_detect_facts(subjects=[BOB]),
     ],
 )

@@ -12,7 +12,7 @@ from factmem.models.places import MemoryScope
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.agent.world import ALICE, APP, THEME, USER, item, memory_texts
+from tests.world import ALICE, PRODUCT, THEME, USER, memory_texts, theme_item
 
 DESK = MemoryScope.Agent("desk")
 SAID = "I prefer the dark theme."
@@ -22,7 +22,7 @@ PROFILE = MemoryScopesProfile(agent="desk", product="my-app")
 async def stored() -> InMemoryProvider:
     """One theme for the product, another for the agent alone."""
     store = InMemoryProvider()
-    await store.save(SingleFact(THEME, "dark"), ALICE, APP)
+    await store.save(SingleFact(THEME, "dark"), ALICE, PRODUCT)
     await store.save(SingleFact(THEME, "light"), ALICE, DESK)
     return store
 
@@ -33,7 +33,7 @@ async def test_a_profile_says_all_scopes_at_once() -> None:
     agent.install(AgentMemory, provider=await stored(), scopes=PROFILE, subjects=[USER])
 
     everywhere = await agent.run("Which theme?", subjects=[ALICE])
-    product = await agent.run("Which theme?", subjects=[ALICE], scopes=[APP])
+    product = await agent.run("Which theme?", subjects=[ALICE], scopes=[PRODUCT])
 
     assert "light" in memory_texts(everywhere.messages)[0]
     assert "dark" in memory_texts(product.messages)[0]
@@ -43,18 +43,20 @@ async def test_a_profile_says_all_scopes_at_once() -> None:
 async def test_a_run_writes_within_its_scopes() -> None:
     """The agent's own scope is the narrowest, and would else get the fact."""
     store = InMemoryProvider()
-    agent = Agent(ScriptedChatModel("Noted.", {"facts": [item("dark", SAID, scope="product")]}))
+    agent = Agent(
+        ScriptedChatModel("Noted.", {"facts": [theme_item("dark", SAID, scope="product")]})
+    )
     agent.install(AgentMemory, provider=store, scopes=PROFILE, subjects=[USER], auto_detect=True)
 
-    await agent.run(SAID, subjects=[ALICE], scopes=[APP])
+    await agent.run(SAID, subjects=[ALICE], scopes=[PRODUCT])
 
-    assert [place.scope for place in await store.places()] == [APP]
+    assert [place.scope for place in await store.places()] == [PRODUCT]
 
 
 @pytest.mark.parametrize(
     ("scopes", "error", "told"),
     [
-        (APP, TypeError, r"scopes must be a list, not MemoryScope"),
+        (PRODUCT, TypeError, r"scopes must be a list, not MemoryScope"),
         ([], ValueError, "scopes is empty"),
         (["my-app"], TypeError, "MemoryScope"),
     ],
@@ -75,14 +77,14 @@ def test_scopes_replace_the_names() -> None:
     with pytest.raises(ValueError, match="scopes replaces agent_name"):
         install(scopes=PROFILE, agent_name="desk")
     with pytest.raises(TypeError, match="scopes must be a MemoryScopesProfile, not list"):
-        install(scopes=[APP])
+        install(scopes=[PRODUCT])
     with pytest.raises(ValueError, match="set auto_detect as well"):
         install(scopes=PROFILE, detect=[THEME])
 
 
 async def test_only_some_concepts_are_learnt() -> None:
     store = InMemoryProvider()
-    found = {"facts": [item("dark", SAID), item("dark", SAID, keyword="city")]}
+    found = {"facts": [theme_item("dark", SAID), theme_item("dark", SAID, keyword="city")]}
     agent = Agent(ScriptedChatModel("Noted.", found))
     memory = agent.install(
         AgentMemory,

@@ -20,7 +20,8 @@ from factmem.llm.base import (
 )
 from factmem.testing.chat import ScriptedChatModel
 from factmem.usage import Usage
-from tests.agent.world import FunctionModel, assert_paired, calls, results
+from tests.doubles import FunctionModel
+from tests.world import assert_paired, calls, tool_results
 
 
 def add(a: int, b: int) -> int:
@@ -48,7 +49,7 @@ async def test_tools_are_run_until_the_model_answers() -> None:
     assert [message["role"] for message in result.messages] == [
         *("user", "assistant", "tool", "assistant", "tool", "assistant")
     ]
-    assert results(result.messages) == ["3", "Seoul"]
+    assert tool_results(result.messages) == ["3", "Seoul"]
     offered: Any = model.tools[0]
     assert [tool["function"]["name"] for tool in offered] == ["add", "capital"]
     assert_paired(result.messages)
@@ -84,7 +85,7 @@ async def test_calls_of_one_answer_run_at_once_and_answer_in_order() -> None:
     with anyio.fail_after(5):
         result = await Agent(model, tools=[first, second]).run("Both, please")
 
-    assert results(result.messages) == ["first", "second"]
+    assert tool_results(result.messages) == ["first", "second"]
     assert [m.get("tool_call_id") for m in result.messages[2:4]] == ["call-0", "call-1"]
 
 
@@ -102,7 +103,7 @@ async def test_sync_tools_run_at_once_too() -> None:
     model = ScriptedChatModel(calls(("first", {}), ("second", {})), "Done.")
     result = await Agent(model, tools=[first, second]).run("Both, please")
 
-    assert results(result.messages) == ["true", "true"]
+    assert tool_results(result.messages) == ["true", "true"]
 
 
 async def test_bad_and_unknown_calls_are_told_and_do_not_stop_the_others() -> None:
@@ -119,7 +120,7 @@ async def test_bad_and_unknown_calls_are_told_and_do_not_stop_the_others() -> No
 
     result = await Agent(model, tools=[add]).run("1 + 2?")
 
-    wrong, unknown, right, no_json = results(result.messages)
+    wrong, unknown, right, no_json = tool_results(result.messages)
     assert "- a: Input should be a valid integer" in wrong
     assert unknown == "Error: there is no tool of that name. Tools: add."
     assert right == "3"
@@ -137,7 +138,7 @@ async def test_a_tool_can_tell_the_model_what_went_wrong() -> None:
     model = ScriptedChatModel(calls(("order", {"number": 7})), "I cannot find it.")
     result = await Agent(model, tools=[order]).run("Where is my order?")
 
-    assert results(result.messages) == ["Error: There is no order 7"]
+    assert tool_results(result.messages) == ["Error: There is no order 7"]
     assert result.text == "I cannot find it."
 
 
@@ -169,7 +170,7 @@ async def test_a_broken_tool_ends_the_run_and_leaves_the_conversation_whole() ->
         await run_tool_loop(context, "Go")
 
     assert_paired(context.messages)
-    assert results(context.messages) == [
+    assert tool_results(context.messages) == [
         "Error: this call did not finish.",
         "quick",
         "Error: this call did not finish.",
@@ -221,7 +222,7 @@ async def test_a_cancelled_call_leaves_the_conversation_whole() -> None:
         tasks.cancel_scope.cancel()
 
     assert_paired(context.messages)
-    assert results(context.messages) == ["quick", "Error: this call did not finish."]
+    assert tool_results(context.messages) == ["quick", "Error: this call did not finish."]
 
 
 async def test_a_sync_tool_is_waited_for_and_its_result_kept() -> None:
@@ -243,7 +244,7 @@ async def test_a_sync_tool_is_waited_for_and_its_result_kept() -> None:
         may_end.set()
 
     assert_paired(context.messages)
-    assert results(context.messages) == ["booked"]
+    assert tool_results(context.messages) == ["booked"]
 
 
 async def test_a_run_without_end_is_stopped() -> None:
@@ -259,7 +260,7 @@ async def test_a_run_without_end_is_stopped() -> None:
 
     assert len(model.calls) == 3
     assert_paired(caught.value.messages)
-    assert results(caught.value.messages) == ["2", "2", "2"]
+    assert tool_results(caught.value.messages) == ["2", "2", "2"]
     result = await agent.run("Go on", messages=caught.value.messages)
     assert result.text == "Two."
 
@@ -285,7 +286,7 @@ async def test_a_tool_that_is_no_function() -> None:
     model = ScriptedChatModel(calls(("remote", '{"x": 1}')), "Done.")
     result = await Agent(model, tools=[Remote()]).run("Go")
 
-    assert results(result.messages) == ['Go {"x": 1}']
+    assert tool_results(result.messages) == ['Go {"x": 1}']
 
 
 async def test_a_tool_that_asks_the_agent_again() -> None:
@@ -300,7 +301,7 @@ async def test_a_tool_that_asks_the_agent_again() -> None:
     result = await agent.run("outer")
 
     assert result.text == "Outer."
-    assert results(result.messages) == ["Inner."]
+    assert tool_results(result.messages) == ["Inner."]
 
 
 async def test_a_refusal_is_the_answer() -> None:
@@ -370,7 +371,7 @@ async def test_tools_can_be_withheld_for_one_request() -> None:
 
     assert await run_tool_loop(context, "Go", allow_tool_calls=False) == "Fine."
     assert offered == [0, 0]
-    assert results(context.messages) == ["Error: there is no tool of that name. Tools: none."]
+    assert tool_results(context.messages) == ["Error: there is no tool of that name. Tools: none."]
 
 
 async def test_calls_of_one_response_do_not_all_run_at_once() -> None:
@@ -389,5 +390,5 @@ async def test_calls_of_one_response_do_not_all_run_at_once() -> None:
     asked = calls(*(("fetch", {"page": number}) for number in range(2_000)))
     result = await Agent(ScriptedChatModel(asked, "Done."), tools=[fetch]).run("Fetch all.")
 
-    assert results(result.messages) == [str(number) for number in range(2_000)]
+    assert tool_results(result.messages) == [str(number) for number in range(2_000)]
     assert 1 < most <= 16

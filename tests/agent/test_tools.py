@@ -18,7 +18,7 @@ from factmem.agent.tools import (
     tools_by_name,
 )
 from factmem.testing.chat import ScriptedChatModel
-from tests.agent.world import ALICE
+from tests.world import ALICE
 
 
 class Address(BaseModel):

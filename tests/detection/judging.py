@@ -11,7 +11,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.prompt.transcript import Transcript
-from tests.memory.world import AGENT, ALICE
+from tests.world import AGENT, ALICE
 
 SUNDAY = datetime(2024, 5, 12, 18, tzinfo=UTC)
 

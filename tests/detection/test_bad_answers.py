@@ -20,7 +20,7 @@ from factmem.models.facts import (
 )
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.world import (
+from tests.world import (
     AGE,
     AGENT,
     ALICE,

@@ -14,7 +14,7 @@ from factmem.models.facts import Concept, FactType
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
-from tests.memory.world import (
+from tests.world import (
     AGE,
     AGENT,
     ALICE,

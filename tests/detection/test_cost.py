@@ -20,7 +20,7 @@ from factmem.prompt.transcript import Transcript
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.detection.judging import SUNDAY, judge
-from tests.memory.world import AGENT, ALICE, Chat, answer, assistant, item, memory_of, user
+from tests.world import AGENT, ALICE, Chat, answer, assistant, item, memory_of, user
 
 SAID = (
     "I have been thinking about the garden, the roof and the trip to the lake with Anna, which we "

@@ -38,8 +38,8 @@ from factmem.providers.learning import Learned
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START, SettableClock
 from factmem.testing.facts import SAID
-from tests.memory.providers import BareProvider
-from tests.memory.world import (
+from tests.doubles import BareProvider
+from tests.world import (
     AGE,
     AGENT,
     ALICE,

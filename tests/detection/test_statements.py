@@ -13,7 +13,7 @@ from factmem.prompt.transcript import Transcript
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.detection.judging import SUNDAY, judge
-from tests.memory.world import AGENT, ALICE, Chat, answer, assistant, memory_of, user
+from tests.world import AGENT, ALICE, Chat, answer, assistant, memory_of, user
 
 CITY = Concept("city", "Where the user lives")
 

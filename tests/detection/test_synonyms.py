@@ -13,7 +13,7 @@ from factmem.events import MemoryEvent, MemoryEvents
 from factmem.models.facts import AnyConcept, AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.world import AGENT, ALICE, answer, item, memory_of, user
+from tests.world import AGENT, ALICE, answer, item, memory_of, user
 
 TOPICS = ["home residence", "vehicles cars bikes", "food dishes", "hobby pastime"]
 

@@ -17,7 +17,8 @@ from anthropic.lib.tools import _beta_builtin_memory_tool as sdk
 from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.integrations.anthropic import MEMORIES, MemoryTool
 from factmem.memory.runs import UNREACHABLE
-from tests.integrations.world import DESK, BreakableProvider, memory_of
+from tests.doubles import BreakableProvider
+from tests.world import DESK, vim_memory
 
 pytestmark = pytest.mark.anyio
 
@@ -105,7 +106,7 @@ async def _run_both(seed: int, folder: Path) -> int:
     """Run random commands on both tools until the SDK's crashes, and return how many."""
     dice = random.Random(seed)
     theirs = sdk.BetaAsyncLocalFilesystemMemoryTool(str(folder))
-    ours = MemoryTool((await memory_of()).of("alice"))
+    ours = MemoryTool((await vim_memory()).of("alice"))
     for number in range(25):
         command = a_command(dice)
         expected, actual = await outcome(theirs, command), await outcome(ours, command)
@@ -201,7 +202,7 @@ def results(requests: list[dict[str, Any]]) -> list[tuple[bool, str]]:
 
 async def test_what_claude_saves_is_there_in_the_second_turn_and_nobody_elses() -> None:
     requests: list[dict[str, Any]] = []
-    memory = await memory_of()
+    memory = await vim_memory()
     with claude(requests) as url:
         assert await run(url, MemoryTool(memory.of("alice"))) == "Noted."
 
@@ -216,7 +217,7 @@ async def test_a_broken_store_ends_no_run() -> None:
     requests: list[dict[str, Any]] = []
     failures: list[Exception] = []
     provider = BreakableProvider()
-    memory = await memory_of(provider=provider)
+    memory = await vim_memory(provider=provider)
     tool = MemoryTool(memory.of("alice"), on_failure=failures.append)
     provider.is_broken = True
     with claude(requests) as url:
@@ -229,7 +230,7 @@ async def test_a_broken_store_ends_no_run() -> None:
 
 
 async def test_mistakes_raise_when_it_is_made() -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     with pytest.raises(UnboundSubjectError):
         MemoryTool(memory)
     with pytest.raises(ValueError, match="profile does not name"):
@@ -239,7 +240,7 @@ async def test_mistakes_raise_when_it_is_made() -> None:
 
 
 async def test_a_read_only_view_shows_and_writes_nothing() -> None:
-    memory = (await memory_of()).of("alice")
+    memory = (await vim_memory()).of("alice")
     await memory.documents(MEMORIES).write("/a.md", "one")
     tool = MemoryTool(memory.view(read_only=True))
 
@@ -249,7 +250,7 @@ async def test_a_read_only_view_shows_and_writes_nothing() -> None:
 
 
 async def test_clearing_removes_all_of_one_user() -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     for who in ("alice", "bob"):
         for path in ("/a.md", "/d/b.md", "/d/c.md"):
             await memory.of(who).documents(MEMORIES).write(path, who)
@@ -262,7 +263,7 @@ async def test_clearing_removes_all_of_one_user() -> None:
 
 
 async def test_paths_that_documents_refuse_are_told() -> None:
-    tool = MemoryTool((await memory_of()).of("alice"))
+    tool = MemoryTool((await vim_memory()).of("alice"))
     for path in ("/memories/" + "a" * 300, "/memories/a\x00b"):
         with pytest.raises(ToolError):
             await tool.call({"command": "create", "path": path, "file_text": "x"})

@@ -28,12 +28,13 @@ from factmem.integrations.crewai import FactmemMemory, lesson_concept
 from factmem.memory.runs import UNREACHABLE
 from factmem.models.sources import SourceKind
 from tests.chat_server import ChatServer, calls_tools, says
-from tests.integrations.world import ALICE, BreakableProvider, found, known, memory_of
+from tests.doubles import BreakableProvider
+from tests.world import ALICE, found_fact, known_values, vim_memory
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of CrewAI and its packages
 
 DONE = says("Thought: I know it.\nFinal Answer: done")
-FISH = found("I use fish", "shell", "fish")
+FISH = found_fact("I use fish", "shell", "fish")
 
 
 class Server(ChatServer):
@@ -58,7 +59,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def memory(*answers: Any, **options: Any) -> AgentMemory:
     async def made() -> AgentMemory:
-        return await memory_of(*answers, **options)
+        return await vim_memory(*answers, **options)
 
     return anyio.run(made)
 
@@ -95,7 +96,7 @@ def test_what_a_tool_saves_is_there_in_the_second_turn(server: Server) -> None:
         (True, False),
         (True, True),
     ]
-    assert anyio.run(known, about) == {"editor": "vim", "shell": "fish"}
+    assert anyio.run(known_values, about) == {"editor": "vim", "shell": "fish"}
 
 
 def test_nobody_elses_facts_are_shown(server: Server) -> None:
@@ -144,12 +145,12 @@ def test_no_checkpoint_holds_a_fact(server: Server) -> None:
 
 def test_a_task_becomes_facts_by_one_call_to_the_memorys_model(server: Server) -> None:
     reports: list[Any] = []
-    about = memory(found("I use fish", "shell", "fish"))
+    about = memory(found_fact("I use fish", "shell", "fish"))
     mine = FactmemMemory.of(about, user="alice", on_report=reports.append)
     server.answer(DONE)
 
     crew_of(server, "I use fish. Which editor do I use?", mine).kickoff()
-    assert anyio.run(known, about)["shell"] == "fish"
+    assert anyio.run(known_values, about)["shell"] == "fish"
     (saved,) = reports[0].saved
     assert saved.fact.source.kind is SourceKind.ASSISTANT
     assert len(server.requests) == 1
@@ -169,7 +170,7 @@ def test_copies_of_crews_and_agents_keep_the_memory(server: Server) -> None:
 
 
 async def test_async_kickoffs(server: Server) -> None:
-    mine = FactmemMemory.of(await memory_of(), user="alice")
+    mine = FactmemMemory.of(await vim_memory(), user="alice")
     server.answer(DONE, DONE)
 
     await crew_of(server, "Which editor?", mine).kickoff_async()
@@ -269,7 +270,7 @@ def test_records_are_listed_updated_and_erased() -> None:
     editor = next(each for each in mine.list_records() if each.categories == ["editor"])
 
     assert mine.update(editor.id, "emacs", importance=0.9).importance == 0.9
-    assert anyio.run(known, about)["editor"] == "emacs"
+    assert anyio.run(known_values, about)["editor"] == "emacs"
     assert mine.list_categories() == {"editor": 1, "lessons-hitl": 1}
     assert mine.info().record_count == 2
     assert mine.info().categories == ["editor", "lessons-hitl"]

@@ -24,9 +24,10 @@ from factmem.integrations.deepagents import (
 from factmem.integrations.langchain import FactmemMiddleware
 from factmem.integrations.langgraph import FactmemStore
 from tests.chat_server import calls_tools, says
+from tests.doubles import BreakableProvider
 from tests.integrations.chat_openai import ChatOpenAI
 from tests.integrations.model_server import ModelServer, model_server
-from tests.integrations.world import USER, BreakableProvider, memory_of
+from tests.world import USER, vim_memory
 
 create_agent: Any = agents.create_agent  # its overloads take no tuples as messages
 NOTES = MemoryScope.Feature("notes")
@@ -318,7 +319,7 @@ def _prompt(middleware: Any) -> str:
 
 async def test_a_deep_agent_with_facts() -> None:
     """Facts of the user beside files; what a tool saved is in the second call."""
-    memory = await memory_of()
+    memory = await vim_memory()
     async with model_server() as server:
         deepagents = pytest.importorskip("deepagents", reason="make frameworks ONLY=deepagents")
         agent = deepagents.create_deep_agent(

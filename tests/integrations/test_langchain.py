@@ -13,9 +13,10 @@ from factmem.errors import UnboundSubjectError
 from factmem.integrations.langchain import FactmemMiddleware
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
 from tests.chat_server import calls_tools, says
+from tests.doubles import BreakableProvider
 from tests.integrations.chat_openai import ChatOpenAI
 from tests.integrations.model_server import ModelServer, model_server
-from tests.integrations.world import ALICE, EDITOR, BreakableProvider, found, known, memory_of
+from tests.world import ALICE, EDITOR, found_fact, known_values, vim_memory
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +64,7 @@ SAVES = calls_tools(("1", "memory_save", {"concept": "shell", "value": "fish"}))
 async def test_what_a_tool_saves_is_there_in_the_second_turn(
     server: ModelServer, sync: bool
 ) -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     agent = agent_of(server, FactmemMiddleware(memory, user=user, save=True))
     server.answer(SAVES, says("Done."))
 
@@ -75,12 +76,12 @@ async def test_what_a_tool_saves_is_there_in_the_second_turn(
         (True, True),
     ]
     assert server.system().startswith("Be brief.\n\n")
-    assert await known(memory) == {"editor": "vim", "shell": "fish"}
+    assert await known_values(memory) == {"editor": "vim", "shell": "fish"}
 
 
 @BOTH
 async def test_nobody_elses_facts_are_shown(server: ModelServer, sync: bool) -> None:
-    agent = agent_of(server, FactmemMiddleware(await memory_of(), user=user))
+    agent = agent_of(server, FactmemMiddleware(await vim_memory(), user=user))
     server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("No idea."))
 
     await run(agent, "Which editor do I use?", "bob", sync=sync)
@@ -90,7 +91,7 @@ async def test_nobody_elses_facts_are_shown(server: ModelServer, sync: bool) -> 
 
 @BOTH
 async def test_an_unbound_user_raises_before_any_call(server: ModelServer, sync: bool) -> None:
-    agent = agent_of(server, FactmemMiddleware(await memory_of(), user=user))
+    agent = agent_of(server, FactmemMiddleware(await vim_memory(), user=user))
 
     with pytest.raises(UnboundSubjectError):
         await run(agent, "Hi", None, sync=sync)
@@ -101,7 +102,7 @@ async def test_an_unbound_user_raises_before_any_call(server: ModelServer, sync:
 async def test_a_broken_store_ends_no_run(server: ModelServer, sync: bool) -> None:
     provider = BreakableProvider()
     failures: list[Exception] = []
-    memory = await memory_of(found("I use fish", "shell", "fish"), provider=provider)
+    memory = await vim_memory(found_fact("I use fish", "shell", "fish"), provider=provider)
     middleware = FactmemMiddleware(memory, user=user, auto_detect=True, on_failure=failures.append)
     provider.is_broken = True
     server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("Fine."))
@@ -118,7 +119,7 @@ async def test_a_broken_store_ends_no_run(server: ModelServer, sync: bool) -> No
 async def test_a_checkpoint_holds_no_fact_and_no_thread_is_stale(
     server: ModelServer, sync: bool
 ) -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     saver = InMemorySaver()
     agent = agent_of(server, FactmemMiddleware(memory, user=user), checkpointer=saver)
     server.answer(says("Hello."), says("Again."))
@@ -136,8 +137,8 @@ async def test_a_checkpoint_holds_no_fact_and_no_thread_is_stale(
 @BOTH
 async def test_learning_takes_the_words_of_this_run(server: ModelServer, sync: bool) -> None:
     reports: list[Any] = []
-    memory = await memory_of(
-        found("I use fish", "shell", "fish"), found("live in Busan", "city", "Busan", 2)
+    memory = await vim_memory(
+        found_fact("I use fish", "shell", "fish"), found_fact("live in Busan", "city", "Busan", 2)
     )
     middleware = FactmemMiddleware(memory, user=user, auto_detect=True, on_report=reports.append)
     agent = agent_of(server, middleware, checkpointer=InMemorySaver())
@@ -146,20 +147,20 @@ async def test_learning_takes_the_words_of_this_run(server: ModelServer, sync: b
     await run(agent, "I use fish.", sync=sync, thread_id="t1")
     await run(agent, "I live in Busan.", sync=sync, thread_id="t1")
 
-    assert await known(memory) == {"editor": "vim", "shell": "fish", "city": "Busan"}
+    assert await known_values(memory) == {"editor": "vim", "shell": "fish", "city": "Busan"}
     (fact,) = reports[1].saved
     assert fact.fact.source.conversation == "t1"
 
 
 async def test_learning_in_the_background(server: ModelServer) -> None:
-    memory = await memory_of(found("I use fish", "shell", "fish"))
+    memory = await vim_memory(found_fact("I use fish", "shell", "fish"))
     runs = MemoryRuns[Any](memory, user=user, auto_detect=True)
     server.answer(says("Ok."))
 
     async with runs:
         await run(agent_of(server, FactmemMiddleware(runs)), "I use fish.", sync=False)
 
-    assert (await known(memory))["shell"] == "fish"
+    assert (await known_values(memory))["shell"] == "fish"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ async def test_learning_in_the_background(server: ModelServer) -> None:
     ids=["none", "parts"],
 )
 async def test_other_system_prompts(server: ModelServer, prompt: Any) -> None:
-    agent = agent_of(server, FactmemMiddleware(await memory_of(), user=user), system_prompt=prompt)
+    agent = agent_of(server, FactmemMiddleware(await vim_memory(), user=user), system_prompt=prompt)
     server.answer(says("Hello."))
 
     await run(agent, "Hi", sync=False)

@@ -27,10 +27,10 @@ from factmem import (
 )
 from factmem.integrations.langgraph import ITEMS, FactmemStore
 from tests.chat_server import calls_tools, says
+from tests.doubles import BareProvider, BreakableProvider
 from tests.integrations.chat_openai import ChatOpenAI
 from tests.integrations.model_server import ModelServer, model_server
-from tests.integrations.world import BreakableProvider, memory_of
-from tests.memory.providers import BareProvider
+from tests.world import vim_memory
 
 pytestmark = pytest.mark.anyio
 
@@ -260,14 +260,14 @@ async def test_agents_use_it_each_for_its_user(server: ModelServer) -> None:
 
 async def test_a_store_that_fails_raises() -> None:
     provider = BreakableProvider()
-    store = FactmemStore(await memory_of(provider=provider))
+    store = FactmemStore(await vim_memory(provider=provider))
     provider.is_broken = True
     with pytest.raises(StorageError):
         await store.aget(("a",), "k")
 
 
 async def test_other_facts_of_the_memory_are_no_items() -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     store = FactmemStore(memory)
     await store.aput(("a",), "k", {"n": 1})
 

@@ -20,7 +20,8 @@ from factmem.errors import UnboundSubjectError
 from factmem.integrations.mcp import FACTS_URI, memory_server
 from factmem.integrations.mcp_program import main
 from factmem.memory.runs import UNREACHABLE
-from tests.integrations.world import ALICE, BOB, BreakableProvider, known, memory_of
+from tests.doubles import BreakableProvider
+from tests.world import ALICE, BOB, known_values, vim_memory
 
 pytestmark = pytest.mark.anyio
 
@@ -44,33 +45,33 @@ async def facts_of(client: Client) -> str:
 
 
 async def test_what_a_tool_saves_is_there_in_the_next_turn() -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     async with Client(memory_server(memory, user="alice")) as client:
         assert '"vim"' in await facts_of(client)
         await text_of(client, "memory_save", concept="shell", value="fish")
         assert '"fish"' in await facts_of(client)
         assert "fish" in await text_of(client, "memory_recall", query="shell")
-    assert await known(memory) == {"editor": "vim", "shell": "fish"}
+    assert await known_values(memory) == {"editor": "vim", "shell": "fish"}
 
 
 async def test_the_user_comes_from_the_connection() -> None:
     """Each client has a user of its own; no argument reaches another's facts."""
     who: ContextVar[str] = ContextVar("who")
-    memory = await memory_of()
+    memory = await vim_memory()
     server = memory_server(memory, user=lambda _: who.get())
     who.set("bob")
     async with Client(server) as client:
         assert "vim" not in await facts_of(client)
         assert "vim" not in await text_of(client, "memory_recall", query="editor", user="alice")
         await text_of(client, "memory_save", concept="editor", value="nano", user="alice")
-    assert (await known(memory), await known(memory, BOB)) == (
+    assert (await known_values(memory), await known_values(memory, BOB)) == (
         {"editor": "vim"},
         {"editor": "nano"},
     )
 
 
 async def test_tools_say_what_they_do() -> None:
-    async with Client(memory_server(await memory_of(), user="alice")) as client:
+    async with Client(memory_server(await vim_memory(), user="alice")) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         (resource,) = (await client.list_resources()).resources
 
@@ -87,7 +88,7 @@ async def test_tools_say_what_they_do() -> None:
 
 
 async def test_a_chat_model_brings_remember() -> None:
-    memory = await memory_of({"facts": []})
+    memory = await vim_memory({"facts": []})
     async with Client(memory_server(memory, user="alice", save=False, prefix="m_")) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
 
@@ -96,11 +97,11 @@ async def test_a_chat_model_brings_remember() -> None:
 
 async def test_an_unbound_memory_makes_no_server() -> None:
     with pytest.raises(UnboundSubjectError):
-        memory_server(await memory_of())
+        memory_server(await vim_memory())
 
 
 async def test_a_connection_without_a_user_is_an_error() -> None:
-    async with Client(memory_server(await memory_of(), user=lambda _: None)) as client:
+    async with Client(memory_server(await vim_memory(), user=lambda _: None)) as client:
         with pytest.raises(MCPError):
             await client.call_tool("memory_recall", {"query": "editor"})
         with pytest.raises(MCPError):
@@ -110,7 +111,7 @@ async def test_a_connection_without_a_user_is_an_error() -> None:
 async def test_a_broken_store_is_told_and_the_session_goes_on() -> None:
     provider = BreakableProvider()
     failures: list[Exception] = []
-    memory = await memory_of(provider=provider)
+    memory = await vim_memory(provider=provider)
     server = memory_server(memory, user="alice", on_failure=failures.append)
     async with Client(server) as client:
         provider.is_broken = True
@@ -124,7 +125,7 @@ async def test_a_broken_store_is_told_and_the_session_goes_on() -> None:
 
 
 async def test_wrong_names_and_arguments_are_answered() -> None:
-    async with Client(memory_server(await memory_of(), user="alice")) as client:
+    async with Client(memory_server(await vim_memory(), user="alice")) as client:
         assert "there is no such tool" in await text_of(client, "memory_erase")
         assert (await text_of(client, "memory_forget", value="vim")).startswith("Error: nothing")
         with pytest.raises(MCPError):
@@ -213,7 +214,7 @@ async def test_two_users_of_one_server_over_oauth_tokens() -> None:
         token = get_access_token()
         return None if token is None else token.subject
 
-    server = memory_server(await memory_of(), user=user)
+    server = memory_server(await vim_memory(), user=user)
     for subject, is_known in (("alice", True), ("bob", False)):
         token = AccessToken(token="t", client_id="c", scopes=[], subject=subject)
         auth_context_var.set(AuthenticatedUser(token))

@@ -19,8 +19,9 @@ from factmem.errors import UnboundSubjectError
 from factmem.integrations.openai_agents import chat_of, with_memory
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
 from tests.chat_server import calls_tools, says, streams
+from tests.doubles import BreakableProvider
 from tests.integrations.model_server import ModelServer, model_server
-from tests.integrations.world import BreakableProvider, found, known, memory_of
+from tests.world import found_fact, known_values, vim_memory
 
 pytestmark = pytest.mark.anyio
 set_tracing_disabled(True)
@@ -57,7 +58,7 @@ ALICE = Context("alice")
 
 
 async def test_what_a_tool_saves_is_there_in_the_second_turn(server: ModelServer) -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     agent = with_memory(agent_of(server), memory, user=user, save=True)
     server.answer(SAVES, says("Done."))
 
@@ -69,11 +70,11 @@ async def test_what_a_tool_saves_is_there_in_the_second_turn(server: ModelServer
         (True, True),
     ]
     assert server.system().startswith("Be brief.\n\n")
-    assert await known(memory) == {"editor": "vim", "shell": "fish"}
+    assert await known_values(memory) == {"editor": "vim", "shell": "fish"}
 
 
 async def test_nobody_elses_facts_are_shown(server: ModelServer) -> None:
-    agent = with_memory(agent_of(server), await memory_of(), user=user)
+    agent = with_memory(agent_of(server), await vim_memory(), user=user)
     server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("No idea."))
 
     await Runner.run(agent, "Which editor do I use?", context=Context("bob"))
@@ -82,7 +83,7 @@ async def test_nobody_elses_facts_are_shown(server: ModelServer) -> None:
 
 
 async def test_an_unbound_user_raises_before_any_call(server: ModelServer) -> None:
-    agent = with_memory(agent_of(server), await memory_of(), user=user)
+    agent = with_memory(agent_of(server), await vim_memory(), user=user)
 
     with pytest.raises(UnboundSubjectError):
         await Runner.run(agent, "Hi", context=Context(None))
@@ -92,7 +93,7 @@ async def test_an_unbound_user_raises_before_any_call(server: ModelServer) -> No
 async def test_a_broken_store_ends_no_run(server: ModelServer) -> None:
     provider = BreakableProvider()
     failures: list[Exception] = []
-    memory = await memory_of(found("I use fish", "shell", "fish"), provider=provider)
+    memory = await vim_memory(found_fact("I use fish", "shell", "fish"), provider=provider)
     agent = with_memory(
         agent_of(server), memory, user=user, auto_detect=True, on_failure=failures.append
     )
@@ -108,7 +109,7 @@ async def test_a_broken_store_ends_no_run(server: ModelServer) -> None:
 
 
 async def test_a_session_and_a_run_state_hold_no_fact(server: ModelServer, tmp_path: Path) -> None:
-    agent = with_memory(agent_of(server), await memory_of(), user=user)
+    agent = with_memory(agent_of(server), await vim_memory(), user=user)
     session = SQLiteSession("s1", tmp_path / "sessions.db")
     server.answer(says("Hello."), says("Again."))
 
@@ -140,7 +141,7 @@ class Counting(AgentHooks[Any]):
 async def test_the_agents_own_parts_stay(server: ModelServer) -> None:
     hooks = Counting()
     plain = agent_of(server, instructions=lambda _context, _agent: "By a function.", hooks=hooks)
-    memory = await memory_of({"facts": []})
+    memory = await vim_memory({"facts": []})
     agent = with_memory(plain, memory, user=user, auto_detect=True)
     server.answer(says("Hello."))
 
@@ -154,7 +155,7 @@ async def test_the_agents_own_parts_stay(server: ModelServer) -> None:
 
 @pytest.mark.parametrize("instructions", [None, ""], ids=repr)
 async def test_an_agent_without_instructions(server: ModelServer, instructions: str | None) -> None:
-    agent = with_memory(agent_of(server, instructions=instructions), await memory_of(), user=user)
+    agent = with_memory(agent_of(server, instructions=instructions), await vim_memory(), user=user)
     server.answer(says("Hello."))
 
     await Runner.run(agent, "Hi", context=ALICE)
@@ -164,8 +165,8 @@ async def test_an_agent_without_instructions(server: ModelServer, instructions: 
 
 async def test_learning_in_a_session_streamed_and_in_the_background(server: ModelServer) -> None:
     """The facts of this run's words, with the earlier ones to understand them."""
-    memory = await memory_of(
-        found("I use fish", "shell", "fish"), found("live in Busan", "city", "Busan", 2)
+    memory = await vim_memory(
+        found_fact("I use fish", "shell", "fish"), found_fact("live in Busan", "city", "Busan", 2)
     )
     runs = MemoryRuns[Any](memory, user=user, auto_detect=True)
     agent = with_memory(agent_of(server), runs)
@@ -179,11 +180,11 @@ async def test_learning_in_a_session_streamed_and_in_the_background(server: Mode
             pass
     session.close()
 
-    assert await known(memory) == {"editor": "vim", "shell": "fish", "city": "Busan"}
+    assert await known_values(memory) == {"editor": "vim", "shell": "fish", "city": "Busan"}
 
 
 async def test_an_agent_that_is_handed_over_to_has_its_own_memory(server: ModelServer) -> None:
-    agent = with_memory(agent_of(server), await memory_of(), user=user)
+    agent = with_memory(agent_of(server), await vim_memory(), user=user)
     first = Agent("First", instructions="Hand over.", model=agent.model, handoffs=[agent])
     server.answer(calls_tools(("1", "transfer_to_desk", {})), says("Hello."))
 
@@ -193,7 +194,7 @@ async def test_an_agent_that_is_handed_over_to_has_its_own_memory(server: ModelS
 
 
 async def test_mistakes_raise_when_it_is_made(server: ModelServer) -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     agent = with_memory(agent_of(server), memory, user=user)
     with pytest.raises(ValueError, match="has a tool 'memory_forget' already"):
         with_memory(agent, memory, user=user)

@@ -14,7 +14,7 @@ from factmem.errors import ChatModelError, MissingExtraError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.integrations.opentelemetry import MemorySpans
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.world import AGENT, ALICE, THEME, item, languages, memory_of, theme
+from tests.world import AGENT, ALICE, THEME, item, languages, memory_of, theme
 
 STORE = "agent/support-bot user(alice)"
 CONVENTIONS = {

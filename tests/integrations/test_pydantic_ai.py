@@ -23,8 +23,9 @@ from factmem.errors import UnboundSubjectError
 from factmem.integrations.pydantic_ai import MemoryCapability, chat_of
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
 from tests.chat_server import calls_tools, fails, says, streams
+from tests.doubles import BreakableProvider
 from tests.integrations.model_server import ModelServer, model_server
-from tests.integrations.world import BreakableProvider, found, known, memory_of
+from tests.world import found_fact, known_values, vim_memory
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +67,7 @@ SAVES = calls_tools(("1", "memory_save", {"concept": "shell", "value": "fish"}))
 async def test_what_a_tool_saves_is_there_in_the_second_turn(
     server: ModelServer, placement: Placement
 ) -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     agent = agent_of(server, MemoryCapability(memory, user=user, save=True, placement=placement))
     server.answer(SAVES, says("Done."))
 
@@ -78,11 +79,11 @@ async def test_what_a_tool_saves_is_there_in_the_second_turn(
         (True, True),
     ]
     assert server.system().startswith("Be brief.")
-    assert await known(memory) == {"editor": "vim", "shell": "fish"}
+    assert await known_values(memory) == {"editor": "vim", "shell": "fish"}
 
 
 async def test_nobody_elses_facts_are_shown(server: ModelServer) -> None:
-    agent = agent_of(server, MemoryCapability(await memory_of(), user=user))
+    agent = agent_of(server, MemoryCapability(await vim_memory(), user=user))
     recall = calls_tools(("1", "memory_recall", {"query": "editor"}))
     server.answer(recall, says("I do not know."))
 
@@ -95,7 +96,7 @@ async def test_nobody_elses_facts_are_shown(server: ModelServer) -> None:
 async def test_an_unbound_user_raises_before_any_call(
     server: ModelServer, placement: Placement
 ) -> None:
-    agent = agent_of(server, MemoryCapability(await memory_of(), user=user, placement=placement))
+    agent = agent_of(server, MemoryCapability(await vim_memory(), user=user, placement=placement))
 
     with pytest.raises(UnboundSubjectError):
         await agent.run("Hi", deps=Deps(None))
@@ -106,7 +107,7 @@ async def test_an_unbound_user_raises_before_any_call(
 async def test_a_broken_store_ends_no_run(server: ModelServer, placement: Placement) -> None:
     provider = BreakableProvider()
     failures: list[Exception] = []
-    memory = await memory_of(found("I use fish", "shell", "fish"), provider=provider)
+    memory = await vim_memory(found_fact("I use fish", "shell", "fish"), provider=provider)
     capability = MemoryCapability(
         memory, user=user, auto_detect=True, placement=placement, on_failure=failures.append
     )
@@ -124,7 +125,7 @@ async def test_a_broken_store_ends_no_run(server: ModelServer, placement: Placem
 @pytest.mark.parametrize("placement", BOTH)
 async def test_what_the_framework_persists(server: ModelServer, placement: Placement) -> None:
     """With `request` no fact is in the history; with `instructions` it is, as documented."""
-    agent = agent_of(server, MemoryCapability(await memory_of(), user=user, placement=placement))
+    agent = agent_of(server, MemoryCapability(await vim_memory(), user=user, placement=placement))
     server.answer(says("Hello."), says("Again."))
 
     first = await agent.run("Hi", deps=Deps("alice"))
@@ -137,8 +138,8 @@ async def test_what_the_framework_persists(server: ModelServer, placement: Place
 
 async def test_learning_after_the_run_and_in_the_background(server: ModelServer) -> None:
     reports: list[Any] = []
-    memory = await memory_of(
-        found("I use fish", "shell", "fish"), found("live in Busan", "city", "Busan", 2)
+    memory = await vim_memory(
+        found_fact("I use fish", "shell", "fish"), found_fact("live in Busan", "city", "Busan", 2)
     )
     runs = MemoryRuns[RunContext[Deps]](
         memory, user=user, auto_detect=True, on_report=reports.append
@@ -147,7 +148,7 @@ async def test_learning_after_the_run_and_in_the_background(server: ModelServer)
     server.answer(says("Ok."), streams("Nice city"))
 
     first = await agent.run("I use fish.", deps=Deps("alice"))
-    assert (await known(memory))["shell"] == "fish"
+    assert (await known_values(memory))["shell"] == "fish"
     async with (
         runs,
         agent.run_stream(
@@ -155,23 +156,23 @@ async def test_learning_after_the_run_and_in_the_background(server: ModelServer)
         ) as streamed,
     ):
         assert await streamed.get_output() == "Nice city "
-    assert (await known(memory))["city"] == "Busan"
+    assert (await known_values(memory))["city"] == "Busan"
     assert len(reports) == 2
 
 
 async def test_a_failed_run_learns_nothing(server: ModelServer) -> None:
-    memory = await memory_of(found("I use fish", "shell", "fish"))
+    memory = await vim_memory(found_fact("I use fish", "shell", "fish"))
     agent = agent_of(server, MemoryCapability(memory, user=user, auto_detect=True))
     server.answer(fails(400))
 
     with pytest.raises(Exception, match="400"):
         await agent.run("I use fish.", deps=Deps("alice"))
-    assert await known(memory) == {"editor": "vim"}
+    assert await known_values(memory) == {"editor": "vim"}
 
 
 async def test_two_memories_of_one_agent(server: ModelServer) -> None:
     """They need ids and prefixes of their own."""
-    private, shared = await memory_of(), await memory_of()
+    private, shared = await vim_memory(), await vim_memory()
     agent = agent_of(
         server,
         MemoryCapability(private, user=user),
@@ -181,18 +182,18 @@ async def test_two_memories_of_one_agent(server: ModelServer) -> None:
 
     await agent.run("We indent by 4.", deps=Deps("alice"))
 
-    assert await known(private) == {"editor": "vim"}
+    assert await known_values(private) == {"editor": "vim"}
     assert '"4"' in server.system()
 
 
 @pytest.mark.skipif(HAS_SCOPE, reason="this version has request-scoped parts")
 async def test_an_old_version_is_told() -> None:
     with pytest.raises(ValueError, match=r"needs pydantic-ai-slim 2\.59"):
-        MemoryCapability(await memory_of(), user=user, placement="request")
+        MemoryCapability(await vim_memory(), user=user, placement="request")
 
 
 async def test_mistakes_raise_when_it_is_made() -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     with pytest.raises(ValueError, match="placement must be"):
         MemoryCapability(memory, user=user, placement="before")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="belongs to the MemoryRuns"):

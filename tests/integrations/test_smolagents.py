@@ -25,8 +25,9 @@ from factmem.integrations.smolagents_steps import (
 from factmem.memory.runs import UNREACHABLE
 from factmem.sync import Portal
 from tests.chat_server import calls_tools, says
+from tests.doubles import BreakableProvider
 from tests.integrations.model_server import ModelServer
-from tests.integrations.world import BreakableProvider, found, known, memory_of
+from tests.world import found_fact, known_values, vim_memory
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Hugging Face's packages
 MODELS: list[Any] = []
@@ -58,7 +59,7 @@ def agent_of(server: ModelServer, kind: Any = ToolCallingAgent, **options: Any) 
 
 def memory(*answers: Any, **options: Any) -> Any:
     async def made() -> Any:
-        return await memory_of(*answers, **options)
+        return await vim_memory(*answers, **options)
 
     return anyio.run(made)
 
@@ -82,7 +83,7 @@ def test_what_a_tool_saves_is_there_in_the_second_turn(server: ModelServer) -> N
         (True, False),
         (True, True),
     ]
-    assert anyio.run(known, about) == {"editor": "vim", "shell": "fish"}
+    assert anyio.run(known_values, about) == {"editor": "vim", "shell": "fish"}
 
 
 def test_nobody_elses_facts_are_shown(server: ModelServer) -> None:
@@ -108,7 +109,7 @@ def test_an_unbound_user_raises_before_any_call(server: ModelServer) -> None:
 def test_a_broken_store_ends_no_run(server: ModelServer) -> None:
     provider = BreakableProvider()
     failures: list[Exception] = []
-    about = memory(found("I use fish", "shell", "fish"), provider=provider)
+    about = memory(found_fact("I use fish", "shell", "fish"), provider=provider)
     agent = agent_of(server)
     install_memory(agent, about, user="alice", auto_detect=True, on_failure=failures.append)
     provider.is_broken = True
@@ -131,17 +132,19 @@ def test_no_step_holds_a_fact(server: ModelServer) -> None:
 
 
 def test_learning_takes_the_task_at_once_and_in_the_background(server: ModelServer) -> None:
-    about = memory(found("I use fish", "shell", "fish"), found("live in Busan", "city", "Busan"))
+    about = memory(
+        found_fact("I use fish", "shell", "fish"), found_fact("live in Busan", "city", "Busan")
+    )
     agent = agent_of(server)
     with Portal() as portal:
         runs = install_memory(agent, about, user="alice", auto_detect=True, portal=portal)
         server.answer(DONE, DONE)
         agent.run("I use fish.")
-        assert anyio.run(known, about)["shell"] == "fish"
+        assert anyio.run(known_values, about)["shell"] == "fish"
         portal.keep_open(runs)
         agent.run("I live in Busan.")
         portal.call(runs.flush)
-        assert anyio.run(known, about)["city"] == "Busan"
+        assert anyio.run(known_values, about)["city"] == "Busan"
 
 
 def test_a_code_agent_calls_the_tools_from_its_python(server: ModelServer) -> None:

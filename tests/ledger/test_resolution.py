@@ -30,17 +30,7 @@ from factmem.models.places import (
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import START, SettableClock
-from tests.memory.world import (
-    AGENT,
-    ALICE,
-    COMPANY,
-    DEVICE,
-    LANGUAGES,
-    PRODUCT,
-    THEME,
-    languages,
-    theme,
-)
+from tests.world import AGENT, ALICE, COMPANY, DEVICE, LANGUAGES, PRODUCT, THEME, languages, theme
 
 SUBJECTS = [ALICE, DEVICE, COMPANY]
 PROFILE = MemoryScopesProfile("bot", "chat", "my-app", "acme")

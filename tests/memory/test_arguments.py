@@ -21,8 +21,8 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.query import RecallSettings, RecallWeights
 from factmem.storage.simple import SimpleStorage
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.providers import BareProvider
-from tests.memory.world import AGENT, ALICE, LANGUAGES, PROFILE, THEME, USER, item, memory_of, theme
+from tests.doubles import BareProvider
+from tests.world import AGENT, ALICE, LANGUAGES, PROFILE, THEME, USER, item, memory_of, theme
 
 SECRET = "sk-secret"
 

@@ -18,7 +18,7 @@ from factmem.models.places import (
 )
 from factmem.providers.base import FactStore
 from factmem.providers.local_file import LocalFileMemoryProvider
-from tests.memory.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme
+from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme
 
 NAMES = st.sampled_from(["a", "b", "A", "a/b", "café", "cafe\u0301"])
 SCOPES = st.builds(MemoryScope, st.sampled_from(MemoryScopeType), NAMES)

@@ -15,7 +15,7 @@ from factmem.events import MemoryEvent, MemoryOperation
 from factmem.llm.base import Extraction, Message
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.world import AGENT, ALICE, THEME, item, memory_of
+from tests.world import AGENT, ALICE, THEME, item, memory_of
 
 T = TypeVar("T")
 

@@ -46,17 +46,8 @@ from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START, SettableClock
-from tests.memory.providers import BareProvider
-from tests.memory.world import (
-    AGENT,
-    ALICE,
-    LANGUAGES,
-    PRODUCT,
-    THEME,
-    USER,
-    languages,
-    memory_of,
-)
+from tests.doubles import BareProvider
+from tests.world import AGENT, ALICE, LANGUAGES, PRODUCT, THEME, USER, languages, memory_of
 
 BOB = USER.of("bob")
 HERE = Place(AGENT, ALICE)

@@ -13,8 +13,8 @@ from factmem.models.places import (
 )
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import SettableClock
-from tests.memory.providers import BareProvider
-from tests.memory.world import (
+from tests.doubles import BareProvider
+from tests.world import (
     AGE,
     AGENT,
     ALICE,

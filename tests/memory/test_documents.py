@@ -19,9 +19,9 @@ from factmem import (
     UnboundSubjectError,
 )
 from factmem.memory import MemoryDocuments
+from tests.doubles import BareProvider
 from tests.memory.document_editor import check_that_no_edit_is_lost
-from tests.memory.providers import BareProvider
-from tests.memory.world import AGENT, ALICE, DEVICE, THEME, USER, memory_of, theme
+from tests.world import AGENT, ALICE, DEVICE, THEME, USER, memory_of, theme
 
 BOB = USER.of("bob")
 NOTES = MemoryScope.Feature("notes")

@@ -33,9 +33,9 @@ from factmem.testing.providers import (
     IndexedStoreContract,
     LearningStoreContract,
 )
-from tests.memory.providers import BareProvider, FailingProvider
-from tests.memory.world import AGENT, ALICE, PRODUCT, THEME, USER, item, languages, memory_of, theme
-from tests.memory.world import user as said
+from tests.doubles import BareProvider, FailingProvider
+from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, item, languages, memory_of, theme
+from tests.world import user as said
 
 BOB = USER.of("bob")
 TEXT = "I prefer the dark theme."

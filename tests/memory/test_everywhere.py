@@ -13,7 +13,7 @@ from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.memory.test_records import clock, store
-from tests.memory.world import AGENT, PRODUCT, THEME, USER, memory_of, theme
+from tests.world import AGENT, PRODUCT, THEME, USER, memory_of, theme
 
 __all__ = ["clock", "store"]
 

@@ -13,9 +13,9 @@ from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
-from tests.memory.providers import BareProvider
+from tests.doubles import BareProvider
 from tests.memory.test_records import clock, store
-from tests.memory.world import ALICE, DEVICE, PRODUCT, THEME, USER, item, memory_of, theme
+from tests.world import ALICE, DEVICE, PRODUCT, THEME, USER, item, memory_of, theme
 
 __all__ = ["clock", "store"]
 

@@ -16,7 +16,7 @@ from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.encryption.key import Key
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.facts import SAID
-from tests.memory.world import (
+from tests.world import (
     AGENT,
     ALICE,
     COMPANY,

@@ -17,8 +17,8 @@ from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.providers import BareProvider
-from tests.memory.world import AGENT, ALICE, THEME, Chat, item, memory_of, memory_texts, theme, user
+from tests.doubles import BareProvider
+from tests.world import AGENT, ALICE, THEME, Chat, item, memory_of, memory_texts, theme, user
 
 STYLE = Concept("answer-style", "How the assistant should answer")
 RULES = Concept("answer-rules", "Rules for answers", FactType.MULTIPLE)

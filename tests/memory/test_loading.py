@@ -30,8 +30,8 @@ from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
-from tests.memory.providers import BareProvider, FailingProvider
-from tests.memory.world import (
+from tests.doubles import BareProvider, FailingProvider
+from tests.world import (
     AGE,
     AGENT,
     ALICE,

@@ -11,17 +11,7 @@ from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScopeType
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
-from tests.memory.world import (
-    AGE,
-    AGENT,
-    ALICE,
-    LANGUAGES,
-    PRODUCT,
-    USER,
-    languages,
-    memory_of,
-    theme,
-)
+from tests.world import AGE, AGENT, ALICE, LANGUAGES, PRODUCT, USER, languages, memory_of, theme
 
 BY_MODEL = FactSource(SourceKind.ASSISTANT)
 

@@ -24,8 +24,8 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.query import RecallSettings
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.facts import SAID
-from tests.memory.providers import BareProvider
-from tests.memory.world import (
+from tests.doubles import BareProvider
+from tests.world import (
     AGENT,
     ALICE,
     LANGUAGES,

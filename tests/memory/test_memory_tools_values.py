@@ -18,7 +18,7 @@ from factmem.models.facts import (
 from factmem.models.values import canonical
 from factmem.providers.in_memory import InMemoryProvider
 from tests.memory.test_memory_tools import call, tool
-from tests.memory.world import AGE, AGENT, ALICE, PRODUCT, memory_of, note
+from tests.world import AGE, AGENT, ALICE, PRODUCT, memory_of, note
 
 ANYTHING: Concept[Any, MultipleFacts[Any]] = Concept(
     "anything", "Whatever it is", FactType.MULTIPLE, value_type=Any

@@ -14,8 +14,8 @@ from factmem.models.places import Place
 from factmem.providers.base import FactStore
 from factmem.storage import SimpleStorage
 from tests.memory.test_records import clock, store
-from tests.memory.world import AGENT, ALICE, LANGUAGES, THEME, USER, languages, theme
 from tests.processes import Process, Tell
+from tests.world import AGENT, ALICE, LANGUAGES, THEME, USER, languages, theme
 
 __all__ = ["clock", "store"]
 

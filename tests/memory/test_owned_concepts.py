@@ -11,7 +11,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.world import AGENT, ALICE, THEME, item, memory_of, theme, user
+from tests.world import AGENT, ALICE, THEME, item, memory_of, theme, user
 
 OWNED = Concept("ide-theme", "The IDE theme that the user prefers", detect=False)
 CHAT = [user("I prefer the dark theme.")]

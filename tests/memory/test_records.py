@@ -18,7 +18,7 @@ from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import START, SettableClock
-from tests.memory.world import (
+from tests.world import (
     AGE,
     AGENT,
     ALICE,

@@ -11,17 +11,8 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.providers import BareProvider
-from tests.memory.world import (
-    AGENT,
-    ALICE,
-    LANGUAGES,
-    PRODUCT,
-    THEME,
-    USER,
-    memory_of,
-    theme,
-)
+from tests.doubles import BareProvider
+from tests.world import AGENT, ALICE, LANGUAGES, PRODUCT, THEME, USER, memory_of, theme
 
 BOB = USER.of("bob")
 IN_AGENT, IN_PRODUCT = Place(AGENT, ALICE), Place(PRODUCT, ALICE)

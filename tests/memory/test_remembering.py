@@ -25,7 +25,7 @@ from factmem.llm.base import (
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.world import AGENT, ALICE, PRODUCT, THEME, USER, item, memory_of
+from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, item, memory_of
 
 T = TypeVar("T")
 

@@ -10,16 +10,8 @@ from factmem import AgentMemory, InMemoryProvider, MemoryScopesProfile, MemorySu
 from factmem.errors import ChatModelError, MemoryAccessError, UnboundSubjectError
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
 from factmem.testing.chat import ScriptedChatModel
-from tests.integrations.world import (
-    ALICE,
-    BOB,
-    USER,
-    BreakableProvider,
-    found,
-    known,
-    memory_of,
-)
-from tests.memory.providers import BareProvider
+from tests.doubles import BareProvider, BreakableProvider
+from tests.world import ALICE, BOB, USER, found_fact, known_values, vim_memory
 
 
 @dataclass
@@ -34,25 +26,25 @@ def runs_of(memory: AgentMemory, **options: Any) -> MemoryRuns[Context]:
 
 
 CHAT = [{"role": "user", "content": "I use emacs now."}, {"role": "assistant", "content": "Ok."}]
-EMACS = found("I use emacs now", "editor", "emacs")
+EMACS = found_fact("I use emacs now", "editor", "emacs")
 
 
 @pytest.mark.parametrize("who", ["alice", ALICE, [ALICE]], ids=["name", "subject", "subjects"])
 async def test_a_run_shows_the_facts_of_its_user_and_of_nobody_else(who: Any) -> None:
-    runs = runs_of(await memory_of())
+    runs = runs_of(await vim_memory())
 
     assert '"vim"' in await runs.prompt(Context(who))
     assert await runs.prompt(Context("bob")) == ""
 
 
 async def test_the_same_facts_give_the_same_bytes() -> None:
-    runs = runs_of(await memory_of())
+    runs = runs_of(await vim_memory())
 
     assert await runs.prompt(Context("alice")) == await runs.prompt(Context(ALICE))
 
 
 async def test_a_fixed_user_and_a_bound_memory() -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     assert '"vim"' in await MemoryRuns[None](memory, user="alice").prompt(None)
     assert '"vim"' in await MemoryRuns[None](memory.view(subjects=[ALICE])).prompt(None)
 
@@ -66,16 +58,16 @@ async def test_a_function_may_return_subjects_of_a_memory_without_entities() -> 
 
 
 async def test_recall_shows_what_the_question_is_about() -> None:
-    runs = runs_of(await memory_of(), recall=3)
+    runs = runs_of(await vim_memory(), recall=3)
 
     assert '"vim"' in await runs.prompt(Context("alice"), "Which editor?")
     assert await runs.prompt(Context("alice"), "How is the weather?") == ""
     assert await runs.prompt(Context("alice"), " ") == ""
-    assert await runs_of(await memory_of(), auto_load=False).prompt(Context("alice")) == ""
+    assert await runs_of(await vim_memory(), auto_load=False).prompt(Context("alice")) == ""
 
 
 async def test_tools_learn_the_user_when_they_are_called() -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     runs = runs_of(memory, save=True, prefix="m_")
     tools = {tool.action: tool for tool in runs.tools()}
 
@@ -88,7 +80,7 @@ async def test_tools_learn_the_user_when_they_are_called() -> None:
     assert "vim" in await tools["recall"].call({"query": "editor"}, Context("alice"))
     assert "vim" not in await tools["recall"].call('{"query": "editor"}', Context("bob"))
     await tools["save"].call({"concept": "editor", "value": "nano"}, Context("bob"))
-    assert (await known(memory), await known(memory, BOB)) == (
+    assert (await known_values(memory), await known_values(memory, BOB)) == (
         {"editor": "vim"},
         {"editor": "nano"},
     )
@@ -97,43 +89,43 @@ async def test_tools_learn_the_user_when_they_are_called() -> None:
 
 async def test_learning_at_once_and_in_the_background() -> None:
     reports: list[Any] = []
-    memory = await memory_of(EMACS)
+    memory = await vim_memory(EMACS)
     runs = runs_of(memory, auto_detect=True, on_report=reports.append)
 
     report = await runs.learn(Context("alice"), CHAT, conversation="c1")
     assert report is not None
     assert reports == [report]
-    assert await known(memory) == {"editor": "emacs"}
+    assert await known_values(memory) == {"editor": "emacs"}
     assert await runs.learn(Context("alice"), CHAT, since=2) is None
 
-    memory = await memory_of(EMACS)
+    memory = await vim_memory(EMACS)
     async with runs_of(memory, auto_detect=True) as runs:
         assert await runs.learn(Context("alice"), CHAT) is None
         await runs.flush()
-        assert await known(memory) == {"editor": "emacs"}
+        assert await known_values(memory) == {"editor": "emacs"}
 
 
 async def test_leaving_the_block_waits_for_what_is_learned() -> None:
-    memory = await memory_of(EMACS)
+    memory = await vim_memory(EMACS)
     async with runs_of(memory, auto_detect=True) as runs:
         await runs.learn(Context("alice"), CHAT)
 
-    assert await known(memory) == {"editor": "emacs"}
+    assert await known_values(memory) == {"editor": "emacs"}
 
 
 async def test_two_users_learn_at_once() -> None:
-    memory = await memory_of(EMACS, EMACS)
+    memory = await vim_memory(EMACS, EMACS)
     async with runs_of(memory, auto_detect=True) as runs, anyio.create_task_group() as tasks:
         for user in ("alice", "bob"):
             tasks.start_soon(runs.learn, Context(user), CHAT)
 
-    assert await known(memory, BOB) == await known(memory) == {"editor": "emacs"}
+    assert await known_values(memory, BOB) == await known_values(memory) == {"editor": "emacs"}
 
 
 async def test_a_broken_store_ends_no_run_and_the_model_is_told() -> None:
     failures: list[Exception] = []
     provider = BreakableProvider()
-    memory = await memory_of(EMACS, provider=provider)
+    memory = await vim_memory(EMACS, provider=provider)
     runs = runs_of(memory, auto_detect=True, save=True, on_failure=failures.append)
     provider.is_broken = True
 
@@ -148,7 +140,7 @@ async def test_a_broken_store_ends_no_run_and_the_model_is_told() -> None:
 
 
 async def test_a_failing_model_ends_no_run(caplog: pytest.LogCaptureFixture) -> None:
-    memory = await memory_of(ChatModelError("quota of alice", status=429))
+    memory = await vim_memory(ChatModelError("quota of alice", status=429))
     runs = runs_of(memory, auto_detect=True)
 
     assert await runs.learn(Context("alice"), CHAT) is None
@@ -158,13 +150,13 @@ async def test_a_failing_model_ends_no_run(caplog: pytest.LogCaptureFixture) -> 
 
 @pytest.mark.parametrize("user", [None, lambda context: None], ids=["none", "function"])
 async def test_an_unbound_user_raises_before_anything(user: Any) -> None:
-    memory = await memory_of()
+    memory = await vim_memory()
     with pytest.raises(UnboundSubjectError):
         await MemoryRuns[Any](memory, user=user).prompt(None)
 
 
 async def test_a_view_that_may_not_be_written_raises() -> None:
-    memory = (await memory_of(EMACS)).view(read_only=True)
+    memory = (await vim_memory(EMACS)).view(read_only=True)
     with pytest.raises(MemoryAccessError):
         await runs_of(memory, auto_detect=True).learn(Context("alice"), CHAT)
 
@@ -185,7 +177,7 @@ async def test_a_view_that_may_not_be_written_raises() -> None:
 )
 async def test_mistakes_raise_when_it_is_made(options: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
-        runs_of(await memory_of(), **options)
+        runs_of(await vim_memory(), **options)
 
 
 def test_a_memory_that_cannot_serve_raises_when_it_is_made() -> None:

@@ -7,8 +7,8 @@ import pytest
 from factmem.errors import MemoryAccessError
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.transfer.bundle import export_facts
-from tests.memory.providers import BareProvider
-from tests.memory.world import AGENT, ALICE, THEME, USER, memory_of, theme
+from tests.doubles import BareProvider
+from tests.world import AGENT, ALICE, THEME, USER, memory_of, theme
 
 BOB = USER.of("bob")
 

@@ -6,7 +6,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
 from tests.memory.test_records import clock, memory, store
-from tests.memory.world import AGENT, THEME, USER, memory_of, theme
+from tests.world import AGENT, THEME, USER, memory_of, theme
 
 __all__ = ["clock", "memory", "store"]
 

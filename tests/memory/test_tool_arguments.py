@@ -10,17 +10,7 @@ import pytest
 from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
 from tests.memory.test_memory_tools import call, tool
-from tests.memory.world import (
-    AGENT,
-    ALICE,
-    COMPANY,
-    LANGUAGES,
-    USER,
-    languages,
-    memory_of,
-    note,
-    theme,
-)
+from tests.world import AGENT, ALICE, COMPANY, LANGUAGES, USER, languages, memory_of, note, theme
 
 BOB = USER.of("bob")
 

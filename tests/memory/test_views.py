@@ -36,19 +36,8 @@ from factmem.testing.providers import (
     LearningStoreContract,
 )
 from factmem.transfer.bundle import export_facts
-from tests.memory.providers import BareProvider
-from tests.memory.world import (
-    AGENT,
-    ALICE,
-    PRODUCT,
-    PROFILE,
-    THEME,
-    USER,
-    item,
-    memory_of,
-    theme,
-    user,
-)
+from tests.doubles import BareProvider
+from tests.world import AGENT, ALICE, PRODUCT, PROFILE, THEME, USER, item, memory_of, theme, user
 
 BOB = USER.of("bob")
 OURS, THEIRS = Place(AGENT, ALICE), Place(AGENT, BOB)

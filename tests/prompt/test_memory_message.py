@@ -28,7 +28,7 @@ from factmem.prompt.memory_message import (
 )
 from factmem.prompt.memory_text import MemoryParts
 from factmem.prompt.tokens import estimate_tokens
-from tests.memory.world import COMPANY, DEVICE, languages, note, placed, theme
+from tests.world import COMPANY, DEVICE, languages, note, placed, theme
 
 DAY = datetime(2026, 8, 1, 12, tzinfo=UTC)
 

@@ -9,8 +9,8 @@ from factmem.models.facts import AnyFact, Concept, SingleFact
 from factmem.prompt.memory_message import MEMORY, MemoryMessage, render
 from factmem.prompt.message_form import MessageForm
 from factmem.prompt.tokens import estimate_tokens
-from tests.memory.world import Chat, languages, memory_texts, placed, theme
 from tests.prompt.test_memory_message import NASTY
+from tests.world import Chat, languages, memory_texts, placed, theme
 
 DAY = datetime(2026, 8, 1, 12, tzinfo=UTC)
 

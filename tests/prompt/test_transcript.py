@@ -11,7 +11,7 @@ from factmem.models.facts import Concept
 from factmem.prompt.memory_message import render
 from factmem.prompt.tokens import estimate_tokens, tiktoken_counter
 from factmem.prompt.transcript import Transcript, folded
-from tests.memory.world import languages, note, placed, user
+from tests.world import languages, note, placed, user
 
 
 @pytest.mark.parametrize(

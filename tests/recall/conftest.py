@@ -11,7 +11,7 @@ from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.encryption.key import Key
 from factmem.testing.clock import SettableClock
-from tests.recall.world import NOW, Store
+from tests.world import NOW, LocalStore
 
 KEY = Key.generate()
 
@@ -25,9 +25,9 @@ def clock() -> SettableClock:
 @pytest.fixture(params=["memory", "plain", "encrypted"])
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock
-) -> AsyncIterator[Store]:
+) -> AsyncIterator[LocalStore]:
     """An empty store of each kind."""
-    made: Store
+    made: LocalStore
     if request.param == "memory":
         made = InMemoryProvider(clock=clock)
     elif request.param == "plain":

@@ -9,7 +9,8 @@ import pytest
 from factmem.errors import EmbeddingError
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.place_vectors import PlaceVectors
-from tests.recall.world import AGENT, ALICE, TopicEmbedder, memory_of, note, values
+from tests.doubles import TopicEmbedder
+from tests.world import AGENT, ALICE, bare_note, found_values, recall_memory
 
 NEW, OLD = b"n" * 16, b"o" * 16
 
@@ -42,28 +43,28 @@ class Failing(TopicEmbedder):
 @pytest.fixture
 async def store() -> InMemoryProvider:
     made = InMemoryProvider()
-    await made.save(note("pet", "a cat called Miso"), ALICE, AGENT)
-    await made.save(note("desk", "espresso"), ALICE, AGENT)
+    await made.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
+    await made.save(bare_note("desk", "espresso"), ALICE, AGENT)
     return made
 
 
 async def test_questions_are_embedded_anew_by_another_model(store: InMemoryProvider) -> None:
     """The vectors of two models have nothing to do with each other, also where they are as long."""
     embedder = Turning()
-    memory = memory_of(store, embedder=embedder)
-    assert values(await memory.recall("any animal?")) == ["a cat called Miso"]
+    memory = recall_memory(store, embedder=embedder)
+    assert found_values(await memory.recall("any animal?")) == ["a cat called Miso"]
 
     embedder.turn()
     result = await memory.recall("any animal?")
 
-    assert (values(result), result.embedded_texts) == (["a cat called Miso"], 3)
+    assert (found_values(result), result.embedded_texts) == (["a cat called Miso"], 3)
     assert (await memory.recall("any animal?")).embedded_texts == 0
 
 
 async def test_a_model_that_changes_while_it_is_asked_is_told(store: InMemoryProvider) -> None:
     """Nothing is kept under the name of a model that may not have made it."""
     embedder = Turning()
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
     embed = embedder.embed
 
     async def turned(texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -77,7 +78,7 @@ async def test_a_model_that_changes_while_it_is_asked_is_told(store: InMemoryPro
     assert not result.is_semantic
     assert ["another model" in str(failure) for failure in result.failures] == [True]
     assert await store.read_index(ALICE, AGENT) is None
-    assert values(await memory.recall("any animal?")) == ["a cat called Miso"]
+    assert found_values(await memory.recall("any animal?")) == ["a cat called Miso"]
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
@@ -89,7 +90,7 @@ async def test_what_ends_the_process_stays_itself(
     embedder.error = error
 
     with pytest.raises(type(error)) as caught:
-        await memory_of(store, embedder=embedder).recall("any animal?")
+        await recall_memory(store, embedder=embedder).recall("any animal?")
 
     assert caught.value is error
 
@@ -99,7 +100,7 @@ async def test_a_request_that_is_cancelled_from_within_is_told(store: InMemoryPr
     """As by a client that shares one request among callers, the first of whom gave up."""
     embedder = Failing()
     embedder.error = anyio.get_cancelled_exc_class()()
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
 
     result = await memory.recall("any animal?")
 

@@ -16,24 +16,24 @@ from factmem.recall.fact_index import FactIndex
 from factmem.recall.hints import Day, asked_days, named_entity
 from factmem.recall.lexical.analysis import words
 from factmem.recall.query import RecallQuery, RecallSettings
-from tests.recall.world import (
+from tests.doubles import TopicEmbedder
+from tests.world import (
     AGENT,
     ALICE,
     BOB,
     COMPANY,
     NOW,
     PRODUCT,
-    TopicEmbedder,
-    memory_of,
-    note,
-    notes,
-    values,
+    bare_note,
+    bare_notes,
+    found_values,
+    recall_memory,
 )
 
 
 def turn(message: int | None, text: str, conversation: str = "chat", **fields: Any) -> Any:
     source = FactSource(SourceKind.USER, conversation=conversation, message=message)
-    return notes("said", text, source=source, **fields)
+    return bare_notes("said", text, source=source, **fields)
 
 
 @pytest.fixture(params=[0, 10**9], ids=["numpy", "python"], autouse=True)
@@ -61,48 +61,50 @@ async def filled(*facts: tuple[Any, Any]) -> InMemoryProvider:
 
 async def test_an_answer_is_found_by_what_was_said_before_it() -> None:
     """Its own words say nothing of Lisbon; a later message of the same chat stays away."""
-    memory = memory_of(await filled(*CHAT), subjects=[ALICE, BOB])
+    memory = recall_memory(await filled(*CHAT), subjects=[ALICE, BOB])
 
     found = await memory.recall("How does Bob travel to Lisbon?", limit=3)
 
-    assert values(found)[:2] == ["I booked the trip to Lisbon", "by ferry, with a good book"]
+    assert found_values(found)[:2] == ["I booked the trip to Lisbon", "by ferry, with a good book"]
     assert found[1].relevance < 0.26 < found[0].relevance
-    assert "the dishwasher leaks" not in values(found)[:2]
+    assert "the dishwasher leaks" not in found_values(found)[:2]
 
 
 async def test_what_is_around_a_fact_goes_with_its_message() -> None:
     """Forgotten messages find nothing any more, and new ones do."""
     store = await filled(*CHAT)
-    memory = memory_of(store, subjects=[ALICE, BOB])
-    assert "by ferry, with a good book" in values(await memory.recall("Lisbon", min_score=0.0))
+    memory = recall_memory(store, subjects=[ALICE, BOB])
+    assert "by ferry, with a good book" in found_values(
+        await memory.recall("Lisbon", min_score=0.0)
+    )
 
     said = turn(6, "").concept
     await store.forget(BOB, AGENT, concept=said, value="I booked the trip to Lisbon")
-    assert values(await memory.recall("Lisbon", min_score=0.0)) == []
+    assert found_values(await memory.recall("Lisbon", min_score=0.0)) == []
 
     await store.save(turn(9, "Lisbon is worth it"), ALICE, AGENT)
     found = await memory.recall("Lisbon", min_score=0.0)
-    assert values(found) == ["Lisbon is worth it", "by ferry, with a good book"]
+    assert found_values(found) == ["Lisbon is worth it", "by ferry, with a good book"]
 
 
 async def test_facts_of_one_conversation_support_each_other() -> None:
     """Where messages have no numbers; of equal facts the one among others goes first."""
     alone = turn(None, "Lisbon by ferry", "other")
     together = [turn(None, "Lisbon by coach"), turn(None, "Lisbon in May")]
-    memory = memory_of(await filled((ALICE, alone), *((ALICE, each) for each in together)))
+    memory = recall_memory(await filled((ALICE, alone), *((ALICE, each) for each in together)))
 
     found = await memory.recall("Lisbon")
 
     support = {match.fact.values[0]: match.support for match in found}
-    assert set(values(found)[:2]) == {"Lisbon by coach", "Lisbon in May"}
+    assert set(found_values(found)[:2]) == {"Lisbon by coach", "Lisbon in May"}
     assert support["Lisbon by ferry"] == 0.0
     assert support["Lisbon by coach"] == support["Lisbon in May"] == pytest.approx(0.15)
 
 
 async def test_a_name_in_the_question_raises_that_entity() -> None:
     """The others count half; with two names, or none, nobody is raised."""
-    facts = [(subject, note("home", "a flat in Busan")) for subject in (ALICE, BOB)]
-    memory = memory_of(await filled(*facts), subjects=[ALICE, BOB])
+    facts = [(subject, bare_note("home", "a flat in Busan")) for subject in (ALICE, BOB)]
+    memory = recall_memory(await filled(*facts), subjects=[ALICE, BOB])
 
     async def parts(question: str) -> dict[str | None, tuple[float, float]]:
         found = await memory.recall(question, min_score=0.0)
@@ -164,14 +166,14 @@ async def test_a_day_in_the_question_raises_what_was_said_then() -> None:
     """Of that month, in any year where the question names none."""
     said = {4: "trip in spring", 5: "trip in May", 6: "trip in summer"}
     facts = [
-        (ALICE, note(f"k{month}", text, timestamp=datetime(2026, month, 9, tzinfo=UTC)))
+        (ALICE, bare_note(f"k{month}", text, timestamp=datetime(2026, month, 9, tzinfo=UTC)))
         for month, text in said.items()
     ]
-    memory = memory_of(await filled(*facts))
+    memory = recall_memory(await filled(*facts))
 
     found = await memory.recall("the trip, on 9 June")
 
-    assert values(found)[0] == "trip in summer"
+    assert found_values(found)[0] == "trip in summer"
     assert {m.fact.values[0]: m.support for m in found}["trip in spring"] == 0.0
     assert found[0].support == 0.2
 
@@ -183,18 +185,18 @@ async def test_hidden_places_move_no_score() -> None:
     alone, crowded = await filled(*shown), await filled(*CHAT)
     for text in ("Lisbon by ferry", "the trip of alice", "how will you get to Lisbon?"):
         await crowded.save(turn(7, text, id=text), BOB, PRODUCT)
-        await crowded.save(notes("said", text), COMPANY, AGENT)
+        await crowded.save(bare_notes("said", text), COMPANY, AGENT)
     # Enough of them to move the mean vector and what a random fact scores, and with the names and
     # the metadata of those that are shown.
     for number in range(60):
         about = f"a flat, a car and a kitten, {number}"
         told = FactSource(SourceKind.USER, quote="by ferry", before="How will you get to Lisbon?")
-        await crowded.save(notes("said", about, source=told), BOB, PRODUCT)
-        await crowded.save(notes(f"k{number}", f"bob {about}"), ALICE, AGENT)
+        await crowded.save(bare_notes("said", about, source=told), BOB, PRODUCT)
+        await crowded.save(bare_notes(f"k{number}", f"bob {about}"), ALICE, AGENT)
 
     for embedder in (None, TopicEmbedder()):
         results = [
-            await memory_of(store, subjects=[BOB], embedder=embedder)
+            await recall_memory(store, subjects=[BOB], embedder=embedder)
             .view(scopes=[AGENT], subjects=[BOB])
             .recall("How does Bob get to Lisbon with Alice?", min_score=0.0)
             for store in (alone, crowded)
@@ -214,10 +216,10 @@ async def test_filters_are_filled_up_to_the_limit() -> None:
     """They narrow the index, so what they leave out takes nobody's place."""
     kinds = [SourceKind.USER, SourceKind.TOOL]
     facts = [
-        (ALICE, note(f"k{n}", "cat", source=FactSource(kinds[n % 2]), importance=n / 10))
+        (ALICE, bare_note(f"k{n}", "cat", source=FactSource(kinds[n % 2]), importance=n / 10))
         for n in range(10)
     ]
-    memory = memory_of(await filled(*facts, (ALICE, note("bare", "cat"))))
+    memory = recall_memory(await filled(*facts, (ALICE, bare_note("bare", "cat"))))
 
     by_user = await memory.recall("cat", limit=5, source_kinds=[SourceKind.USER])
     important = await memory.recall("cat", limit=3, min_importance=0.7)
@@ -240,9 +242,11 @@ async def test_metadata_narrows_the_index() -> None:
         {"ticket": "T-8"},
         {},
     ]
-    facts = [(ALICE, note(f"k{n}", "cat", metadata=kinds[n % 4], id=f"f{n}")) for n in range(40)]
+    facts = [
+        (ALICE, bare_note(f"k{n}", "cat", metadata=kinds[n % 4], id=f"f{n}")) for n in range(40)
+    ]
     store = await filled(*facts)
-    memory = memory_of(store)
+    memory = recall_memory(store)
 
     async def found(**wanted: Any) -> set[int]:
         matches = await memory.recall("cat", limit=100, metadata=wanted)
@@ -257,12 +261,12 @@ async def test_metadata_narrows_the_index() -> None:
     assert len(await memory.recall("cat", limit=7, metadata={"ticket": "T-8"})) == 7
 
     await store.forget(ALICE, AGENT, fact_ids=["f0"])
-    await store.save(note("k4", "dog", metadata={"ticket": "T-8"}), ALICE, AGENT)
+    await store.save(bare_note("k4", "dog", metadata={"ticket": "T-8"}), ALICE, AGENT)
     matches = await memory.recall("cat", limit=100, metadata={"open": True})
     assert {match.fact.id for match in matches} == {f"f{n}" for n in range(8, 40, 4)}
     messages: list[Any] = [{"role": "user", "content": "the dog?"}]
     report = await memory.recall_facts_to_agent(messages, metadata={"ticket": "T-8"}, min_score=0.5)
-    assert values(report.matches) == ["dog"]
+    assert found_values(report.matches) == ["dog"]
     with pytest.raises(TypeError, match="metadata must be a mapping"):
         await memory.recall("cat", metadata=["ticket"])  # type: ignore[arg-type]
 
@@ -275,7 +279,9 @@ async def test_facts_outside_a_filter_move_no_score() -> None:
         "metadata": {"open": True},
         "timestamp": NOW,
     }
-    shown = [(ALICE, notes("pet", f"a cat named {name}", **inside)) for name in ("Miso", "Tofu")]
+    shown = [
+        (ALICE, bare_notes("pet", f"a cat named {name}", **inside)) for name in ("Miso", "Tofu")
+    ]
     texts = ["Miso the cat", "a cat in Lisbon", "Miso", "cat cat cat"]
     outside: dict[str, dict[str, Any]] = {
         "source_kinds": {"source": FactSource(SourceKind.TOOL)},
@@ -284,10 +290,10 @@ async def test_facts_outside_a_filter_move_no_score() -> None:
         "since": {"timestamp": datetime(2001, 1, 1, tzinfo=UTC)},
     }
     hidden: dict[str, list[Any]] = {
-        name: [(ALICE, notes("pet", text, **{**inside, **other})) for text in texts]
+        name: [(ALICE, bare_notes("pet", text, **{**inside, **other})) for text in texts]
         for name, other in outside.items()
     }
-    hidden["concepts"] = [(ALICE, note(f"car{n}", t, **inside)) for n, t in enumerate(texts)]
+    hidden["concepts"] = [(ALICE, bare_note(f"car{n}", t, **inside)) for n, t in enumerate(texts)]
     filters: dict[str, Any] = {
         "concepts": ["pet"],
         "source_kinds": ["user"],
@@ -300,7 +306,7 @@ async def test_facts_outside_a_filter_move_no_score() -> None:
             scores = [
                 [
                     (m.fact.values, m.score, m.relevance, m.lexical, m.semantic, m.support)
-                    for m in await memory_of(await filled(*facts), embedder=embedder).recall(
+                    for m in await recall_memory(await filled(*facts), embedder=embedder).recall(
                         "Which cat is Miso?", min_score=0.0, **{name: filters[name]}
                     )
                 ]
@@ -316,11 +322,11 @@ async def test_the_message_before_a_quote_finds_its_fact() -> None:
     bare = FactSource(SourceKind.USER, quote="by ferry")
     results = []
     for told in (source, bare):
-        memory = memory_of(
+        memory = recall_memory(
             await filled(
-                (ALICE, note("travel", "by ferry", source=told)),
-                (ALICE, note("trip", "Lisbon in May")),
-                (ALICE, note("car", "a red car")),
+                (ALICE, bare_note("travel", "by ferry", source=told)),
+                (ALICE, bare_note("trip", "Lisbon in May")),
+                (ALICE, bare_note("car", "a red car")),
             )
         )
         results.append({m.fact.values[0]: m for m in await memory.recall("Lisbon", min_score=0.0)})
@@ -334,11 +340,11 @@ async def test_the_message_before_a_quote_finds_its_fact() -> None:
 
 async def test_strictness_settles_the_least_relevance() -> None:
     """Few and right, or many; a call's own least relevance goes first."""
-    store = await filled((ALICE, note("pet", "a cat")), (ALICE, note("car", "a red car")))
+    store = await filled((ALICE, bare_note("pet", "a cat")), (ALICE, bare_note("car", "a red car")))
     counts = {}
     for strictness in ("many", "balanced", "few"):
         settings = RecallSettings(strictness=strictness)
-        memory = memory_of(store, recall_settings=settings)
+        memory = recall_memory(store, recall_settings=settings)
         counts[strictness] = len(await memory.recall("does the cat sleep soundly there at night?"))
         assert (await memory.recall("cat", min_score=0.0)).is_sure
         assert not (await memory.recall("cat or dog, or anything else?", min_score=0.0)).is_sure
@@ -393,5 +399,7 @@ def test_a_question_among_no_facts() -> None:
     )
     index = FactIndex([Place(AGENT, ALICE)])
     assert index.search(query, NOW) == []
-    index.put(Place(AGENT, ALICE).identity, PlacedFact(Place(AGENT, ALICE), note("pet", "cat")))
+    index.put(
+        Place(AGENT, ALICE).identity, PlacedFact(Place(AGENT, ALICE), bare_note("pet", "cat"))
+    )
     assert index.search(query, NOW) == []

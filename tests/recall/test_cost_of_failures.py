@@ -11,7 +11,8 @@ from factmem.events import MemoryEvent, MemoryOperation
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.recall.world import AGENT, ALICE, TopicEmbedder, memory_of, note
+from tests.doubles import TopicEmbedder
+from tests.world import AGENT, ALICE, bare_note, recall_memory
 
 PLAN = {"queries": ["animal"], "subjects": [], "since": None, "until": None}
 
@@ -47,7 +48,7 @@ class Breaking(InMemoryProvider):
 @pytest.fixture
 async def store() -> Breaking:
     made = Breaking()
-    await made.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    await made.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
     return made
 
 
@@ -59,7 +60,9 @@ async def test_a_cancelled_recall_tells_what_it_asked_of_the_embedder(store: Bre
     events: list[MemoryEvent] = []
     with anyio.CancelScope() as scope:
         embedder = Leaving(scope)
-        await memory_of(store, embedder=embedder, listeners=[events.append]).recall("any animal?")
+        await recall_memory(store, embedder=embedder, listeners=[events.append]).recall(
+            "any animal?"
+        )
 
     assert scope.cancelled_caught
     (told,) = _told(events, MemoryOperation.RECALL)
@@ -70,7 +73,7 @@ async def test_a_cancelled_recall_tells_what_it_asked_of_the_embedder(store: Bre
 async def test_a_failed_recall_tells_what_it_asked_of_the_embedder(store: Breaking) -> None:
     events: list[MemoryEvent] = []
     embedder = Leaving(MissingExtraError("pip install it"))
-    memory = memory_of(store, embedder=embedder, listeners=[events.append])
+    memory = recall_memory(store, embedder=embedder, listeners=[events.append])
 
     with pytest.raises(MissingExtraError):
         await memory.recall("any animal?")
@@ -82,7 +85,7 @@ async def test_a_failed_recall_tells_what_it_asked_of_the_embedder(store: Breaki
 async def test_a_failed_recall_tells_what_it_asked_of_the_chat_model(store: Breaking) -> None:
     events: list[MemoryEvent] = []
     store.model = model = ScriptedChatModel(json.dumps(PLAN))
-    memory = memory_of(store, chat_model=model, listeners=[events.append])
+    memory = recall_memory(store, chat_model=model, listeners=[events.append])
 
     with pytest.raises(StorageError):
         await memory.recall("any animal?", depth="deep")
@@ -94,7 +97,7 @@ async def test_a_failed_recall_tells_what_it_asked_of_the_chat_model(store: Brea
 async def test_what_a_recall_cost_is_told_once(store: Breaking) -> None:
     events: list[MemoryEvent] = []
     model, embedder = ScriptedChatModel(json.dumps(PLAN)), TopicEmbedder()
-    memory = memory_of(store, chat_model=model, embedder=embedder, listeners=[events.append])
+    memory = recall_memory(store, chat_model=model, embedder=embedder, listeners=[events.append])
 
     result = await memory.recall("any animal?", depth="deep")
 

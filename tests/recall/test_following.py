@@ -22,19 +22,19 @@ from factmem.providers.indexed import FollowedStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.recall.match import RecallResult
 from factmem.testing.clock import SettableClock
-from tests.recall.world import (
+from tests.doubles import TopicEmbedder
+from tests.world import (
     AGENT,
     ALICE,
     BOB,
     COMPANY,
     NOW,
     PRODUCT,
-    Store,
-    TopicEmbedder,
-    memory_of,
-    note,
-    notes,
-    values,
+    LocalStore,
+    bare_note,
+    bare_notes,
+    found_values,
+    recall_memory,
 )
 
 SUBJECTS = [ALICE, BOB, COMPANY]
@@ -87,10 +87,10 @@ def fact_of(keyword: str, is_single: bool, chosen: list[Any], fields: dict[str, 
     )
 
 
-async def begun(store: Store) -> None:
+async def begun(store: LocalStore) -> None:
     """Have something in each place: what is not there yet is read as a whole."""
     for subject, scope in [(ALICE, AGENT), (ALICE, PRODUCT), (BOB, AGENT), (COMPANY, AGENT)]:
-        await store.save(note("beginning", "no dog"), subject, scope)
+        await store.save(bare_note("beginning", "no dog"), subject, scope)
 
 
 class Unfollowed(InMemoryProvider):
@@ -103,7 +103,7 @@ class Unfollowed(InMemoryProvider):
 class Doing:
     """Does steps to a store."""
 
-    def __init__(self, store: Store, clock: SettableClock) -> None:
+    def __init__(self, store: LocalStore, clock: SettableClock) -> None:
         self.store = store
         self.clock = clock
 
@@ -138,15 +138,17 @@ def told(result: RecallResult) -> Any:
     return matches, sorted((each.keyword, str(each.place)) for each in result.unreadable)
 
 
-MEMORIES: dict[str, Callable[[Store], AgentMemory]] = {
-    "one person": memory_of,
-    "several": lambda store: memory_of(store, subjects=SUBJECTS),
-    "of known types": lambda store: memory_of(store, subjects=[ALICE, COMPANY], concepts=[COUNT]),
-    "with vectors": lambda store: memory_of(store, subjects=SUBJECTS, embedder=TopicEmbedder()),
+MEMORIES: dict[str, Callable[[LocalStore], AgentMemory]] = {
+    "one person": recall_memory,
+    "several": lambda store: recall_memory(store, subjects=SUBJECTS),
+    "of known types": lambda store: recall_memory(
+        store, subjects=[ALICE, COMPANY], concepts=[COUNT]
+    ),
+    "with vectors": lambda store: recall_memory(store, subjects=SUBJECTS, embedder=TopicEmbedder()),
 }
 
 
-async def agree(followers: dict[str, AgentMemory], stores: Sequence[Store]) -> None:
+async def agree(followers: dict[str, AgentMemory], stores: Sequence[LocalStore]) -> None:
     for name, follower in followers.items():
         for limit in (2, 20):
             asked: dict[str, Any] = {"limit": limit, "min_score": 0}
@@ -199,44 +201,44 @@ async def test_following_what_other_processes_do(
         await agree(followers, [one, two])
 
 
-async def test_a_view_follows_what_it_shows(store: Store) -> None:
+async def test_a_view_follows_what_it_shows(store: LocalStore) -> None:
     """And is told of nothing outside; nor does a store that cannot tell tell anything in a view."""
-    await store.save(note("pet", "cat"), ALICE, AGENT)
-    view = memory_of(store).view(subjects=[ALICE], scopes=[AGENT])
+    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
+    view = recall_memory(store).view(subjects=[ALICE], scopes=[AGENT])
     shown: Any = view.provider
-    assert values(await view.recall("cat")) == ["cat"]
+    assert found_values(await view.recall("cat")) == ["cat"]
     since = await store.version(ALICE, AGENT)
-    await store.save(note("pet", "big cat"), ALICE, AGENT)
+    await store.save(bare_note("pet", "big cat"), ALICE, AGENT)
 
-    assert values(await view.recall("cat")) == ["big cat"]
+    assert found_values(await view.recall("cat")) == ["big cat"]
     changes = await shown.changes(ALICE, AGENT, since=since)
     assert [fact.value for fact in changes.facts["pet"]] == ["big cat"]
     assert await shown.changes(BOB, AGENT, since=since) is None
-    unfollowed: Any = memory_of(Unfollowed()).view(subjects=[ALICE]).provider
+    unfollowed: Any = recall_memory(Unfollowed()).view(subjects=[ALICE]).provider
     assert await unfollowed.changes(ALICE, AGENT, since=since) is None
 
 
-async def test_what_was_hidden_holds_again(store: Store) -> None:
+async def test_what_was_hidden_holds_again(store: LocalStore) -> None:
     """What the company says too is Alice's until she forgets it: also when both change at once."""
-    memory = memory_of(store, subjects=[ALICE, COMPANY])
-    await store.save(notes("pets", "cat", "old cat"), ALICE, AGENT)
-    await store.save(notes("pets", "cat", "grey cat", id="company"), COMPANY, AGENT)
-    await store.save(notes("pets", "old cat", id="other"), COMPANY, AGENT)
-    assert sorted(values(await memory.recall("cat"))) == ["cat", "grey cat", "old cat"]
+    memory = recall_memory(store, subjects=[ALICE, COMPANY])
+    await store.save(bare_notes("pets", "cat", "old cat"), ALICE, AGENT)
+    await store.save(bare_notes("pets", "cat", "grey cat", id="company"), COMPANY, AGENT)
+    await store.save(bare_notes("pets", "old cat", id="other"), COMPANY, AGENT)
+    assert sorted(found_values(await memory.recall("cat"))) == ["cat", "grey cat", "old cat"]
 
     await store.forget(ALICE, AGENT, concept=Concept("pets", ""))
-    await store.save(notes("pets", "grey cat", importance=1.0), COMPANY, AGENT)
+    await store.save(bare_notes("pets", "grey cat", importance=1.0), COMPANY, AGENT)
 
     found = await memory.recall("cat")
-    assert sorted(values(found)) == ["cat", "grey cat", "old cat"]
+    assert sorted(found_values(found)) == ["cat", "grey cat", "old cat"]
     assert {match.place.subject for match in found} == {COMPANY}
 
 
-async def test_only_what_was_touched_is_loaded(store: Store) -> None:
+async def test_only_what_was_touched_is_loaded(store: LocalStore) -> None:
     """Listeners see it: a save of one costs a load of one."""
     events: list[MemoryEvent] = []
-    memory = memory_of(store, listeners=[events.append], embedder=TopicEmbedder())
-    await store.save_many([notes("pets", f"cat {n}") for n in range(50)], ALICE, AGENT)
+    memory = recall_memory(store, listeners=[events.append], embedder=TopicEmbedder())
+    await store.save_many([bare_notes("pets", f"cat {n}") for n in range(50)], ALICE, AGENT)
 
     async def loaded() -> list[int]:
         events.clear()
@@ -244,37 +246,37 @@ async def test_only_what_was_touched_is_loaded(store: Store) -> None:
         return [e.count for e in events if e.operation is MemoryOperation.LOAD and e.count]
 
     assert await loaded() == [50]
-    await store.save(notes("pets", "cat 50"), ALICE, AGENT)
+    await store.save(bare_notes("pets", "cat 50"), ALICE, AGENT)
     assert await loaded() == [1]
-    await store.save(note("home", "a house"), ALICE, AGENT)
+    await store.save(bare_note("home", "a house"), ALICE, AGENT)
     assert await loaded() == [1]
-    await store.save_many([notes("pets", "cat 50"), notes("pets", "cat 7")], ALICE, AGENT)
+    await store.save_many([bare_notes("pets", "cat 50"), bare_notes("pets", "cat 7")], ALICE, AGENT)
     assert await loaded() == [2]
     await store.forget(ALICE, AGENT, concept=Concept("pets", ""), value="cat 3")
     assert await loaded() == []
-    assert "cat 3" not in values(await memory.recall("cat", limit=99))
+    assert "cat 3" not in found_values(await memory.recall("cat", limit=99))
 
 
-async def test_after_too_many_changes_the_place_is_read_anew(store: Store) -> None:
+async def test_after_too_many_changes_the_place_is_read_anew(store: LocalStore) -> None:
     """A store does not remember for ever what was touched."""
     assert isinstance(store, FollowedStore)
-    memory = memory_of(store)
-    await store.save(note("pet", "cat"), ALICE, AGENT)
+    memory = recall_memory(store)
+    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     assert len(await memory.recall("cat", limit=9999)) == 1
     since = await store.version(ALICE, AGENT)
 
-    await store.save_many([notes("pets", f"cat {n}") for n in range(2000)], ALICE, AGENT)
+    await store.save_many([bare_notes("pets", f"cat {n}") for n in range(2000)], ALICE, AGENT)
 
     assert await store.changes(ALICE, AGENT, since=since) is None
     assert len(await memory.recall("cat", limit=9999)) == 2001
-    await store.save(notes("pets", "cat 2000"), ALICE, AGENT)
+    await store.save(bare_notes("pets", "cat 2000"), ALICE, AGENT)
     assert len(await memory.recall("cat", limit=9999)) == 2002
 
 
-async def test_changes_of_what_never_was(store: Store) -> None:
+async def test_changes_of_what_never_was(store: LocalStore) -> None:
     """Another ledger's version, or none, tells nothing."""
-    await store.save(note("pet", "cat"), ALICE, AGENT)
-    await store.save(note("pet", "cat"), BOB, AGENT)
+    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
+    await store.save(bare_note("pet", "cat"), BOB, AGENT)
     ours, theirs = await store.version(ALICE, AGENT), await store.version(BOB, AGENT)
 
     assert await store.changes(ALICE, AGENT, since=theirs) is None

@@ -7,19 +7,20 @@ import anyio
 import pytest
 
 from factmem.providers.in_memory import InMemoryProvider
+from tests.doubles import TopicEmbedder
 from tests.processes import apart
-from tests.recall.world import AGENT, ALICE, TopicEmbedder, memory_of, note, values
+from tests.world import AGENT, ALICE, bare_note, found_values, recall_memory
 
 
 def _forked(backend: str) -> None:
     store = InMemoryProvider()
-    memory = memory_of(store, embedder=TopicEmbedder())
+    memory = recall_memory(store, embedder=TopicEmbedder())
 
     async def ask() -> None:
-        assert values(await memory.recall("any animal?")) == ["cat"]
+        assert found_values(await memory.recall("any animal?")) == ["cat"]
 
     async def save_and_ask() -> None:
-        await store.save(note("pet", "cat"), ALICE, AGENT)
+        await store.save(bare_note("pet", "cat"), ALICE, AGENT)
         await ask()
 
     anyio.run(save_and_ask, backend=backend)

@@ -17,7 +17,7 @@ from factmem.models.places import (
     Place,
 )
 from factmem.recall.places_index import holding
-from tests.recall.world import AGENT, ALICE, BOB, COMPANY, PRODUCT, note, notes
+from tests.world import AGENT, ALICE, BOB, COMPANY, PRODUCT, bare_note, bare_notes
 
 ALICES, BOBS, COMPANYS = (Place(AGENT, each) for each in (ALICE, BOB, COMPANY))
 EVERYBODY = [ALICES, BOBS, COMPANYS]
@@ -29,7 +29,10 @@ def shown(placed: list[PlacedFact[Any]]) -> set[tuple[str, Any]]:
 
 def test_entities_do_not_compete() -> None:
     """Alice's home is no older version of Bob's."""
-    found = [PlacedFact(ALICES, note("home", "Busan")), PlacedFact(BOBS, note("home", "Seoul"))]
+    found = [
+        PlacedFact(ALICES, bare_note("home", "Busan")),
+        PlacedFact(BOBS, bare_note("home", "Seoul")),
+    ]
 
     assert shown(holding(found, [], EVERYBODY)) == {("alice", "Busan"), ("bob", "Seoul")}
 
@@ -37,8 +40,8 @@ def test_entities_do_not_compete() -> None:
 def test_what_is_shared_holds_for_those_who_have_nothing_of_their_own() -> None:
     """The company's language is overridden for Alice, and holds for Bob."""
     found = [
-        PlacedFact(ALICES, note("language", "Kotlin")),
-        PlacedFact(COMPANYS, note("language", "Java")),
+        PlacedFact(ALICES, bare_note("language", "Kotlin")),
+        PlacedFact(COMPANYS, bare_note("language", "Java")),
     ]
 
     assert shown(holding(found, [], EVERYBODY)) == {("alice", "Kotlin"), ("", "Java")}
@@ -48,9 +51,9 @@ def test_what_is_shared_holds_for_those_who_have_nothing_of_their_own() -> None:
 def test_what_everybody_has_overridden_holds_for_nobody() -> None:
     """Superseded, as seen from each of them."""
     found = [
-        PlacedFact(ALICES, note("language", "Kotlin")),
-        PlacedFact(BOBS, note("language", "Rust")),
-        PlacedFact(COMPANYS, note("language", "Java")),
+        PlacedFact(ALICES, bare_note("language", "Kotlin")),
+        PlacedFact(BOBS, bare_note("language", "Rust")),
+        PlacedFact(COMPANYS, bare_note("language", "Java")),
     ]
 
     assert shown(holding(found, [], EVERYBODY)) == {("alice", "Kotlin"), ("bob", "Rust")}
@@ -58,10 +61,10 @@ def test_what_everybody_has_overridden_holds_for_nobody() -> None:
 
 def test_a_value_that_both_have_is_found_for_both() -> None:
     """Within one entity it counts once, in the most specific place."""
-    shared = PlacedFact(COMPANYS, notes("pets", "cat", "dog"))
+    shared = PlacedFact(COMPANYS, bare_notes("pets", "cat", "dog"))
     found = [
-        PlacedFact(ALICES, notes("pets", "cat")),
-        PlacedFact(BOBS, notes("pets", "cat")),
+        PlacedFact(ALICES, bare_notes("pets", "cat")),
+        PlacedFact(BOBS, bare_notes("pets", "cat")),
         shared,
     ]
 
@@ -75,8 +78,8 @@ def test_a_value_that_both_have_is_found_for_both() -> None:
 def test_some_see_more_of_a_fact_than_others() -> None:
     """Then it is shown as those see it who see most."""
     found = [
-        PlacedFact(ALICES, notes("pets", "cat")),
-        PlacedFact(COMPANYS, notes("pets", "cat", "dog")),
+        PlacedFact(ALICES, bare_notes("pets", "cat")),
+        PlacedFact(COMPANYS, bare_notes("pets", "cat", "dog")),
     ]
 
     assert shown(holding(found, [], EVERYBODY)) == {("alice", "cat"), ("", "cat"), ("", "dog")}
@@ -84,7 +87,7 @@ def test_some_see_more_of_a_fact_than_others() -> None:
 
 def test_what_cannot_be_read_hides_for_its_own_entity_only() -> None:
     """Where Alice's value is damaged, the company's does not stand for it; for Bob it does."""
-    found = [PlacedFact(COMPANYS, note("language", "Java"))]
+    found = [PlacedFact(COMPANYS, bare_note("language", "Java"))]
     broken = UnreadableConcept(ALICES, "language", StoredFactError("no such type"))
 
     assert shown(holding(found, [broken], [ALICES, COMPANYS])) == set()
@@ -110,7 +113,9 @@ found_facts = st.lists(
 def test_with_one_entity_it_is_the_rule_of_resolution(rows: list[Any]) -> None:
     """Nothing else: the same facts, in whatever order."""
     found: list[Any] = [
-        PlacedFact(Place(scope, subject), note(key, value) if single else notes(key, value))
+        PlacedFact(
+            Place(scope, subject), bare_note(key, value) if single else bare_notes(key, value)
+        )
         for subject, scope, key, value, single in rows
     ]
     places = [Place(scope, subject) for scope in scopes for subject in subjects]

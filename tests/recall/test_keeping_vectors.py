@@ -13,7 +13,8 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from tests.recall.world import AGENT, ALICE, BOB, TopicEmbedder, memory_of, note, values
+from tests.doubles import TopicEmbedder
+from tests.world import AGENT, ALICE, BOB, bare_note, found_values, recall_memory
 
 
 class Busy(InMemoryProvider):
@@ -33,7 +34,7 @@ class Busy(InMemoryProvider):
 
     async def embedded(self, *subjects: MemorySubject) -> int:
         """How many facts a process embeds that finds what was left."""
-        memory = memory_of(self, embedder=TopicEmbedder(), subjects=subjects)
+        memory = recall_memory(self, embedder=TopicEmbedder(), subjects=subjects)
         return (await memory.recall("any animal?")).embedded_texts - 1
 
 
@@ -57,24 +58,24 @@ def _indexes(root: Path) -> list[Path]:
 @pytest.fixture
 async def store() -> Busy:
     made = Busy()
-    await made.save(note("pet", "cat"), ALICE, AGENT)
-    await made.save(note("pet", "dog"), BOB, AGENT)
+    await made.save(bare_note("pet", "cat"), ALICE, AGENT)
+    await made.save(bare_note("pet", "dog"), BOB, AGENT)
     return made
 
 
 @pytest.mark.parametrize("leaves", ["aclose", "async with"])
 async def test_a_memory_leaves_its_vectors(store: Busy, leaves: str) -> None:
     """Also of a place that was written since: what was embedded of it is not embedded again."""
-    memory = memory_of(store, embedder=TopicEmbedder(), subjects=[ALICE, BOB])
+    memory = recall_memory(store, embedder=TopicEmbedder(), subjects=[ALICE, BOB])
     await memory.recall("any animal?")
-    await store.save(note("desk", "tea"), ALICE, AGENT)
+    await store.save(bare_note("desk", "tea"), ALICE, AGENT)
     store.is_busy = False
 
     if leaves == "aclose":
         await memory.aclose()
     else:
         async with memory:
-            assert values(await memory.recall("any animal?", subjects=[BOB])) == ["dog"]
+            assert found_values(await memory.recall("any animal?", subjects=[BOB])) == ["dog"]
 
     assert await store.embedded(ALICE, BOB) == 1
     assert (await memory.recall("any animal?")).is_semantic
@@ -82,7 +83,7 @@ async def test_a_memory_leaves_its_vectors(store: Busy, leaves: str) -> None:
 
 async def test_a_view_leaves_those_of_its_places(store: Busy) -> None:
     """What others have recalled is none of its business."""
-    memory = memory_of(store, embedder=TopicEmbedder(), subjects=[ALICE, BOB])
+    memory = recall_memory(store, embedder=TopicEmbedder(), subjects=[ALICE, BOB])
     await memory.recall("any animal?")
     store.is_busy = False
 
@@ -95,7 +96,7 @@ async def test_a_view_leaves_those_of_its_places(store: Busy) -> None:
 @pytest.mark.parametrize("error", [StoreBusyError("busy"), StorageError("full"), OSError("odd")])
 async def test_a_store_that_takes_no_vectors_is_no_error(store: Busy, error: Exception) -> None:
     """And never in the place of one."""
-    memory = memory_of(store, embedder=TopicEmbedder())
+    memory = recall_memory(store, embedder=TopicEmbedder())
     await memory.recall("any animal?")
     store.error = error
 
@@ -108,8 +109,8 @@ async def test_a_store_that_takes_no_vectors_is_no_error(store: Busy, error: Exc
 async def test_a_store_that_is_closed_is_no_error(tmp_path: Path) -> None:
     """It gets no vectors any more."""
     async with LocalFileMemoryProvider(tmp_path) as store:
-        await store.save(note("pet", "cat"), ALICE, AGENT)
-        memory = memory_of(store, embedder=TopicEmbedder())
+        await store.save(bare_note("pet", "cat"), ALICE, AGENT)
+        memory = recall_memory(store, embedder=TopicEmbedder())
         with _locked(tmp_path):
             await memory.recall("any animal?")
     await memory.aclose()
@@ -118,7 +119,7 @@ async def test_a_store_that_is_closed_is_no_error(tmp_path: Path) -> None:
 
 async def test_a_cancelled_memory_leaves_them_too(store: Busy) -> None:
     """And the error that ended it is not lost for the cancellation."""
-    memory = memory_of(store, embedder=TopicEmbedder())
+    memory = recall_memory(store, embedder=TopicEmbedder())
     await memory.recall("any animal?")
     store.is_busy = False
 
@@ -155,8 +156,8 @@ async def test_a_store_that_never_answers_is_given_up(
     scopes: list[anyio.CancelScope] = []
     monkeypatch.setattr("factmem.recall.search.move_on_after", move_on_after)
     hanging = Hanging()
-    await hanging.save(note("pet", "cat"), ALICE, AGENT)
-    memory = memory_of(hanging, embedder=TopicEmbedder())
+    await hanging.save(bare_note("pet", "cat"), ALICE, AGENT)
+    memory = recall_memory(hanging, embedder=TopicEmbedder())
     await memory.recall("any animal?")
     hanging.is_busy = False
 
@@ -166,9 +167,9 @@ async def test_a_store_that_never_answers_is_given_up(
 
 
 async def test_without_an_embedder_there_is_nothing_to_leave(store: Busy) -> None:
-    memory = memory_of(store)
+    memory = recall_memory(store)
     async with memory:
-        assert values(await memory.recall("cat")) == ["cat"]
+        assert found_values(await memory.recall("cat")) == ["cat"]
     await memory.aclose()
     assert await store.read_index(ALICE, AGENT) is None
 
@@ -176,19 +177,19 @@ async def test_without_an_embedder_there_is_nothing_to_leave(store: Busy) -> Non
 async def test_a_busy_store_gets_them_later(tmp_path: Path) -> None:
     """A recall reads and answers while another process holds the lock; vectors wait in memory."""
     async with LocalFileMemoryProvider(tmp_path) as store:
-        await store.save(note("pet", "cat"), ALICE, AGENT)
-        memory = memory_of(store, embedder=TopicEmbedder())
+        await store.save(bare_note("pet", "cat"), ALICE, AGENT)
+        memory = recall_memory(store, embedder=TopicEmbedder())
         with _locked(tmp_path):
             found = await memory.recall("any animal?")
             await memory.aclose()
-        assert (values(found), found.is_semantic, found.failures) == (["cat"], True, [])
+        assert (found_values(found), found.is_semantic, found.failures) == (["cat"], True, [])
         assert _indexes(tmp_path) == []
 
-        await store.save(note("desk", "tea"), ALICE, AGENT)
+        await store.save(bare_note("desk", "tea"), ALICE, AGENT)
         assert (await memory.recall("any animal?")).embedded_texts == 1
 
     async with LocalFileMemoryProvider(tmp_path) as again:
-        found = await memory_of(again, embedder=TopicEmbedder()).recall("any animal?")
+        found = await recall_memory(again, embedder=TopicEmbedder()).recall("any animal?")
         assert found.embedded_texts == 1
 
 
@@ -206,18 +207,18 @@ async def test_an_index_that_cannot_be_written_takes_no_meaning_away(
 ) -> None:
     """The vectors are there, whatever a store raises: as one does that is closed meanwhile."""
     store = _Broken()
-    await store.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
 
-    result = await memory_of(store, embedder=TopicEmbedder()).recall("any animal?")
+    result = await recall_memory(store, embedder=TopicEmbedder()).recall("any animal?")
 
-    assert (values(result), result.is_semantic) == (["a cat called Miso"], True)
+    assert (found_values(result), result.is_semantic) == (["a cat called Miso"], True)
     assert not result.failures
     assert "written: ValueError" in caplog.text
 
 
 async def test_a_store_that_is_closed_during_a_recall_takes_no_meaning_away(tmp_path: Path) -> None:
     store, embedder = LocalFileMemoryProvider(tmp_path), TopicEmbedder()
-    await store.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
     embed = embedder.embed
 
     async def closing(texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -226,9 +227,9 @@ async def test_a_store_that_is_closed_during_a_recall_takes_no_meaning_away(tmp_
         return await embed(texts)
 
     embedder.embed = closing  # type: ignore[method-assign]
-    result = await memory_of(store, embedder=embedder).recall("any animal?")
+    result = await recall_memory(store, embedder=embedder).recall("any animal?")
 
-    assert (values(result), result.is_semantic) == (["a cat called Miso"], True)
+    assert (found_values(result), result.is_semantic) == (["a cat called Miso"], True)
 
 
 class _Plain:
@@ -249,9 +250,9 @@ class _Plain:
 @pytest.mark.parametrize("is_view", [False, True])
 async def test_closing_reads_nothing_where_no_index_is_kept(is_view: bool) -> None:
     store = InMemoryProvider()
-    await store.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
     provider = _Plain(store)
-    memory = memory_of(provider, embedder=TopicEmbedder())
+    memory = recall_memory(provider, embedder=TopicEmbedder())
     if is_view:
         memory = memory.view(subjects=[ALICE])
     assert (await memory.recall("any animal?")).is_semantic

@@ -17,7 +17,8 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall import vector_table as vectors
 from factmem.recall.arrays import numpy_or_none
 from factmem.testing.chat import ScriptedChatModel
-from tests.recall.world import AGENT, ALICE, TopicEmbedder, memory_of, note, values
+from tests.doubles import TopicEmbedder
+from tests.world import AGENT, ALICE, bare_note, found_values, recall_memory
 
 EMBEDDERS: dict[str, tuple[Callable[[], Embedder], str]] = {
     "litellm": (lambda: LiteLLMEmbedder("cohere/embed"), r"pip install 'factmem\[litellm\]'"),
@@ -33,7 +34,11 @@ EMBEDDERS: dict[str, tuple[Callable[[], Embedder], str]] = {
 async def store() -> InMemoryProvider:
     made = InMemoryProvider()
     await made.save_many(
-        [note("miso", "kitten"), note("mornings", "espresso"), note("ride", "bicycle")],
+        [
+            bare_note("miso", "kitten"),
+            bare_note("mornings", "espresso"),
+            bare_note("ride", "bicycle"),
+        ],
         ALICE,
         AGENT,
     )
@@ -47,7 +52,7 @@ async def test_an_embedder_without_its_package_says_what_to_install(
     """On every way to a recall; it is no failure to fall back from, and nothing is in a prompt."""
     make, message = EMBEDDERS[package]
     monkeypatch.setitem(sys.modules, package, None)
-    memory = memory_of(store, embedder=make())
+    memory = recall_memory(store, embedder=make())
     chat = [{"role": "user", "content": "Any animal?"}]
     model = ScriptedChatModel()
     agent = Agent(model)
@@ -72,7 +77,7 @@ async def test_an_embedder_without_its_package_says_what_to_install(
 
     assert (len(chat), model.calls) == (1, [])
     assert len(await memory.current_all()) == 3
-    assert values(await memory_of(store).recall("kitten")) == ["kitten"]
+    assert found_values(await recall_memory(store).recall("kitten")) == ["kitten"]
 
 
 @pytest.fixture
@@ -88,12 +93,12 @@ def without_numpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("without_numpy")
 async def test_meanings_are_compared_without_numpy(store: InMemoryProvider) -> None:
     """The same matches in the same order, and no word of it in `failures`."""
-    memory = memory_of(store, embedder=TopicEmbedder())
+    memory = recall_memory(store, embedder=TopicEmbedder())
 
     result = await memory.recall("Any animal?")
 
     assert vectors.default_products() is vectors.python_products
-    assert (values(result), result.is_semantic, result.failures) == (["kitten"], True, [])
+    assert (found_values(result), result.is_semantic, result.failures) == (["kitten"], True, [])
 
 
 async def test_numpy_changes_no_score(
@@ -102,7 +107,7 @@ async def test_numpy_changes_no_score(
     """But for rounding: a machine with it and one without it answer alike."""
 
     async def asked() -> list[list[tuple[Any, ...]]]:
-        memory = memory_of(store, embedder=TopicEmbedder())
+        memory = recall_memory(store, embedder=TopicEmbedder())
         found = [
             await memory.recall(question, min_score=0.0)
             for question in ("an animal that drinks tea", "bicycle or espresso", "kitten")

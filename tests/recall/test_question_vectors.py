@@ -3,13 +3,14 @@
 import pytest
 
 from factmem.recall import semantic as meaning
-from tests.recall.world import AGENT, ALICE, Store, TopicEmbedder, memory_of, note
+from tests.doubles import TopicEmbedder
+from tests.world import AGENT, ALICE, LocalStore, bare_note, recall_memory
 
 
-async def test_a_question_that_is_asked_again_costs_no_call(store: Store) -> None:
+async def test_a_question_that_is_asked_again_costs_no_call(store: LocalStore) -> None:
     """Each view pays for its own questions, one over the same places too."""
-    await store.save(note("pet", "cat"), ALICE, AGENT)
-    memory = memory_of(store, embedder=TopicEmbedder())
+    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
+    memory = recall_memory(store, embedder=TopicEmbedder())
     one, another = memory.view(subjects=[ALICE]), memory.view(subjects=[ALICE])
     calls: list[int] = []
 
@@ -22,12 +23,12 @@ async def test_a_question_that_is_asked_again_costs_no_call(store: Store) -> Non
 
 
 async def test_only_the_last_questions_are_kept(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that were asked for longest ago go."""
     monkeypatch.setattr(meaning, "_MOST_QUESTIONS", 2)
-    await store.save(note("pet", "cat"), ALICE, AGENT)
-    memory = memory_of(store, embedder=TopicEmbedder())
+    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
+    memory = recall_memory(store, embedder=TopicEmbedder())
 
     costs = [(await memory.recall(question)).embedding_calls for question in "abcbca"]
 

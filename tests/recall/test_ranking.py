@@ -26,7 +26,7 @@ from factmem.recall.place_vectors import PlaceVectors, TextRows
 from factmem.recall.query import RecallQuery, RecallSettings, RecallWeights
 from factmem.recall.ranking import NAMED
 from factmem.recall.vector_table import unit
-from tests.recall.world import AGENT, ALICE, BOB, NOW, note, notes
+from tests.world import AGENT, ALICE, BOB, NOW, bare_note, bare_notes
 
 HERE = Place(AGENT, ALICE)
 
@@ -87,9 +87,9 @@ def ids(matches: list[Match]) -> list[str]:
 
 
 FACTS = [
-    note("pet", "a cat called Miso", id="cat", importance=0.9),
-    note("trip", "Lisbon with the cat", id="trip", timestamp=NOW - timedelta(days=30)),
-    note("allergy", "hazelnuts", id="nuts", importance=0.0, timestamp=NOW),
+    bare_note("pet", "a cat called Miso", id="cat", importance=0.9),
+    bare_note("trip", "Lisbon with the cat", id="trip", timestamp=NOW - timedelta(days=30)),
+    bare_note("allergy", "hazelnuts", id="nuts", importance=0.0, timestamp=NOW),
 ]
 COSINES = {"cat": 0.8, "trip": 0.5, "nuts": -0.2}
 
@@ -154,7 +154,7 @@ def test_relevance_is_coverage_and_cosine() -> None:
 def test_relevance_is_the_same_by_a_model_that_finds_everything_alike() -> None:
     """All its cosines lie between 0.7 and 1, and a random fact's is what relevance begins at."""
     chance = Random(13)
-    facts = [note(f"k{n}", "x", id=f"f{n}") for n in range(400)]
+    facts = [bare_note(f"k{n}", "x", id=f"f{n}") for n in range(400)]
     cosines = {fact.id: chance.uniform(-0.1, 0.1) for fact in facts} | {"f7": 0.6}
     alike = {name: 0.7 + 0.3 * cosine for name, cosine in cosines.items()}
     index = index_of(*facts)
@@ -175,7 +175,9 @@ def test_a_random_fact_is_one_of_the_entity_that_is_named() -> None:
     cosines = named | {f"a{n}": 0.0 for n in range(20)}
     for name in cosines:
         place = bob if name[0] == "b" else HERE
-        fact = PlacedFact(place, note(f"k{name}", "likes jazz" if name == "b7" else "x", id=name))
+        fact = PlacedFact(
+            place, bare_note(f"k{name}", "likes jazz" if name == "b7" else "x", id=name)
+        )
         index.put(place.identity, fact, text_digest(name))
 
     found = {m.fact.id: m for m in index.search(asked("Does Bob paint?"), NOW, near(**cosines))}
@@ -191,7 +193,7 @@ def test_the_facts_of_the_one_who_is_named_gain_a_fifth() -> None:
     bob = Place(AGENT, BOB)
     index = FactIndex([HERE, bob])
     for place, name in ((HERE, "hers"), (bob, "his")):
-        fact = PlacedFact(place, note("hobby", "paints landscapes", id=name))
+        fact = PlacedFact(place, bare_note("hobby", "paints landscapes", id=name))
         index.put(place.identity, fact, text_digest(name))
 
     unnamed = {m.fact.id: m.score for m in index.search(asked("Who paints landscapes?"), NOW, None)}
@@ -247,9 +249,9 @@ def test_what_all_facts_share_ranks_none_of_them() -> None:
 def test_a_fact_without_a_vector_means_what_others_do_in_the_mean() -> None:
     """Words alone must not put it above what has the words and the meaning, nor sink it."""
     facts = [
-        note("a", "morning meeting", id="right"),
-        note("b", "meeting in the morning", id="none"),
-        note("c", "a walk in the morning", id="far"),
+        bare_note("a", "morning meeting", id="right"),
+        bare_note("b", "meeting in the morning", id="none"),
+        bare_note("c", "a walk in the morning", id="far"),
     ]
     index, question = index_of(*facts), asked("meeting in the morning")
 
@@ -266,10 +268,10 @@ def test_recency_halves_with_each_half_life() -> None:
     """Reckoned from the last confirmation, never above 1, also when clocks disagree."""
     ages = {"now": 0, "month": 30, "year": 365, "tomorrow": -1}
     facts = [
-        replace(note("pet", "cat", id=name), confirmed_at=NOW - timedelta(days=days))
+        replace(bare_note("pet", "cat", id=name), confirmed_at=NOW - timedelta(days=days))
         for name, days in ages.items()
     ]
-    facts = [replace(fact, concept=note(fact.id, "x").concept) for fact in facts]
+    facts = [replace(fact, concept=bare_note(fact.id, "x").concept) for fact in facts]
 
     found = index_of(*facts).search(asked("cat", half_life=timedelta(days=15)), NOW)
 
@@ -282,7 +284,7 @@ def test_recency_halves_with_each_half_life() -> None:
 def test_recency_and_importance_order_what_is_equally_relevant() -> None:
     """That is what they are for."""
     same = [
-        replace(note(f"pet{n}", "cat", id=str(n), importance=importance), confirmed_at=heard)
+        replace(bare_note(f"pet{n}", "cat", id=str(n), importance=importance), confirmed_at=heard)
         for n, (importance, heard) in enumerate(
             [
                 (0.5, NOW - timedelta(days=300)),
@@ -300,7 +302,7 @@ def test_of_equal_matches_the_last_confirmed_goes_first() -> None:
     """And of those the one that was there first: no order by chance."""
     none = RecallWeights(recency=0, importance=0)
     facts = [
-        replace(note(f"pet{n}", "cat", id=str(n)), confirmed_at=NOW - timedelta(days=days))
+        replace(bare_note(f"pet{n}", "cat", id=str(n)), confirmed_at=NOW - timedelta(days=days))
         for n, days in enumerate([3, 1, 1, 2])
     ]
 
@@ -319,7 +321,7 @@ def test_the_default_moves_nothing_by_more_than_a_tenth(
     """Whatever is fresh and important: a fact ten percent more relevant stays ahead."""
     facts = [
         replace(
-            note(f"k{n}", "x", id=f"f{n}", importance=importances[n]),
+            bare_note(f"k{n}", "x", id=f"f{n}", importance=importances[n]),
             confirmed_at=NOW - timedelta(days=ages[n]),
         )
         for n in range(len(relevances))
@@ -401,7 +403,7 @@ def test_an_index_follows_its_facts() -> None:
 
 def test_the_order_of_equal_matches_is_not_that_of_arrival() -> None:
     """Whoever begins anew gets the same ones, in the same order, also where a limit cuts."""
-    equal = [note(f"k{n}", "cat", id=f"id{n}") for n in range(9)]
+    equal = [bare_note(f"k{n}", "cat", id=f"id{n}") for n in range(9)]
 
     for facts in (equal, equal[::-1], equal[4:] + equal[:4]):
         index = index_of(*facts)
@@ -411,7 +413,7 @@ def test_the_order_of_equal_matches_is_not_that_of_arrival() -> None:
 
 def test_narrowing_leaves_others_out_of_the_statistics() -> None:
     """Scores are those of an index that has nothing else: nobody learns what else there is."""
-    others = [note(f"other{n}", "Miso and Lisbon", id=f"o{n}") for n in range(20)]
+    others = [bare_note(f"other{n}", "Miso and Lisbon", id=f"o{n}") for n in range(20)]
     options = {"concepts": ["pet", "trip"]}
 
     narrowed = index_of(*FACTS, *others).search(asked("Miso in Lisbon", **options), NOW)
@@ -451,7 +453,7 @@ def test_senseless_settings_are_refused(given_settings: dict[str, Any], message:
 
 def test_what_stands_for_a_fact() -> None:
     """Whom it is about, the topic, and the values; the day and the quote among the words only."""
-    fact = notes("favourite_drinks-ever", "green tea", "coffee")
+    fact = bare_notes("favourite_drinks-ever", "green tea", "coffee")
     described: Any = replace(
         fact, concept=type(fact.concept)("drinks", "What they drink", fact.concept.fact_type)
     )
@@ -459,6 +461,6 @@ def test_what_stands_for_a_fact() -> None:
     assert meaning_of(fact, "alice") == "alice: favourite drinks ever: green tea, coffee"
     assert meaning_of(described, None) == "drinks (What they drink): green tea, coffee"
     assert "September 2025" in words_of(fact, "alice")["date"]
-    assert len(meaning_of(note("essay", "x" * 10_000), None)) == LONGEST_TEXT
+    assert len(meaning_of(bare_note("essay", "x" * 10_000), None)) == LONGEST_TEXT
     assert text_digest("a") != text_digest("b")
     assert len(text_digest("é")) == 16

@@ -27,7 +27,8 @@ from factmem.providers.indexed import IndexedStore
 from factmem.providers.no_memory import NoMemory
 from factmem.recall.query import RecallSettings, RecallWeights
 from factmem.testing.clock import SettableClock
-from tests.recall.world import (
+from tests.doubles import TopicEmbedder
+from tests.world import (
     AGENT,
     ALICE,
     BOB,
@@ -35,24 +36,23 @@ from tests.recall.world import (
     NOW,
     PRODUCT,
     USER,
-    Store,
-    TopicEmbedder,
-    memory_of,
-    note,
-    notes,
-    values,
+    LocalStore,
+    bare_note,
+    bare_notes,
+    found_values,
+    recall_memory,
 )
 
 PET = Concept("pet", "")
 AGES = Concept("ages", "Ages of the children", value_type=list[int])
 
 
-async def test_the_fact_that_is_asked_for_comes_back(store: Store) -> None:
+async def test_the_fact_that_is_asked_for_comes_back(store: LocalStore) -> None:
     """With its place and its score, and those that have nothing to do with it do not."""
-    await store.save(note("pet", "a cat called Miso"), ALICE, AGENT)
-    await store.save(note("allergy", "hazelnuts"), ALICE, PRODUCT)
+    await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
+    await store.save(bare_note("allergy", "hazelnuts"), ALICE, PRODUCT)
 
-    result = await memory_of(store).recall("What is the name of the cat?")
+    result = await recall_memory(store).recall("What is the name of the cat?")
 
     (match,) = result
     assert match.fact.values == ("a cat called Miso",)
@@ -60,72 +60,79 @@ async def test_the_fact_that_is_asked_for_comes_back(store: Store) -> None:
     assert 0 < match.relevance <= 1
     assert (result.depth, result.is_semantic, result.failures) == ("shallow", False, [])
     assert result.queries == ["What is the name of the cat?"]
-    assert await memory_of(store).recall("How about kumquats?") == []
+    assert await recall_memory(store).recall("How about kumquats?") == []
 
 
-async def test_meaning_finds_what_shares_no_word(store: Store) -> None:
+async def test_meaning_finds_what_shares_no_word(store: LocalStore) -> None:
     """With an embedder; without one nothing is found."""
-    await store.save(note("miso", "kitten"), ALICE, AGENT)
-    await store.save(note("mornings", "espresso"), ALICE, AGENT)
+    await store.save(bare_note("miso", "kitten"), ALICE, AGENT)
+    await store.save(bare_note("mornings", "espresso"), ALICE, AGENT)
     embedder = TopicEmbedder()
 
-    result = await memory_of(store, embedder=embedder).recall("Any animal?")
+    result = await recall_memory(store, embedder=embedder).recall("Any animal?")
 
-    assert values(result) == ["kitten"]
+    assert found_values(result) == ["kitten"]
     assert result.is_semantic
     assert (result.embedding_calls, result.embedded_texts) == (2, 3)
-    assert await memory_of(store).recall("Any animal?") == []
+    assert await recall_memory(store).recall("Any animal?") == []
 
 
-async def test_what_does_not_hold_never_comes_back(store: Store, clock: SettableClock) -> None:
+async def test_what_does_not_hold_never_comes_back(store: LocalStore, clock: SettableClock) -> None:
     """Replaced, forgotten, expired, overridden by a more specific place: with vectors and without."""
     soon = clock.now + timedelta(hours=1)
-    await store.save(note("pet", "a dog called Rex"), ALICE, AGENT)
-    await store.save(note("pet", "a cat called Miso"), ALICE, AGENT)
-    await store.save(notes("drinks", "tea with Rex", "coffee"), ALICE, AGENT)
+    await store.save(bare_note("pet", "a dog called Rex"), ALICE, AGENT)
+    await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
+    await store.save(bare_notes("drinks", "tea with Rex", "coffee"), ALICE, AGENT)
     await store.forget(ALICE, AGENT, concept=Concept("drinks", ""), value="tea with Rex")
-    await store.save(note("visit", "Rex comes along", expires_at=soon), ALICE, AGENT)
-    await store.save(note("pet", "company dog Rex"), COMPANY, PRODUCT)
+    await store.save(bare_note("visit", "Rex comes along", expires_at=soon), ALICE, AGENT)
+    await store.save(bare_note("pet", "company dog Rex"), COMPANY, PRODUCT)
     embedder = TopicEmbedder()
-    memories = [memory_of(store, subjects=[ALICE, COMPANY], embedder=e) for e in (None, embedder)]
+    memories = [
+        recall_memory(store, subjects=[ALICE, COMPANY], embedder=e) for e in (None, embedder)
+    ]
 
     async def found(memory: AgentMemory) -> list[Any]:
-        return [v for v in values(await memory.recall("Rex", min_score=0)) if "Rex" in v]
+        return [v for v in found_values(await memory.recall("Rex", min_score=0)) if "Rex" in v]
 
     assert [await found(memory) for memory in memories] == [["Rex comes along"]] * 2
     clock.now = soon
     assert [await found(memory) for memory in memories] == [[], []]
-    assert await found(memory_of(store, subjects=[COMPANY])) == ["company dog Rex"]
+    assert await found(recall_memory(store, subjects=[COMPANY])) == ["company dog Rex"]
 
 
-async def test_a_recall_sees_what_has_just_been_saved(store: Store) -> None:
+async def test_a_recall_sees_what_has_just_been_saved(store: LocalStore) -> None:
     """Every change, each time, by this instance of the memory or by nobody it knows."""
-    memories = [memory_of(store), memory_of(store, embedder=TopicEmbedder())]
+    memories = [recall_memory(store), recall_memory(store, embedder=TopicEmbedder())]
 
     async def found() -> list[list[Any]]:
-        return [values(await memory.recall("a cat as a pet", min_score=0.1)) for memory in memories]
+        return [
+            found_values(await memory.recall("a cat as a pet", min_score=0.1))
+            for memory in memories
+        ]
 
     assert await found() == [[], []]
-    await store.save(note("pet", "cat"), ALICE, AGENT)
+    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     assert await found() == [["cat"], ["cat"]]
-    await store.save(note("pet", "big cat"), ALICE, AGENT)
+    await store.save(bare_note("pet", "big cat"), ALICE, AGENT)
     assert await found() == [["big cat"], ["big cat"]]
     await store.forget(ALICE, AGENT, concept=PET)
     assert await found() == [[], []]
-    await store.save_many([note("pet", "third cat"), note("nothing", "else")], ALICE, PRODUCT)
+    await store.save_many(
+        [bare_note("pet", "third cat"), bare_note("nothing", "else")], ALICE, PRODUCT
+    )
     assert await found() == [["third cat"], ["third cat"]]
     await store.erase(ALICE, PRODUCT)
     assert await found() == [[], []]
 
 
-async def test_a_confirmation_makes_a_fact_fresh(store: Store, clock: SettableClock) -> None:
+async def test_a_confirmation_makes_a_fact_fresh(store: LocalStore, clock: SettableClock) -> None:
     """And its importance is that of the last save."""
-    memory = memory_of(store, clock=clock)
-    await store.save(note("pet", "cat"), ALICE, AGENT)
+    memory = recall_memory(store, clock=clock)
+    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     clock.advance(timedelta(days=60))
     (before,) = await memory.recall("cat")
 
-    await store.save(note("pet", "cat", importance=1.0), ALICE, AGENT)
+    await store.save(bare_note("pet", "cat", importance=1.0), ALICE, AGENT)
     (after,) = await memory.recall("cat")
 
     assert before.recency == pytest.approx(0.25, abs=0.001)
@@ -133,12 +140,12 @@ async def test_a_confirmation_makes_a_fact_fresh(store: Store, clock: SettableCl
     assert (before.importance, after.importance) == (0.5, 1.0)
 
 
-async def test_places_that_did_not_change_are_not_read_again(store: Store) -> None:
+async def test_places_that_did_not_change_are_not_read_again(store: LocalStore) -> None:
     """Events tell what was read: each place once, then the one that changed."""
     events: list[MemoryEvent] = []
-    memory = memory_of(store, listeners=[events.append])
+    memory = recall_memory(store, listeners=[events.append])
     for scope in (AGENT, PRODUCT):
-        await store.save(note("pet", "cat"), ALICE, scope)
+        await store.save(bare_note("pet", "cat"), ALICE, scope)
 
     def read() -> list[MemoryScopeType]:
         loads = [event for event in events if event.operation is MemoryOperation.LOAD]
@@ -149,16 +156,16 @@ async def test_places_that_did_not_change_are_not_read_again(store: Store) -> No
     assert sorted(read()) == ["agent", "product"]
     await memory.recall("dog")
     assert read() == []
-    await store.save(note("other", "thing"), ALICE, PRODUCT)
+    await store.save(bare_note("other", "thing"), ALICE, PRODUCT)
     await memory.recall("cat")
     assert read() == ["product"]
 
 
-async def test_every_recall_is_one_event(store: Store) -> None:
+async def test_every_recall_is_one_event(store: LocalStore) -> None:
     """Completed or failed, with what it cost."""
     events: list[MemoryEvent] = []
-    await store.save(note("pet", "cat"), ALICE, AGENT)
-    memory = memory_of(store, listeners=[events.append], embedder=TopicEmbedder())
+    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
+    memory = recall_memory(store, listeners=[events.append], embedder=TopicEmbedder())
 
     await memory.recall("my cat")
     await memory.recall("my cat")
@@ -169,59 +176,61 @@ async def test_every_recall_is_one_event(store: Store) -> None:
     assert {place.scope for place in first.places} == {AGENT, PRODUCT}
 
 
-async def test_values_of_any_type_are_found(store: Store) -> None:
+async def test_values_of_any_type_are_found(store: LocalStore) -> None:
     """By the words that their JSON has; declared types come back as such."""
     ages = Concept("ages", "Ages of the children", value_type=list[int])
-    fact: Any = note("ages", "x")
+    fact: Any = bare_note("ages", "x")
     typed = type(fact)(ages, [7, 11], timestamp=NOW)
     await store.save(typed, ALICE, AGENT)
-    await store.save(note("house", {"rooms": 4, "colour": "teal"}), ALICE, AGENT)
+    await store.save(bare_note("house", {"rooms": 4, "colour": "teal"}), ALICE, AGENT)
 
-    assert values(await memory_of(store).recall("colour of the house")) == [
+    assert found_values(await recall_memory(store).recall("colour of the house")) == [
         {"rooms": 4, "colour": "teal"}
     ]
-    assert values(await memory_of(store, concepts=[AGES]).recall("ages of the children")) == [
-        [7, 11]
-    ]
-    assert values(await memory_of(store).recall("who is 11 of the children")) == [[7, 11]]
+    assert found_values(
+        await recall_memory(store, concepts=[AGES]).recall("ages of the children")
+    ) == [[7, 11]]
+    assert found_values(await recall_memory(store).recall("who is 11 of the children")) == [[7, 11]]
 
 
-async def test_a_value_that_does_not_fit_is_left_out_and_reported(store: Store) -> None:
+async def test_a_value_that_does_not_fit_is_left_out_and_reported(store: LocalStore) -> None:
     """It hides nothing else, and stays stored."""
-    await store.save_many([note("ages", "seven"), note("pet", "a cat aged seven")], ALICE, AGENT)
-    await store.save(note("ages", "seven again"), COMPANY, AGENT)
-    memory = memory_of(store, concepts=[AGES], subjects=[ALICE, COMPANY])
+    await store.save_many(
+        [bare_note("ages", "seven"), bare_note("pet", "a cat aged seven")], ALICE, AGENT
+    )
+    await store.save(bare_note("ages", "seven again"), COMPANY, AGENT)
+    memory = recall_memory(store, concepts=[AGES], subjects=[ALICE, COMPANY])
 
     result = await memory.recall("seven")
 
-    assert values(result) == ["a cat aged seven"]
+    assert found_values(result) == ["a cat aged seven"]
     told = [(each.keyword, each.place.subject) for each in result.unreadable]
     assert ("ages", ALICE) in told
-    nothing = await memory_of(store, concepts=[AGES], subjects=[COMPANY]).recall("seven")
+    nothing = await recall_memory(store, concepts=[AGES], subjects=[COMPANY]).recall("seven")
     assert (list(nothing), len(nothing.unreadable)) == ([], 1)
 
 
-async def test_quotes_and_days_are_found_too(store: Store) -> None:
+async def test_quotes_and_days_are_found_too(store: LocalStore) -> None:
     """As a person would ask: by what was said, and when."""
     source = FactSource(SourceKind.USER, quote="I grew up near the lighthouse")
     said = datetime.fromisoformat("2023-05-17T10:00:00+00:00")
-    await store.save(note("home", "Pohang", source=source, timestamp=said), ALICE, AGENT)
+    await store.save(bare_note("home", "Pohang", source=source, timestamp=said), ALICE, AGENT)
 
     for question in ("the lighthouse", "what was said in May 2023?", "2023년 5월"):
-        assert values(await memory_of(store).recall(question)) == ["Pohang"]
+        assert found_values(await recall_memory(store).recall(question)) == ["Pohang"]
 
 
-async def test_a_call_narrows_where_and_what(store: Store) -> None:
+async def test_a_call_narrows_where_and_what(store: LocalStore) -> None:
     """Subjects, scopes, concepts and time; never more than the memory has."""
     early, late = NOW - timedelta(days=20), NOW - timedelta(days=2)
-    await store.save(note("pet", "a cat since long", timestamp=early), ALICE, AGENT)
-    await store.save(note("film", "about a cat", timestamp=late), ALICE, PRODUCT)
-    await store.save(note("pet", "the cat of Bob"), BOB, AGENT)
-    memory = memory_of(store)
+    await store.save(bare_note("pet", "a cat since long", timestamp=early), ALICE, AGENT)
+    await store.save(bare_note("film", "about a cat", timestamp=late), ALICE, PRODUCT)
+    await store.save(bare_note("pet", "the cat of Bob"), BOB, AGENT)
+    memory = recall_memory(store)
     between = NOW - timedelta(days=10)
 
     async def found(**narrow: Any) -> set[Any]:
-        return set(values(await memory.recall("a cat", **narrow)))
+        return set(found_values(await memory.recall("a cat", **narrow)))
 
     assert await found() == {"a cat since long", "about a cat"}
     assert await found(scopes=[PRODUCT]) == {"about a cat"}
@@ -238,17 +247,17 @@ async def test_a_call_narrows_where_and_what(store: Store) -> None:
     assert await found(subjects=[]) == set()
 
 
-async def test_several_entities_are_each_looked_at(store: Store) -> None:
+async def test_several_entities_are_each_looked_at(store: LocalStore) -> None:
     """Bob's home is no older version of Alice's."""
-    await store.save(note("home", "a flat in Busan"), ALICE, AGENT)
-    await store.save(note("home", "a flat in Seoul"), BOB, AGENT)
+    await store.save(bare_note("home", "a flat in Busan"), ALICE, AGENT)
+    await store.save(bare_note("home", "a flat in Seoul"), BOB, AGENT)
 
-    result = await memory_of(store, subjects=[ALICE, BOB]).recall("home")
+    result = await recall_memory(store, subjects=[ALICE, BOB]).recall("home")
 
-    assert set(values(result)) == {"a flat in Busan", "a flat in Seoul"}
-    assert values(await memory_of(store, subjects=[ALICE, BOB]).recall("bob's home"))[0].endswith(
-        "Seoul"
-    )
+    assert set(found_values(result)) == {"a flat in Busan", "a flat in Seoul"}
+    assert found_values(await recall_memory(store, subjects=[ALICE, BOB]).recall("bob's home"))[
+        0
+    ].endswith("Seoul")
 
 
 names = st.sampled_from(["a", "b", "ab", "a/b", "A", "a%", "..", "café", "cafe\u0301"])
@@ -264,10 +273,10 @@ async def test_sibling_names_never_mix(saved: Any, asked: tuple[str, str]) -> No
     subject, scope = USER.of(asked[0]), MemoryScope.Agent(asked[1])
     for number, (entity, agent, keyword) in enumerate(saved):
         place = USER.of(entity), MemoryScope.Agent(agent)
-        await store.save(note(keyword, f"cat {number}"), *place)
+        await store.save(bare_note(keyword, f"cat {number}"), *place)
         if place == (subject, scope):
-            expected[note(keyword, "").concept.keyword] = f"cat {number}"
-    memory = memory_of(store, embedder=TopicEmbedder())
+            expected[bare_note(keyword, "").concept.keyword] = f"cat {number}"
+    memory = recall_memory(store, embedder=TopicEmbedder())
     everybody = [USER.of(entity) for entity in {entity for entity, _, _ in saved}]
 
     direct = await memory.recall("cat", limit=99, subjects=[subject], scopes=[scope])
@@ -276,37 +285,37 @@ async def test_sibling_names_never_mix(saved: Any, asked: tuple[str, str]) -> No
     reaching = await view.recall("cat", limit=99, subjects=[*everybody, subject])
 
     for result in (direct, viewed, reaching):
-        assert sorted(values(result)) == sorted(expected.values())
+        assert sorted(found_values(result)) == sorted(expected.values())
         assert {match.place.subject for match in result} <= {subject}
 
 
-async def test_a_view_keeps_the_memory_warm(store: Store) -> None:
+async def test_a_view_keeps_the_memory_warm(store: LocalStore) -> None:
     """One made for a request does not read and embed everything anew, but its question."""
-    await store.save(note("pet", "cat"), ALICE, AGENT)
+    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     events: list[MemoryEvent] = []
     embedder = TopicEmbedder()
-    memory = memory_of(store, embedder=embedder, listeners=[events.append])
-    assert values(await memory.recall("any cat?")) == ["cat"]
+    memory = recall_memory(store, embedder=embedder, listeners=[events.append])
+    assert found_values(await memory.recall("any cat?")) == ["cat"]
     events.clear()
 
     for _ in range(3):
-        assert values(await memory.view(subjects=[ALICE]).recall("any cat?")) == ["cat"]
+        assert found_values(await memory.view(subjects=[ALICE]).recall("any cat?")) == ["cat"]
 
     assert [e.operation for e in events] == [MemoryOperation.EMBED, MemoryOperation.RECALL] * 3
     assert [text for text in embedder.texts if text != "any cat?"] == ["alice: pet: cat"]
     assert await memory.view(subjects=[BOB]).recall("any cat?", subjects=[ALICE]) == []
 
 
-async def test_a_view_of_a_backend_of_ones_own(store: Store) -> None:
+async def test_a_view_of_a_backend_of_ones_own(store: LocalStore) -> None:
     """The four methods are enough: it is read each time, and nothing old comes back."""
     bare = Bare(store)
     assert not isinstance(bare, IndexedStore)
-    for memory in (memory_of(bare), memory_of(bare).view(subjects=[ALICE])):
-        await store.save(note("pet", "cat"), ALICE, AGENT)
-        assert values(await memory.recall("a pet")) == ["cat"]
-        assert values(await memory.recall("a pet")) == ["cat"]
-        await store.save(note("pet", "dog"), ALICE, AGENT)
-        assert values(await memory.recall("a pet")) == ["dog"]
+    for memory in (recall_memory(bare), recall_memory(bare).view(subjects=[ALICE])):
+        await store.save(bare_note("pet", "cat"), ALICE, AGENT)
+        assert found_values(await memory.recall("a pet")) == ["cat"]
+        assert found_values(await memory.recall("a pet")) == ["cat"]
+        await store.save(bare_note("pet", "dog"), ALICE, AGENT)
+        assert found_values(await memory.recall("a pet")) == ["dog"]
         await store.erase(ALICE, AGENT)
         assert await memory.recall("a pet") == []
 
@@ -330,7 +339,7 @@ class Bare:
         return await self._store.load_by_description(*args)
 
 
-async def test_a_backend_that_fails_fails_the_recall(store: Store) -> None:
+async def test_a_backend_that_fails_fails_the_recall(store: LocalStore) -> None:
     """An error is no empty answer."""
 
     class Failing(Bare):
@@ -338,16 +347,16 @@ async def test_a_backend_that_fails_fails_the_recall(store: Store) -> None:
             raise StorageError("the disk is on fire")
 
     with pytest.raises(StorageError, match="on fire"):
-        await memory_of(Failing(store)).recall("cat")
+        await recall_memory(Failing(store)).recall("cat")
 
 
 async def test_without_a_memory_nothing_is_found() -> None:
     """Nor is anything embedded."""
     embedder = TopicEmbedder()
 
-    assert await memory_of(NoMemory(), embedder=embedder).recall("cat") == []
-    assert await memory_of(InMemoryProvider(), embedder=embedder).recall("cat") == []
-    nowhere = memory_of(InMemoryProvider(), embedder=embedder).view(scopes=[])
+    assert await recall_memory(NoMemory(), embedder=embedder).recall("cat") == []
+    assert await recall_memory(InMemoryProvider(), embedder=embedder).recall("cat") == []
+    nowhere = recall_memory(InMemoryProvider(), embedder=embedder).view(scopes=[])
     assert await nowhere.recall("cat") == []
     assert embedder.calls == []
 
@@ -371,43 +380,45 @@ async def test_without_a_memory_nothing_is_found() -> None:
 async def test_a_senseless_question_is_refused(options: dict[str, Any], message: str) -> None:
     """Whatever is in the memory, also when that is nothing."""
     with pytest.raises(ValueError, match=message):
-        await memory_of(InMemoryProvider()).recall(**{"query": "cat", **options})
+        await recall_memory(InMemoryProvider()).recall(**{"query": "cat", **options})
 
 
 async def test_an_unbound_subject_is_refused() -> None:
     """Forgetting to name a person does not ask about everybody."""
     with pytest.raises(UnboundSubjectError):
-        await memory_of(InMemoryProvider(), subjects=[USER]).recall("cat")
+        await recall_memory(InMemoryProvider(), subjects=[USER]).recall("cat")
 
 
-async def test_weights_are_the_memorys_or_the_calls(store: Store) -> None:
+async def test_weights_are_the_memorys_or_the_calls(store: LocalStore) -> None:
     """A memory may be set to something else, and so may a call."""
-    await store.save(note("pet", "cat cat cat", importance=0.0), ALICE, AGENT)
-    await store.save(note("film", "about a cat and more", importance=1.0), ALICE, AGENT)
+    await store.save(bare_note("pet", "cat cat cat", importance=0.0), ALICE, AGENT)
+    await store.save(bare_note("film", "about a cat and more", importance=1.0), ALICE, AGENT)
     important = RecallWeights(importance=100)
     loose = RecallSettings(weights=important, min_score=0.0, half_life=timedelta(days=1))
 
-    usual = await memory_of(store).recall("cat")
-    of_memory = await memory_of(store, recall_settings=loose).recall("cat")
-    of_call = await memory_of(store).recall("cat", weights=important, half_life=timedelta(days=1))
+    usual = await recall_memory(store).recall("cat")
+    of_memory = await recall_memory(store, recall_settings=loose).recall("cat")
+    of_call = await recall_memory(store).recall(
+        "cat", weights=important, half_life=timedelta(days=1)
+    )
 
-    assert values(usual)[0] == "cat cat cat"
-    assert values(of_memory)[0] == values(of_call)[0] == "about a cat and more"
+    assert found_values(usual)[0] == "cat cat cat"
+    assert found_values(of_memory)[0] == found_values(of_call)[0] == "about a cat and more"
     assert [m.score for m in of_memory] == [m.score for m in of_call]
 
 
 async def test_an_embedder_that_fails_leaves_the_words(
-    store: Store, caplog: pytest.LogCaptureFixture
+    store: LocalStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The result says so, and so does the log, without a word of the question."""
-    await store.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
     embedder = TopicEmbedder()
     embedder.failure = EmbeddingError("the quota is used up: 4711")
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
 
     result = await memory.recall("Miso the cat")
 
-    assert values(result) == ["a cat called Miso"]
+    assert found_values(result) == ["a cat called Miso"]
     assert not result.is_semantic
     assert result.failures == [embedder.failure]
     assert "EmbeddingError" in caplog.text
@@ -417,25 +428,25 @@ async def test_an_embedder_that_fails_leaves_the_words(
     assert (await memory.recall("Miso the cat")).is_semantic
 
 
-async def test_an_embedder_that_is_not_installed_is_no_detail(store: Store) -> None:
+async def test_an_embedder_that_is_not_installed_is_no_detail(store: LocalStore) -> None:
     """That is a mistake in how the application is set up, and told as one."""
-    await store.save(note("pet", "cat"), ALICE, AGENT)
+    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     embedder = TopicEmbedder()
     embedder.failure = MissingExtraError("pip install 'factmem[litellm]'")
 
     with pytest.raises(MissingExtraError):
-        await memory_of(store, embedder=embedder).recall("cat")
+        await recall_memory(store, embedder=embedder).recall("cat")
 
 
-async def test_many_tasks_at_once(store: Store) -> None:
+async def test_many_tasks_at_once(store: LocalStore) -> None:
     """While others save: each finds what was saved before it asked, and every text is embedded once."""
     embedder = TopicEmbedder()
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
 
     async def save_and_ask(number: int) -> None:
-        await store.save(notes("pets", f"cat{number}"), ALICE, AGENT)
+        await store.save(bare_notes("pets", f"cat{number}"), ALICE, AGENT)
         result = await memory.recall(f"cat{number}", limit=99)
-        assert f"cat{number}" in values(result)
+        assert f"cat{number}" in found_values(result)
 
     async with anyio.create_task_group() as tasks:
         for number in range(12):
@@ -444,10 +455,10 @@ async def test_many_tasks_at_once(store: Store) -> None:
     assert len(embedder.texts) == len(set(embedder.texts)) == 24
 
 
-async def test_a_recall_that_is_cancelled_leaves_the_next_one_well(store: Store) -> None:
+async def test_a_recall_that_is_cancelled_leaves_the_next_one_well(store: LocalStore) -> None:
     """Wherever it was; nothing stays locked."""
-    await store.save(note("pet", "cat"), ALICE, AGENT)
-    memory = memory_of(store, embedder=TopicEmbedder())
+    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
+    memory = recall_memory(store, embedder=TopicEmbedder())
     for delay in range(12):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(memory.recall, f"cat {delay}"))
@@ -456,21 +467,21 @@ async def test_a_recall_that_is_cancelled_leaves_the_next_one_well(store: Store)
             tasks.cancel_scope.cancel()
 
     with anyio.fail_after(10):
-        assert values(await memory.recall("cat")) == ["cat"]
+        assert found_values(await memory.recall("cat")) == ["cat"]
 
 
 @pytest.mark.parametrize("embeds", [False, True])
 def test_threads_with_loops_of_their_own(embeds: bool) -> None:
     """One memory serves them all, on both kinds of loop."""
     store = InMemoryProvider()
-    memory = memory_of(store, embedder=TopicEmbedder() if embeds else None)
+    memory = recall_memory(store, embedder=TopicEmbedder() if embeds else None)
     failures: list[BaseException] = []
 
     async def work(name: str) -> None:
         for number in range(8):
-            await store.save(notes("pets", f"cat{name}x{number}"), ALICE, AGENT)
+            await store.save(bare_notes("pets", f"cat{name}x{number}"), ALICE, AGENT)
             result = await memory.recall(f"cat{name}x{number}", limit=99)
-            assert f"cat{name}x{number}" in values(result)
+            assert f"cat{name}x{number}" in found_values(result)
 
     def run(name: str, backend: str) -> None:
         try:

@@ -20,7 +20,8 @@ from factmem.events import (
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall import semantic as meaning
 from factmem.testing.chat import ScriptedChatModel
-from tests.recall.world import AGENT, ALICE, PRODUCT, TopicEmbedder, memory_of, note, notes
+from tests.doubles import TopicEmbedder
+from tests.world import AGENT, ALICE, PRODUCT, bare_note, bare_notes, recall_memory
 
 OP = MemoryOperation
 SECRET = "xyzzy"
@@ -35,7 +36,7 @@ def told() -> list[MemoryEvent]:
 @pytest.fixture
 async def store() -> InMemoryProvider:
     made = InMemoryProvider()
-    await made.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    await made.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
     return made
 
 
@@ -47,7 +48,7 @@ async def test_each_request_to_the_embedder_is_an_event(
     store: InMemoryProvider, told: list[MemoryEvent]
 ) -> None:
     """The question, then the facts; a vector that is known asks nobody."""
-    memory = memory_of(store, embedder=TopicEmbedder(), listeners=[told.append])
+    memory = recall_memory(store, embedder=TopicEmbedder(), listeners=[told.append])
 
     with correlated("request-17"):
         await memory.recall("an animal")
@@ -71,9 +72,9 @@ async def test_each_batch_is_an_event(
     """What came back of earlier ones is told as completed, and the one that broke as failed."""
     monkeypatch.setattr(meaning, "_BATCH", 2)
     store = InMemoryProvider()
-    await store.save(notes("pets", "cat"), ALICE, AGENT)
+    await store.save(bare_notes("pets", "cat"), ALICE, AGENT)
     for number in range(4):
-        await store.save(note(f"pet-{number}", f"cat {number}"), ALICE, AGENT)
+        await store.save(bare_note(f"pet-{number}", f"cat {number}"), ALICE, AGENT)
 
     class Tiring(TopicEmbedder):
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -81,7 +82,7 @@ async def test_each_batch_is_an_event(
                 raise EmbeddingError("out of quota")
             return await super().embed(texts)
 
-    memory = memory_of(store, embedder=Tiring(), listeners=[told.append])
+    memory = recall_memory(store, embedder=Tiring(), listeners=[told.append])
     result = await memory.recall("cat")
 
     assert [(each.count, each.error_type) for each in of(told, OP.EMBED)] == [
@@ -104,7 +105,7 @@ async def test_vectors_that_are_none_are_a_failure(
             await super().embed(texts)
             return vectors
 
-    await memory_of(store, embedder=Wrong(), listeners=[told.append]).recall("cat")
+    await recall_memory(store, embedder=Wrong(), listeners=[told.append]).recall("cat")
 
     assert [each.error_type for each in of(told, OP.EMBED)] == ["EmbeddingError"]
     assert [each.error_type for each in of(told, OP.RECALL)] == [None]
@@ -117,7 +118,7 @@ async def test_a_recall_that_falls_back_is_one_completed_event(
     embedder = TopicEmbedder()
     embedder.failure = EmbeddingError(SECRET)
     model = ScriptedChatModel(ChatModelError(SECRET))
-    memory = memory_of(store, embedder=embedder, chat_model=model, listeners=[told.append])
+    memory = recall_memory(store, embedder=embedder, chat_model=model, listeners=[told.append])
 
     result = await memory.recall("Miso the cat", depth="deep")
 
@@ -141,11 +142,11 @@ async def test_a_recall_that_fails_is_one_failed_event(
     embedder.failure = MissingExtraError("pip install")
 
     with pytest.raises(StorageError):
-        await memory_of(Failing(), listeners=[told.append]).recall("cat")
+        await recall_memory(Failing(), listeners=[told.append]).recall("cat")
     with pytest.raises(MissingExtraError):
-        await memory_of(store, embedder=embedder, listeners=[told.append]).recall("cat")
+        await recall_memory(store, embedder=embedder, listeners=[told.append]).recall("cat")
     with pytest.raises(ValueError, match="takes a model"):
-        await memory_of(store, listeners=[told.append]).recall("cat", depth="deep")
+        await recall_memory(store, listeners=[told.append]).recall("cat", depth="deep")
 
     assert [each.error_type for each in of(told, OP.RECALL)] == [
         "StorageError",
@@ -170,7 +171,7 @@ async def test_a_recall_that_is_cancelled_is_one_failed_event(
             await anyio.sleep_forever()
             return []
 
-    memory = memory_of(store, embedder=Waiting(), listeners=[listen])
+    memory = recall_memory(store, embedder=Waiting(), listeners=[listen])
     with anyio.CancelScope() as scope:
         await memory.recall("cat")
 
@@ -182,7 +183,7 @@ async def test_a_recall_that_is_cancelled_is_one_failed_event(
 async def test_the_question_is_told_only_to_those_who_ask(store: InMemoryProvider) -> None:
     """An event of an embedder never has the texts that it was given."""
     loud: list[MemoryEvent] = []
-    memory = memory_of(
+    memory = recall_memory(
         store, embedder=TopicEmbedder(), listeners=[loud.append], include_values=True
     )
 

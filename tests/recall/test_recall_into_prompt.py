@@ -28,18 +28,8 @@ from factmem.recall.lexical.analysis import sentences
 from factmem.recall.match import RecallReport
 from factmem.recall.query import RecallSettings
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.providers import BareProvider
-from tests.recall.world import (
-    AGENT,
-    ALICE,
-    BOB,
-    COMPANY,
-    PRODUCT,
-    USER,
-    TopicEmbedder,
-    memory_of,
-    note,
-)
+from tests.doubles import BareProvider, TopicEmbedder
+from tests.world import AGENT, ALICE, BOB, COMPANY, PRODUCT, USER, bare_note, recall_memory
 
 PET = Concept("pet", "")
 Chat = list[dict[str, Any]]
@@ -66,15 +56,15 @@ async def store() -> InMemoryProvider:
     made = InMemoryProvider()
     await made.save_many(
         [
-            note("pet", "a cat called Miso"),
-            note("film", "about a cat"),
-            note("router", "X200"),
-            *(note(f"ticket-{number}", f"closed {number}") for number in range(100)),
+            bare_note("pet", "a cat called Miso"),
+            bare_note("film", "about a cat"),
+            bare_note("router", "X200"),
+            *(bare_note(f"ticket-{number}", f"closed {number}") for number in range(100)),
         ],
         ALICE,
         AGENT,
     )
-    await made.save(note("pet", "the cat of Bob"), BOB, AGENT)
+    await made.save(bare_note("pet", "the cat of Bob"), BOB, AGENT)
     return made
 
 
@@ -82,7 +72,7 @@ async def test_what_the_user_is_asking_about_is_in_the_prompt(store: InMemoryPro
     """By default the last message; it stands where everything would stand, in the same form."""
     everything: Chat = [{"role": "system", "content": "Be kind."}, said("What is my cat called?")]
     asked = list(everything)
-    memory = memory_of(store)
+    memory = recall_memory(store)
 
     report = await memory.recall_facts_to_agent(asked)
     await memory.load_all_facts_to_agent(everything)
@@ -104,7 +94,7 @@ async def test_what_the_user_is_asking_about_is_in_the_prompt(store: InMemoryPro
 
 async def test_each_question_replaces_what_the_last_one_was_about(store: InMemoryProvider) -> None:
     """A long chat holds no more than the last question takes, and nothing when it finds nothing."""
-    memory = memory_of(store)
+    memory = recall_memory(store)
     messages: Chat = []
     for question, found in (
         ("The cat?", {"a cat called Miso", "about a cat"}),
@@ -122,7 +112,7 @@ async def test_each_question_replaces_what_the_last_one_was_about(store: InMemor
 
 async def test_the_same_facts_give_the_same_bytes(store: InMemoryProvider) -> None:
     """However they rank: the order of the text is that of the concepts."""
-    memory = memory_of(store)
+    memory = recall_memory(store)
     texts: list[list[str]] = []
     for question in ("a cat film and the router", "router: the film cat", "the cat, the router"):
         messages: Chat = [said("Hi")]
@@ -135,7 +125,7 @@ async def test_the_same_facts_give_the_same_bytes(store: InMemoryProvider) -> No
 
 async def test_what_is_always_wanted_is_loaded_besides(store: InMemoryProvider) -> None:
     """A concept that is loaded afterwards joins what was recalled."""
-    memory = memory_of(store)
+    memory = recall_memory(store)
     messages: Chat = [said("The router?")]
 
     await memory.recall_facts_to_agent(messages)
@@ -146,8 +136,10 @@ async def test_what_is_always_wanted_is_loaded_besides(store: InMemoryProvider) 
 
 async def test_the_best_matches_have_room(store: InMemoryProvider) -> None:
     """Within a budget it is relevance that counts: importance only where all is loaded."""
-    await store.save(note("other", "a cat in a very long story " * 3, importance=1.0), ALICE, AGENT)
-    memory = memory_of(store, max_tokens=110)
+    await store.save(
+        bare_note("other", "a cat in a very long story " * 3, importance=1.0), ALICE, AGENT
+    )
+    memory = recall_memory(store, max_tokens=110)
     messages: Chat = [said("Is the cat called Miso?")]
 
     report = await memory.recall_facts_to_agent(messages, min_score=0.0)
@@ -160,8 +152,8 @@ async def test_the_best_matches_have_room(store: InMemoryProvider) -> None:
 
 async def test_it_takes_what_recall_takes(store: InMemoryProvider) -> None:
     """The same facts, narrowed the same way."""
-    await store.save(note("mascot", "an office cat"), COMPANY, PRODUCT)
-    memory = memory_of(store, subjects=[ALICE, COMPANY])
+    await store.save(bare_note("mascot", "an office cat"), COMPANY, PRODUCT)
+    memory = recall_memory(store, subjects=[ALICE, COMPANY])
     narrowings: list[dict[str, Any]] = [
         {},
         {"limit": 1},
@@ -193,7 +185,7 @@ async def test_it_takes_what_recall_takes(store: InMemoryProvider) -> None:
 
 async def test_a_view_puts_nothing_else_into_a_prompt(store: InMemoryProvider) -> None:
     """Whoever is named, and whatever is asked."""
-    view = memory_of(store).view(subjects=[ALICE])
+    view = recall_memory(store).view(subjects=[ALICE])
     messages: Chat = [said("The cat of Bob?")]
 
     await view.recall_facts_to_agent(messages, subjects=[BOB])
@@ -212,13 +204,13 @@ async def test_a_long_message_is_about_its_sentences(store: InMemoryProvider) ->
     embedder = TopicEmbedder()
     messages: Chat = [said(text)]
 
-    report = await memory_of(store).recall_facts_to_agent(messages)
-    await memory_of(store, embedder=embedder).recall_facts_to_agent([said(text)])
+    report = await recall_memory(store).recall_facts_to_agent(messages)
+    await recall_memory(store, embedder=embedder).recall_facts_to_agent([said(text)])
 
     assert values(messages) == ["X200"]
     assert report.matches.queries == sentences(text)
     assert embedder.calls[0] == sentences(text)
-    assert await memory_of(store).recall(text) == []
+    assert await recall_memory(store).recall(text) == []
 
 
 @pytest.mark.parametrize(
@@ -247,7 +239,7 @@ async def test_failures_leave_the_chat_as_it_was(store: InMemoryProvider) -> Non
     embedder.failure = EmbeddingError("down")
     messages: Chat = [said("The router?")]
 
-    report = await memory_of(store, embedder=embedder).recall_facts_to_agent(messages)
+    report = await recall_memory(store, embedder=embedder).recall_facts_to_agent(messages)
     assert values(messages) == ["X200"]
     assert report.matches.failures == [embedder.failure]
 
@@ -257,14 +249,14 @@ async def test_failures_leave_the_chat_as_it_was(store: InMemoryProvider) -> Non
 
     before = json.dumps(messages)
     with pytest.raises(StorageError):
-        await memory_of(Failing()).recall_facts_to_agent(messages)
+        await recall_memory(Failing()).recall_facts_to_agent(messages)
     assert json.dumps(messages) == before
 
 
 async def test_it_is_told_as_one_recall(store: InMemoryProvider) -> None:
     """And a message without words is no operation."""
     told: list[MemoryEvent] = []
-    memory = memory_of(store, listeners=[told.append])
+    memory = recall_memory(store, listeners=[told.append])
 
     await memory.recall_facts_to_agent([said("The router? The cat?")])
     await memory.recall_facts_to_agent([said("")])
@@ -278,7 +270,7 @@ async def test_four_methods_are_enough(store: InMemoryProvider) -> None:
     """A backend of one's own needs no more for it."""
     messages: Chat = [said("The router?")]
 
-    await memory_of(BareProvider(store)).recall_facts_to_agent(messages)
+    await recall_memory(BareProvider(store)).recall_facts_to_agent(messages)
 
     assert values(messages) == ["X200"]
 
@@ -312,7 +304,7 @@ async def test_an_agent_recalls_what_the_text_is_about(store: InMemoryProvider) 
 
 async def test_an_installed_memory_has_its_embedder_and_settings(store: InMemoryProvider) -> None:
     """So an agent finds what shares no word with what the user says."""
-    await store.save(note("mornings", "espresso"), ALICE, AGENT)
+    await store.save(bare_note("mornings", "espresso"), ALICE, AGENT)
     strict = RecallSettings(prompt_min_score=1.0)
     for options, found in (
         ({}, []),

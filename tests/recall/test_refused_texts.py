@@ -8,7 +8,8 @@ import pytest
 
 from factmem.errors import EmbeddingError
 from factmem.providers.local_file import LocalFileMemoryProvider
-from tests.recall.world import AGENT, ALICE, BOB, Store, TopicEmbedder, memory_of, note, values
+from tests.doubles import TopicEmbedder
+from tests.world import AGENT, ALICE, BOB, LocalStore, bare_note, found_values, recall_memory
 
 
 class Refusing(TopicEmbedder):
@@ -54,55 +55,55 @@ REFUSALS: dict[str, Callable[[], Exception]] = {
 }
 
 
-async def filled(store: Store, count: int, *refused: str) -> None:
-    facts = [note(f"k{n}", f"dog {n}") for n in range(count)]
-    facts[count // 3 : count // 3] = [note(word, f"{word} kitten") for word in refused]
+async def filled(store: LocalStore, count: int, *refused: str) -> None:
+    facts = [bare_note(f"k{n}", f"dog {n}") for n in range(count)]
+    facts[count // 3 : count // 3] = [bare_note(word, f"{word} kitten") for word in refused]
     await store.save_many(facts, ALICE, AGENT)
 
 
 @pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
 async def test_one_refused_text_costs_only_itself(
-    store: Store, error: Callable[[], Exception]
+    store: LocalStore, error: Callable[[], Exception]
 ) -> None:
     """The others are compared by meaning; it is found by its words, and not sent again."""
     embedder = Refusing("poison", error=error)
     await filled(store, 400, "poison")
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
 
     first = await memory.recall("any pet?")
     assert (first.is_semantic, first.refused_texts, len(first.failures)) == (True, 1, 1)
     assert first.embedding_calls <= 2 + 1 + 20
-    assert all("dog" in value for value in values(first))
+    assert all("dog" in value for value in found_values(first))
 
     second = await memory.recall("the poison")
     assert (second.is_semantic, second.refused_texts, second.failures) == (True, 1, [])
     assert (second.embedding_calls, second.embedded_texts) == (1, 1)
-    assert values(second) == ["poison kitten"]
+    assert found_values(second) == ["poison kitten"]
 
 
-async def test_a_new_fact_beside_a_refused_one_is_sent_alone(store: Store) -> None:
+async def test_a_new_fact_beside_a_refused_one_is_sent_alone(store: LocalStore) -> None:
     """And a text that changed is another one, which may pass."""
     embedder = Refusing("poison", error=REFUSALS["bad request"])
     await filled(store, 3, "poison")
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
     await memory.recall("any pet?")
     embedder.calls.clear()
 
-    await store.save(note("new", "kitten"), ALICE, AGENT)
+    await store.save(bare_note("new", "kitten"), ALICE, AGENT)
     result = await memory.recall("any pet?")
     assert [len(call) for call in embedder.calls] == [1]
     assert result.refused_texts == 1
 
-    await store.forget(ALICE, AGENT, concept=note("poison", "").concept)
+    await store.forget(ALICE, AGENT, concept=bare_note("poison", "").concept)
     assert (await memory.recall("any pet?")).refused_texts == 0
 
 
-async def test_many_refused_texts_have_a_budget(store: Store) -> None:
+async def test_many_refused_texts_have_a_budget(store: LocalStore) -> None:
     """One recall stops at it, falls back to words and says so; the next ones go on from there."""
     words = [f"poison{n}" for n in range(24)]
     embedder = Refusing("poison", error=REFUSALS["bad request"])
     await filled(store, 90, *words)
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
 
     results = [await memory.recall("any pet?")]
     assert (results[0].is_semantic, len(results[0].failures)) == (False, 1)
@@ -115,7 +116,7 @@ async def test_many_refused_texts_have_a_budget(store: Store) -> None:
     assert (await memory.recall("any pet?")).embedding_calls == 0
 
 
-async def test_a_crash_that_passes_refuses_no_text(store: Store) -> None:
+async def test_a_crash_that_passes_refuses_no_text(store: LocalStore) -> None:
     """One new text, and a server that fails once: it is tried again before it is given up."""
 
     class Flaky(TopicEmbedder):
@@ -128,18 +129,18 @@ async def test_a_crash_that_passes_refuses_no_text(store: Store) -> None:
     embedder = Flaky()
     await filled(store, 1)
 
-    result = await memory_of(store, embedder=embedder).recall("any pet?")
+    result = await recall_memory(store, embedder=embedder).recall("any pet?")
 
     assert (result.is_semantic, result.refused_texts, result.failures) == (True, 0, [])
     assert [len(call) for call in embedder.calls] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("status", [None, 401, 404, 408, 429, 502, 503])
-async def test_other_failures_are_not_searched(store: Store, status: int | None) -> None:
+async def test_other_failures_are_not_searched(store: LocalStore, status: int | None) -> None:
     """A quota, a time-out, a server that fails: one request for the facts, and words."""
     embedder = Refusing("dog", error=lambda: EmbeddingError("no", status=status))
     await filled(store, 20)
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
 
     for question in ("any pet?", "which animal?"):
         result = await memory.recall(question)
@@ -147,11 +148,11 @@ async def test_other_failures_are_not_searched(store: Store, status: int | None)
         assert result.embedding_calls == 2
 
 
-async def test_an_embedder_that_refuses_everything_is_asked_once_more(store: Store) -> None:
+async def test_an_embedder_that_refuses_everything_is_asked_once_more(store: LocalStore) -> None:
     """With a harmless text, which tells that it is not the facts."""
     embedder = Refusing("", error=REFUSALS["bad request"])
     await filled(store, 20)
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
 
     for question in ("any pet?", "which animal?"):
         result = await memory.recall(question)
@@ -159,7 +160,7 @@ async def test_an_embedder_that_refuses_everything_is_asked_once_more(store: Sto
         assert result.embedding_calls == 3
 
 
-async def test_a_request_that_is_too_large_refuses_no_text(store: Store) -> None:
+async def test_a_request_that_is_too_large_refuses_no_text(store: LocalStore) -> None:
     """Halves of it pass, so nothing went wrong."""
 
     class Small(TopicEmbedder):
@@ -171,7 +172,7 @@ async def test_a_request_that_is_too_large_refuses_no_text(store: Store) -> None
 
     embedder = Small()
     await filled(store, 30)
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
 
     result = await memory.recall("any pet?")
 
@@ -183,24 +184,24 @@ async def test_the_next_process_asks_for_the_refused_text_alone(tmp_path: Path) 
     """The others have their vectors in the index; another model may take what this one refuses."""
     async with LocalFileMemoryProvider(tmp_path) as store:
         await filled(store, 20, "poison")
-        first = memory_of(store, embedder=Refusing("poison", error=REFUSALS["bad request"]))
+        first = recall_memory(store, embedder=Refusing("poison", error=REFUSALS["bad request"]))
         assert (await first.recall("any pet?")).refused_texts == 1
 
     async with LocalFileMemoryProvider(tmp_path) as store:
         embedder = Refusing("poison", error=REFUSALS["bad request"])
-        result = await memory_of(store, embedder=embedder).recall("any pet?")
+        result = await recall_memory(store, embedder=embedder).recall("any pet?")
         assert (result.is_semantic, result.refused_texts) == (True, 1)
         assert [len(call) for call in embedder.calls] == [1, 1, 1]
 
-        taking = memory_of(store, embedder=TopicEmbedder(model="another"))
+        taking = recall_memory(store, embedder=TopicEmbedder(model="another"))
         assert (await taking.recall("any pet?")).refused_texts == 0
 
 
-async def test_what_views_do_not_show_is_not_counted(store: Store) -> None:
+async def test_what_views_do_not_show_is_not_counted(store: LocalStore) -> None:
     """The number of refused texts is that of the places that were searched."""
     await filled(store, 3, "poison")
-    await store.save(note("pet", "kitten"), BOB, AGENT)
-    memory = memory_of(store, embedder=Refusing("poison", error=REFUSALS["bad request"]))
+    await store.save(bare_note("pet", "kitten"), BOB, AGENT)
+    memory = recall_memory(store, embedder=Refusing("poison", error=REFUSALS["bad request"]))
 
     assert (await memory.recall("any pet?")).refused_texts == 1
     assert (await memory.view(subjects=[BOB]).recall("any pet?")).refused_texts == 0
@@ -224,23 +225,23 @@ class NotANumber(TopicEmbedder):
         return await super().embed(queries)
 
 
-async def test_a_text_whose_vector_is_no_number_costs_only_itself(store: Store) -> None:
+async def test_a_text_whose_vector_is_no_number_costs_only_itself(store: LocalStore) -> None:
     """Else one text would have words answer alone, for good."""
     embedder = NotANumber("poison")
     await filled(store, 20, "poison")
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
 
     result = await memory.recall("any pet?")
 
     assert (result.is_semantic, result.refused_texts, len(result.failures)) == (True, 1, 1)
-    assert all("dog" in value for value in values(result))
+    assert all("dog" in value for value in found_values(result))
     assert (await memory.recall("the poison")).embedded_texts == 1
 
 
-async def test_a_model_that_gives_no_numbers_at_all_refuses_no_text(store: Store) -> None:
+async def test_a_model_that_gives_no_numbers_at_all_refuses_no_text(store: LocalStore) -> None:
     embedder = NotANumber("")
     await filled(store, 20)
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
 
     result = await memory.recall("any pet?")
 

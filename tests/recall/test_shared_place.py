@@ -7,7 +7,7 @@ import anyio
 from factmem.embedding.callable import CallableEmbedder
 from factmem.models.places import Place
 from factmem.providers.in_memory import InMemoryProvider
-from tests.recall.world import AGENT, COMPANY, USER, memory_of, note
+from tests.world import AGENT, COMPANY, USER, bare_note, recall_memory
 
 CUSTOMERS = [USER.of(name) for name in ("alice", "bob", "carol")]
 
@@ -15,9 +15,9 @@ CUSTOMERS = [USER.of(name) for name in ("alice", "bob", "carol")]
 async def test_customers_share_a_place_and_no_queue() -> None:
     """What they share is embedded once, and nobody waits for the texts of another one."""
     store = InMemoryProvider()
-    await store.save(note("hours", "nine to five"), COMPANY, AGENT)
+    await store.save(bare_note("hours", "nine to five"), COMPANY, AGENT)
     for customer in CUSTOMERS:
-        await store.save(note("plan", "gold"), customer, AGENT)
+        await store.save(bare_note("plan", "gold"), customer, AGENT)
     others_are_done, done, shared = anyio.Event(), 0, 0
 
     async def embed(texts: Sequence[str]) -> list[list[float]]:
@@ -30,7 +30,7 @@ async def test_customers_share_a_place_and_no_queue() -> None:
     async def asked(question: Sequence[str]) -> list[list[float]]:
         return [[1.0, 1.0] for _ in question]
 
-    memory = memory_of(store, embedder=CallableEmbedder(embed, queries=asked, model="test"))
+    memory = recall_memory(store, embedder=CallableEmbedder(embed, queries=asked, model="test"))
 
     async def recall(number: int) -> None:
         nonlocal done

@@ -11,7 +11,8 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall import semantic as meaning
 from factmem.recall.match import RecallResult
 from factmem.recall.query import RecallSettings
-from tests.recall.world import AGENT, ALICE, PRODUCT, TopicEmbedder, memory_of, note, values
+from tests.doubles import TopicEmbedder
+from tests.world import AGENT, ALICE, PRODUCT, bare_note, found_values, recall_memory
 
 
 class Time:
@@ -72,7 +73,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
 @pytest.fixture
 async def store() -> InMemoryProvider:
     made = InMemoryProvider()
-    await made.save(note("pet", "a cat called Miso"), ALICE, AGENT)
+    await made.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
     return made
 
 
@@ -83,7 +84,7 @@ async def test_a_recall_waits_as_long_as_it_was_told(
     """Then words answer, and the result says what happened and what to do."""
     embedder = Hanging(word)
     settings = RecallSettings(embedding_seconds=7)
-    memory = memory_of(store, embedder=embedder, recall_settings=settings)
+    memory = recall_memory(store, embedder=embedder, recall_settings=settings)
     results: list[RecallResult] = []
 
     async def recall() -> None:
@@ -95,7 +96,7 @@ async def test_a_recall_waits_as_long_as_it_was_told(
         time.is_up()
 
     (result,) = results
-    assert (values(result), result.is_semantic) == (["a cat called Miso"], False)
+    assert (found_values(result), result.is_semantic) == (["a cat called Miso"], False)
     (failure,) = result.failures
     assert isinstance(failure, EmbeddingError)
     assert "within 7 s" in str(failure)
@@ -109,11 +110,11 @@ async def test_a_recall_waits_as_long_as_it_was_told(
 async def test_the_clock_of_the_event_loop_tells_the_time(store: InMemoryProvider) -> None:
     """Whatever hangs, and however short the time is."""
     settings = RecallSettings(embedding_seconds=0.001)
-    memory = memory_of(store, embedder=Hanging("animal", "Miso"), recall_settings=settings)
+    memory = recall_memory(store, embedder=Hanging("animal", "Miso"), recall_settings=settings)
 
     result = await memory.recall("the animal Miso")
 
-    assert (values(result), result.is_semantic) == (["a cat called Miso"], False)
+    assert (found_values(result), result.is_semantic) == (["a cat called Miso"], False)
 
 
 async def test_who_waits_for_another_recall_waits_no_longer_either(
@@ -121,7 +122,7 @@ async def test_who_waits_for_another_recall_waits_no_longer_either(
 ) -> None:
     """One has the place's texts embedded and hangs; the other falls back to words alike."""
     embedder = Hanging("Miso")
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
     results: list[RecallResult] = []
 
     async def recall(question: str) -> None:
@@ -138,15 +139,15 @@ async def test_who_waits_for_another_recall_waits_no_longer_either(
         assert (results[0].queries, results[0].is_semantic) == (["which cat"], False)
         first.cancel()
 
-    assert [values(result) for result in results] == [["a cat called Miso"]] * 2
+    assert [found_values(result) for result in results] == [["a cat called Miso"]] * 2
     assert [call for call in embedder.calls if "Miso" in call[0]] == [embedder.calls[1]]
 
 
 async def test_a_hanging_place_holds_no_other_place(store: InMemoryProvider, time: Time) -> None:
     """Texts of other places of the same recall are embedded meanwhile, and kept."""
     embedder = Hanging("Miso")
-    await store.save(note("desk", "espresso"), ALICE, PRODUCT)
-    memory = memory_of(store, embedder=embedder)
+    await store.save(bare_note("desk", "espresso"), ALICE, PRODUCT)
+    memory = recall_memory(store, embedder=embedder)
 
     async with anyio.create_task_group() as group:
         group.start_soon(memory.recall, "a cat")
@@ -154,16 +155,16 @@ async def test_a_hanging_place_holds_no_other_place(store: InMemoryProvider, tim
         found = await memory.recall("something to drink", scopes=[PRODUCT])
         time.is_up()
 
-    assert (values(found), found.is_semantic) == (["espresso"], True)
+    assert (found_values(found), found.is_semantic) == (["espresso"], True)
     assert len([text for text in embedder.texts if "espresso" in text]) == 1
 
 
 async def test_a_batch_that_takes_too_long_is_cut(time: Time) -> None:
     """So that a slow machine gets on; what was embedded in time is kept."""
     store = InMemoryProvider()
-    await store.save_many([note(f"k{n}", f"dog {n}") for n in range(600)], ALICE, AGENT)
+    await store.save_many([bare_note(f"k{n}", f"dog {n}") for n in range(600)], ALICE, AGENT)
     embedder = Hanging(most=200)
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
 
     is_semantic = False
     while not is_semantic:
@@ -198,7 +199,7 @@ async def test_two_recalls_at_once_embed_each_text_once(store: InMemoryProvider)
         return given
 
     embedder.embed = slow  # type: ignore[method-assign]
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
     results: list[RecallResult] = []
 
     async def recall(scope: anyio.CancelScope) -> None:
@@ -216,7 +217,7 @@ async def test_two_recalls_at_once_embed_each_text_once(store: InMemoryProvider)
         await until(lambda: waiting(memory) == 1)
         may_end.set()
 
-    assert [values(result) for result in results] == [["a cat called Miso"]] * 2
+    assert [found_values(result) for result in results] == [["a cat called Miso"]] * 2
     assert all(result.is_semantic for result in results)
     assert len([text for text in embedder.texts if "Miso" in text]) == 1
 
@@ -226,7 +227,7 @@ async def test_when_the_one_that_works_is_cancelled_another_takes_over(
 ) -> None:
     """Its request is lost; those who waited for it are not."""
     embedder = Hanging("Miso")
-    memory = memory_of(store, embedder=embedder)
+    memory = recall_memory(store, embedder=embedder)
     results: list[RecallResult] = []
 
     async def recall() -> None:
@@ -240,7 +241,7 @@ async def test_when_the_one_that_works_is_cancelled_another_takes_over(
         embedder.words = ()
         working.cancel_scope.cancel()
 
-    assert [(values(result), result.is_semantic) for result in results] == [
+    assert [(found_values(result), result.is_semantic) for result in results] == [
         (["a cat called Miso"], True)
     ]
 

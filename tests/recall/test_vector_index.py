@@ -20,22 +20,22 @@ from factmem.recall.vector_table import VectorTable
 from factmem.storage.base import Storage
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.simple import SimpleStorage
+from tests.doubles import TopicEmbedder
 from tests.recall.conftest import KEY
-from tests.recall.world import (
+from tests.world import (
     AGENT,
     ALICE,
     BOB,
     COMPANY,
     PRODUCT,
-    Store,
-    TopicEmbedder,
-    memory_of,
-    note,
-    notes,
-    values,
+    LocalStore,
+    bare_note,
+    bare_notes,
+    found_values,
+    recall_memory,
 )
 
-FACTS = [note("miso", "kitten"), note("mornings", "espresso"), note("home", "Busan")]
+FACTS = [bare_note("miso", "kitten"), bare_note("mornings", "espresso"), bare_note("home", "Busan")]
 QUESTION = "Any animal?"
 
 
@@ -53,7 +53,7 @@ class Process:
     def __init__(self, root: Path, storage: Storage, **embedder: Any) -> None:
         self.store = LocalFileMemoryProvider(root, storage=storage)
         self.embedder = TopicEmbedder(**embedder)
-        self.memory = memory_of(self.store, embedder=self.embedder)
+        self.memory = recall_memory(self.store, embedder=self.embedder)
 
     async def asks(self) -> tuple[list[Any], int]:
         """What it finds, and how many facts it has embedded for that."""
@@ -61,7 +61,7 @@ class Process:
         result = await self.memory.recall(QUESTION)
         assert (result.is_semantic, result.failures) == (True, [])
         asked = result.queries == [QUESTION] and QUESTION in self.embedder.texts[before:]
-        return values(result), len(self.embedder.texts) - before - asked
+        return found_values(result), len(self.embedder.texts) - before - asked
 
 
 async def filled(root: Path, storage: Storage) -> Process:
@@ -83,7 +83,7 @@ async def test_each_text_is_embedded_once(tmp_path: Path, storage: Storage) -> N
 
     second = Process(tmp_path, storage)
     assert await second.asks() == (["kitten"], 0)
-    await second.store.save(note("rex", "dog"), ALICE, AGENT)
+    await second.store.save(bare_note("rex", "dog"), ALICE, AGENT)
     found, count = await second.asks()
     assert (sorted(found), count) == (["dog", "kitten"], 1)
 
@@ -93,20 +93,20 @@ async def test_each_text_is_embedded_once(tmp_path: Path, storage: Storage) -> N
         assert len(texts) == len(set(texts))
 
 
-async def test_texts_are_embedded_in_batches(store: Store) -> None:
+async def test_texts_are_embedded_in_batches(store: LocalStore) -> None:
     """Those of each place by itself, and the question, which may be another kind of text."""
     embedder = TopicEmbedder()
-    await store.save(notes("pets", *(f"cat {n}" for n in range(3))), ALICE, AGENT)
-    await store.save_many([note(f"k{n}", f"dog {n}") for n in range(1000)], ALICE, PRODUCT)
+    await store.save(bare_notes("pets", *(f"cat {n}" for n in range(3))), ALICE, AGENT)
+    await store.save_many([bare_note(f"k{n}", f"dog {n}") for n in range(1000)], ALICE, PRODUCT)
 
-    result = await memory_of(store, embedder=embedder).recall("cat", limit=1)
+    result = await recall_memory(store, embedder=embedder).recall("cat", limit=1)
 
     assert len(embedder.calls[0]) == 1
     assert sorted(len(call) for call in embedder.calls[1:]) == [1, 488, 512]
     assert (result.embedding_calls, result.embedded_texts) == (4, 1002)
 
 
-async def test_what_came_back_is_kept_when_a_later_batch_fails(store: Store) -> None:
+async def test_what_came_back_is_kept_when_a_later_batch_fails(store: LocalStore) -> None:
     """The next recall goes on where this one stopped."""
 
     class Exhausted(TopicEmbedder):
@@ -117,8 +117,8 @@ async def test_what_came_back_is_kept_when_a_later_batch_fails(store: Store) -> 
             return await super().embed(texts)
 
     embedder = Exhausted()
-    await store.save_many([note(f"k{n}", f"dog {n}") for n in range(600)], ALICE, AGENT)
-    memory = memory_of(store, embedder=embedder)
+    await store.save_many([bare_note(f"k{n}", f"dog {n}") for n in range(600)], ALICE, AGENT)
+    memory = recall_memory(store, embedder=embedder)
 
     assert not (await memory.recall("dog")).is_semantic
     assert (await memory.recall("dog")).is_semantic
@@ -169,17 +169,17 @@ async def test_an_index_of_another_model_is_rebuilt_once(
     assert await Process(tmp_path, storage).asks() == (["kitten"], 3)
 
 
-async def test_a_model_that_changes_under_its_name_is_noticed(store: Store) -> None:
+async def test_a_model_that_changes_under_its_name_is_noticed(store: LocalStore) -> None:
     """By the dimensions of the question's vector; everything is embedded anew."""
     embedder = TopicEmbedder()
     await store.save_many(FACTS, ALICE, AGENT)
-    memory = memory_of(store, embedder=embedder)
-    assert values(await memory.recall(QUESTION)) == ["kitten"]
+    memory = recall_memory(store, embedder=embedder)
+    assert found_values(await memory.recall(QUESTION)) == ["kitten"]
 
     embedder.dimensions = 9
     result = await memory.recall("Which animal is there?")
 
-    assert (values(result), result.is_semantic) == (["kitten"], True)
+    assert (found_values(result), result.is_semantic) == (["kitten"], True)
     assert result.embedded_texts == 4
 
 
@@ -190,13 +190,13 @@ async def test_two_processes_that_build_at_once(tmp_path: Path, storage: Storage
 
     async def save_in_between(texts: Any) -> Any:
         one.embedder.embed = embed  # type: ignore[method-assign]
-        await two.store.save(note("rex", "dog"), ALICE, AGENT)
+        await two.store.save(bare_note("rex", "dog"), ALICE, AGENT)
         assert sorted((await two.asks())[0]) == ["dog", "kitten"]
         return await embed(texts)
 
     embed = one.embedder.embed
     await one.memory.recall("tea")  # the question's own call is not the one to interrupt
-    await one.store.save(note("shiro", "cat"), ALICE, AGENT)
+    await one.store.save(bare_note("shiro", "cat"), ALICE, AGENT)
     one.embedder.embed = save_in_between  # type: ignore[method-assign]
     await one.memory.recall("tea")
 
@@ -250,14 +250,14 @@ async def test_a_purge_while_facts_are_embedded(tmp_path: Path, storage: Storage
 async def test_an_erased_place_leaves_nothing(tmp_path: Path, storage: Storage) -> None:
     """And its neighbour keeps what it has."""
     process = await filled(tmp_path, storage)
-    await process.store.save(note("rex", "dog"), BOB, AGENT)
+    await process.store.save(bare_note("rex", "dog"), BOB, AGENT)
     await process.memory.recall(QUESTION, subjects=[BOB])
 
     await process.store.erase(ALICE, AGENT)
 
     assert len(list((tmp_path / "indexes").iterdir())) == 1
     assert await process.memory.recall(QUESTION) == []
-    assert values(await process.memory.recall(QUESTION, subjects=[BOB])) == ["dog"]
+    assert found_values(await process.memory.recall(QUESTION, subjects=[BOB])) == ["dog"]
 
 
 async def test_what_is_forgotten_leaves_the_index_with_the_next_recall(
@@ -293,12 +293,12 @@ async def test_a_store_that_refuses_an_index(
 
     store = Refusing()
     await store.save_many(FACTS, ALICE, AGENT)
-    memory = memory_of(store, embedder=TopicEmbedder())
+    memory = recall_memory(store, embedder=TopicEmbedder())
     caplog.set_level(logging.WARNING)
 
     result = await memory.recall(QUESTION)
 
-    assert (values(result), result.failures) == (["kitten"], [])
+    assert (found_values(result), result.failures) == (["kitten"], [])
     assert type(error).__name__ in caplog.text
     assert "4711" not in caplog.text
 
@@ -335,20 +335,20 @@ async def test_indexes_are_written_one_at_a_time(caplog: pytest.LogCaptureFixtur
         await store.save_many(FACTS, person, AGENT)
 
     with anyio.fail_after(10):
-        await memory_of(store, subjects=people, embedder=Together()).recall(QUESTION)
+        await recall_memory(store, subjects=people, embedder=Together()).recall(QUESTION)
 
     assert None not in [await store.read_index(person, AGENT) for person in people]
     assert caplog.text == ""
 
 
-async def test_two_memories_of_one_store_share_the_index(store: Store) -> None:
+async def test_two_memories_of_one_store_share_the_index(store: LocalStore) -> None:
     """Each keeps its own in memory; what one has had embedded the other one reads."""
     await store.save_many(FACTS, ALICE, AGENT)
     embedders = [TopicEmbedder(), TopicEmbedder()]
 
-    memories: list[AgentMemory] = [memory_of(store, embedder=each) for each in embedders]
+    memories: list[AgentMemory] = [recall_memory(store, embedder=each) for each in embedders]
     for memory in memories:
-        assert values(await memory.recall(QUESTION)) == ["kitten"]
+        assert found_values(await memory.recall(QUESTION)) == ["kitten"]
 
     assert [len(embedder.texts) for embedder in embedders] == [4, 1]
 

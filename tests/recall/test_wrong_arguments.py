@@ -8,15 +8,15 @@ import pytest
 from factmem.models.facts import Concept
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.query import RecallSettings
-from tests.recall.world import AGENT, ALICE, memory_of, note
+from tests.world import AGENT, ALICE, bare_note, recall_memory
 
 
 @pytest.mark.parametrize("concepts", ["city", Concept("city", "Where she lives")])
 async def test_one_concept_is_no_list_of_them(concepts: Any) -> None:
     """A keyword is a list of letters to Python: nothing would be found, and nobody told."""
     store = InMemoryProvider()
-    await store.save(note("city", "Seoul"), ALICE, AGENT)
-    memory = memory_of(store)
+    await store.save(bare_note("city", "Seoul"), ALICE, AGENT)
+    memory = recall_memory(store)
 
     with pytest.raises(TypeError, match=r"concepts=\['city'\]"):
         await memory.recall("Seoul", concepts=concepts)
@@ -30,6 +30,6 @@ async def test_a_half_life_is_a_span_of_time(half_life: Any) -> None:
     with pytest.raises(TypeError, match=r"half_life=timedelta\(days=30\)"):
         RecallSettings(half_life=half_life)
     with pytest.raises(TypeError, match=r"half_life=timedelta\(days=30\)"):
-        await memory_of(InMemoryProvider()).recall("Seoul", half_life=half_life)
+        await recall_memory(InMemoryProvider()).recall("Seoul", half_life=half_life)
 
     assert RecallSettings(half_life=timedelta(days=30)).half_life.days == 30

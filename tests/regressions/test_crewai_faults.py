@@ -11,17 +11,17 @@ from factmem.models.places import MemoryScope
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.recall.world import (
+from tests.doubles import TopicEmbedder
+from tests.world import (
     AGENT,
     ALICE,
     BOB,
     NOW,
-    Store,
-    TopicEmbedder,
-    memory_of,
-    note,
-    notes,
-    values,
+    LocalStore,
+    bare_note,
+    bare_notes,
+    found_values,
+    recall_memory,
 )
 
 
@@ -29,59 +29,63 @@ from tests.recall.world import (
 async def test_fresh_unrelated_fact_returned(embedder: Any) -> None:
     """Saved this second, of the greatest importance, and about something else: not a match."""
     store = InMemoryProvider(clock=lambda: NOW)
-    await store.save(note("mornings", "black coffee", timestamp=NOW, importance=1.0), ALICE, AGENT)
+    await store.save(
+        bare_note("mornings", "black coffee", timestamp=NOW, importance=1.0), ALICE, AGENT
+    )
 
-    assert await memory_of(store, embedder=embedder).recall("Where is the bicycle?") == []
+    assert await recall_memory(store, embedder=embedder).recall("Where is the bicycle?") == []
 
 
-async def test_records_at_a_parent_lost_once_a_child_exists(store: Store) -> None:
+async def test_records_at_a_parent_lost_once_a_child_exists(store: LocalStore) -> None:
     """A scope has no children: one whose name looks like a child's is another scope."""
     parent, child = MemoryScope.Agent("a"), MemoryScope.Agent("a/b")
-    await store.save(note("pet", "the cat of the parent"), ALICE, parent)
-    memory = memory_of(store)
-    assert values(await memory.recall("cat", scopes=[parent])) == ["the cat of the parent"]
+    await store.save(bare_note("pet", "the cat of the parent"), ALICE, parent)
+    memory = recall_memory(store)
+    assert found_values(await memory.recall("cat", scopes=[parent])) == ["the cat of the parent"]
 
-    await store.save(note("pet", "the cat of the child"), ALICE, child)
+    await store.save(bare_note("pet", "the cat of the child"), ALICE, child)
 
-    assert values(await memory.recall("cat", scopes=[parent])) == ["the cat of the parent"]
-    assert values(await memory.recall("cat", scopes=[child])) == ["the cat of the child"]
+    assert found_values(await memory.recall("cat", scopes=[parent])) == ["the cat of the parent"]
+    assert found_values(await memory.recall("cat", scopes=[child])) == ["the cat of the child"]
 
 
-async def test_model_chosen_place_outside_the_view(store: Store) -> None:
+async def test_model_chosen_place_outside_the_view(store: LocalStore) -> None:
     """What a model names that the view does not have is not there."""
-    await store.save(note("pet", "Bob's cat"), BOB, AGENT)
-    await store.save(note("film", "about a cat"), ALICE, AGENT)
+    await store.save(bare_note("pet", "Bob's cat"), BOB, AGENT)
+    await store.save(bare_note("film", "about a cat"), ALICE, AGENT)
     model = ScriptedChatModel({"queries": ["Bob's cat"], "subjects": ["user", "bob", "everyone"]})
-    view = memory_of(store, chat_model=model).view(subjects=[ALICE])
+    view = recall_memory(store, chat_model=model).view(subjects=[ALICE])
 
     result = await view.recall("What is known about Bob's cat?", depth="deep", min_score=0)
 
-    assert values(result) == ["about a cat"]
+    assert found_values(result) == ["about a cat"]
 
 
 async def test_second_instance_stale(tmp_path: Path) -> None:
     """What one process saves, forgets or purges another sees at its next recall."""
     stores = [LocalFileMemoryProvider(tmp_path) for _ in range(2)]
-    here, there = (memory_of(store, embedder=TopicEmbedder()) for store in stores)
+    here, there = (recall_memory(store, embedder=TopicEmbedder()) for store in stores)
     assert await there.recall("cat") == []
 
     for number in range(3):
-        await stores[0].save(note("pet", f"cat {number}"), ALICE, AGENT)
-        assert values(await there.recall("cat")) == [f"cat {number}"]
-    await stores[1].forget(ALICE, AGENT, concept=note("pet", "").concept, purge=True)
+        await stores[0].save(bare_note("pet", f"cat {number}"), ALICE, AGENT)
+        assert found_values(await there.recall("cat")) == [f"cat {number}"]
+    await stores[1].forget(ALICE, AGENT, concept=bare_note("pet", "").concept, purge=True)
     assert await here.recall("cat") == []
 
 
-async def test_aware_and_naive_datetimes(store: Store) -> None:
+async def test_aware_and_naive_datetimes(store: LocalStore) -> None:
     """Any zone will do, none is guessed."""
     seoul = timezone(timedelta(hours=9))
     said = datetime(2026, 5, 17, 8, 0, tzinfo=seoul)
-    await store.save(note("pet", "cat", timestamp=said), ALICE, AGENT)
-    memory = memory_of(store)
+    await store.save(bare_note("pet", "cat", timestamp=said), ALICE, AGENT)
+    memory = recall_memory(store)
 
     midnight = datetime(2026, 5, 16, 23, 0, tzinfo=UTC)
-    assert values(await memory.recall("cat", since=said, until=said + timedelta(1))) == ["cat"]
-    assert values(await memory.recall("cat", since=midnight)) == ["cat"]
+    assert found_values(await memory.recall("cat", since=said, until=said + timedelta(1))) == [
+        "cat"
+    ]
+    assert found_values(await memory.recall("cat", since=midnight)) == ["cat"]
     assert await memory.recall("cat", until=midnight) == []
     with pytest.raises(ValueError, match="naive"):
         await memory.recall("cat", since=datetime(2026, 5, 17))  # noqa: DTZ001 - is refused
@@ -91,10 +95,12 @@ async def test_async_call_that_blocks_the_loop() -> None:
     """Building an index of thousands of facts, with vectors, leaves the event loop free."""
     store = InMemoryProvider()
     words = [f"cat{number} likes tea{number % 7} and house{number % 5}" for number in range(3000)]
-    await store.save(notes("pets", *words), ALICE, AGENT)
-    await store.save_many([note(f"k{n}", value) for n, value in enumerate(words)], ALICE, AGENT)
+    await store.save(bare_notes("pets", *words), ALICE, AGENT)
+    await store.save_many(
+        [bare_note(f"k{n}", value) for n, value in enumerate(words)], ALICE, AGENT
+    )
     ticks, is_done = 0, False
-    memory = memory_of(store, embedder=TopicEmbedder())
+    memory = recall_memory(store, embedder=TopicEmbedder())
 
     async def tick() -> None:
         nonlocal ticks
@@ -107,5 +113,5 @@ async def test_async_call_that_blocks_the_loop() -> None:
         result = await memory.recall("cat17")
         is_done = True
 
-    assert values(result)
+    assert found_values(result)
     assert ticks > 500

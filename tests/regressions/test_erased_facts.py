@@ -17,8 +17,8 @@ from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.encryption.key import Key
 from factmem.testing.clock import SettableClock
 from tests.memory.test_remembering import SlowModel
-from tests.memory.world import AGENT, ALICE, THEME, USER, item, memory_of, theme
 from tests.providers.delayed_backend import DelayedStore, Server
+from tests.world import AGENT, ALICE, THEME, USER, item, memory_of, theme
 
 DARK = {"facts": [item()]}
 TEXT = "I prefer the dark theme."

@@ -18,11 +18,10 @@ from factmem.providers.learning import LearningStore
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.agent.test_background import FOUND, SAID, Gate, opened
-from tests.agent.world import ALICE as ALICE_THERE
-from tests.agent.world import APP
-from tests.agent.world import BOB as BOB_THERE
 from tests.memory.test_remembering import DARK, TEXT, SlowModel
-from tests.memory.world import AGENT, ALICE, THEME, USER, memory_of, theme
+from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme
+from tests.world import ALICE as ALICE_THERE
+from tests.world import BOB as BOB_THERE
 
 BOB = USER.of("bob")
 
@@ -220,7 +219,7 @@ async def test_an_agent_in_the_background_reads_when_the_run_ends() -> None:
         await agent.run("Hello")
         await agent.run(SAID)
         await gate.is_asked.wait()
-        await store.erase(ALICE_THERE, APP)
+        await store.erase(ALICE_THERE, PRODUCT)
         gate.open.set()
 
     assert await store.places() == []
@@ -257,7 +256,7 @@ async def test_an_agent_drains_by_subject_and_deadline() -> None:
         await agent.drain(subjects=[ALICE_THERE], deadline=5)
         assert agent.pending() == 0
 
-    [fact] = await store.load(THEME, ALICE_THERE, APP)
+    [fact] = await store.load(THEME, ALICE_THERE, PRODUCT)
     assert fact.value == "dark"
 
 

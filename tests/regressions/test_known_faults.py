@@ -12,7 +12,7 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.world import AGENT, ALICE, THEME, USER, item, memory_of, note, theme
+from tests.world import AGENT, ALICE, THEME, USER, item, memory_of, note, theme
 
 EVERYTHING = MemorySubject.EVERYTHING
 TEXT = "I prefer the dark theme."

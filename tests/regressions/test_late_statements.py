@@ -9,7 +9,7 @@ import anyio
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.memory.test_remembering import SlowModel
-from tests.memory.world import AGENT, ALICE, THEME, item, memory_of
+from tests.world import AGENT, ALICE, THEME, item, memory_of
 
 NOW = datetime.now(UTC) - timedelta(minutes=5)
 RED = {"facts": [item(value="red", quote="red theme")]}

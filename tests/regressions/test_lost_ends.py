@@ -12,9 +12,9 @@ from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.encryption.key import Key
 from factmem.storage.simple import SimpleStorage
-from tests.memory.world import AGENT, ALICE, THEME, memory_of, theme
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, PLAIN, SEALED, Kind, append, read, record, texts
+from tests.world import AGENT, ALICE, THEME, memory_of, theme
 
 KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
 

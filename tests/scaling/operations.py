@@ -21,7 +21,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.learning import RetractedFact, learn
 from factmem.testing.chat import ScriptedChatModel
 from factmem.transfer.bundle import export_facts, import_facts
-from tests.memory.world import AGENT, ALICE, LANGUAGES, THEME, item, memory_of, theme
+from tests.world import AGENT, ALICE, LANGUAGES, THEME, item, memory_of, theme
 
 __all__ = ["OPERATIONS", "Operation"]
 

@@ -30,7 +30,7 @@ from factmem.providers._ledger_store import LedgerStore
 from factmem.providers.learning import Moment
 from factmem.storage.base import Storage
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.world import AGE, AGENT, THEME, USER, item, memory_of
+from tests.world import AGE, AGENT, THEME, USER, item, memory_of
 
 __all__ = ["Outcome", "learning_storm"]
 

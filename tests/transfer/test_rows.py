@@ -22,7 +22,7 @@ from factmem import (
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.boundary import UNBOUNDED
 from factmem.transfer.bundle import import_facts
-from tests.memory.world import AGENT, ALICE, LANGUAGES, THEME, USER, memory_of
+from tests.world import AGENT, ALICE, LANGUAGES, THEME, USER, memory_of
 
 BOB = USER.of("bob")
 

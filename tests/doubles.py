@@ -1,0 +1,154 @@
+"""Models, embedders and stores that stand in for real ones."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import anyio.lowlevel
+from anyio.lowlevel import checkpoint
+from typing_extensions import TypeForm, TypeVar
+
+from factmem.errors import StorageError
+from factmem.llm.base import (
+    ChatResponse,
+    Extraction,
+    Message,
+    ToolDefinition,
+)
+from factmem.llm.extraction import extract_by_asking
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+)
+from factmem.models.places import (
+    MemoryScope,
+    MemorySubject,
+)
+from factmem.providers.in_memory import InMemoryProvider
+
+T = TypeVar("T")
+L = TypeVar("L", bound="AnyFact")
+Responding = Callable[[Sequence[Message], Sequence[ToolDefinition]], Awaitable[ChatResponse]]
+TOPICS = [
+    {"cat", "dog", "pet", "animal", "miso", "kitten"},
+    {"car", "bicycle", "drives", "rides", "vehicle", "commute"},
+    {"tea", "coffee", "drink", "espresso", "beverage"},
+    {"flat", "house", "lives", "city", "home", "busan", "seoul"},
+    {"python", "kotlin", "programming", "language", "code", "rust"},
+]
+
+
+class FunctionModel:
+    """A chat model that is a function; `extract` asks it as `respond` does."""
+
+    def __init__(self, responding: Responding) -> None:
+        self._responding = responding
+
+    async def respond(
+        self, messages: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+    ) -> ChatResponse:
+        await checkpoint()
+        return await self._responding(messages, tools)
+
+    async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
+        return await extract_by_asking(self.respond, messages, output_type)
+
+
+class TopicEmbedder:
+    """Counts the words of each topic in a text; keeps what it was asked."""
+
+    def __init__(self, model: str = "topics", dimensions: int = len(TOPICS) + 1) -> None:
+        self.model = model
+        self.dimensions: int | None = dimensions
+        self.calls: list[list[str]] = []
+        self.failure: Exception | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        """All texts that were embedded, in their order."""
+        return [text for call in self.calls for text in call]
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        self.calls.append(list(texts))
+        if self.failure is not None:
+            raise self.failure
+        assert self.dimensions is not None
+        return [self._vector(text, self.dimensions) for text in texts]
+
+    @staticmethod
+    def _vector(text: str, dimensions: int) -> list[float]:
+        words = "".join(char if char.isalnum() else " " for char in text.lower()).split()
+        counts = [float(sum(word in topic for word in words)) for topic in TOPICS]
+        return [*counts, 0.1, *[0.0] * dimensions][:dimensions]
+
+
+class BreakableProvider(InMemoryProvider):
+    """A store that fails as soon as `is_broken` is set."""
+
+    is_broken = False
+
+    def _check(self) -> None:
+        if self.is_broken:
+            raise StorageError("The disk refused")
+
+    async def save(self, *args: Any, **options: Any) -> None:
+        self._check()
+        await super().save(*args, **options)
+
+    async def load(self, *args: Any, **options: Any) -> Any:
+        self._check()
+        return await super().load(*args, **options)
+
+    async def load_all(self, *args: Any, **options: Any) -> Any:
+        self._check()
+        return await super().load_all(*args, **options)
+
+    async def places(self, **options: Any) -> Any:
+        self._check()
+        return await super().places(**options)
+
+    async def version(self, *args: Any) -> Any:
+        self._check()
+        return await super().version(*args)
+
+
+class BareProvider:
+    """The four methods that every provider has, and no more."""
+
+    def __init__(self, store: InMemoryProvider | None = None) -> None:
+        self.store = store or InMemoryProvider()
+
+    async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
+        await self.store.save(fact, subject, scope)
+
+    async def load(
+        self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope
+    ) -> list[L]:
+        return await self.store.load(concept, subject, scope)
+
+    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
+        return await self.store.load_all(subject, scope)
+
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        return await self.store.load_by_description(description, subject, scope)
+
+
+class FailingProvider(BareProvider):
+    """Fails in one scope; the other places wait for it, and must not be left running."""
+
+    def __init__(self, scope: MemoryScope) -> None:
+        super().__init__()
+        self.scope = scope
+        self.finished = 0
+
+    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
+        await anyio.lowlevel.checkpoint()
+        if scope == self.scope:
+            try:
+                raise OSError(28, "No space left on device")
+            except OSError as exc:
+                raise StorageError("The disk refused") from exc
+        await anyio.sleep_forever()
+        self.finished += 1
+        return []

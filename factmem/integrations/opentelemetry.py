@@ -48,8 +48,8 @@ class MemorySpans:
 
     The span is a child of the one that is current where the operation was called, begins and ends
     when the operation did, and is named by its `gen_ai.operation.name`. `gen_ai.memory.store.id`
-    is the place, where there is one; `gen_ai.memory.record.count` the number of values. What the
-    conventions have no name for stands under `factmem.`: the operation's own name, the correlation
+    is the place, where there is one; `gen_ai.memory.record.count` the number of values. Attributes
+    that the conventions do not name begin with `factmem.`: the operation's own name, the correlation
     id, model and embedding calls, how many places were listed and how many texts were embedded. A
     failed operation has the status error and its `error.type`.
 

@@ -16,7 +16,7 @@ __all__ = ["Condition"]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Which items a forgetting concerns: those that meet all that is given."""
+    """The condition of a forgetting: an item must meet every field that is set."""
 
     keyword: str | None = None
     key: Canonical | None = None

@@ -1,7 +1,7 @@
-"""Descriptions that a journal does not repeat: left out when facts are written, put back when read.
+"""Descriptions of facts: omitted from a journal if they repeat, restored when it is read.
 
 A fact without a description has that of the last fact before it in the journal that has its keyword.
-Where no fact before it has one, as what had it was lost, the keyword stands for it.
+If the fact with the description was lost, the keyword replaces it.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,19 +26,19 @@ def completed(lines: Iterable[bytes]) -> list[Entry]:
 
 
 class Abridger:
-    """Leaves out descriptions that stand in the journal before.
+    """Omits descriptions that the journal already has.
 
     Args:
-        known: Returns the last description of a keyword in what is there; empty if there is none.
+        known: Returns a keyword's last description in the journal; empty if it has none.
     """
 
     def __init__(self, known: Callable[[str], str]) -> None:
         self._known = known
         self._last: dict[str, str] = {}
-        """The last descriptions in what is being written."""
+        """The last descriptions of the entries being written."""
 
     def abridged(self, entry: Entry) -> Entry:
-        """Return an entry as it is written next: the same one where nothing is left out."""
+        """Return an entry to write next; the same object if nothing is omitted."""
         facts = entry.get("facts")
         if not facts:
             return entry

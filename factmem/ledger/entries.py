@@ -1,4 +1,4 @@
-"""Entries, which a ledger is made of: plain JSON, made of facts and read back.
+"""The entries of a ledger: plain JSON, made from facts and parsed back.
 
 An entry is one save call (`facts`: one or more of them), one forgetting (`forget`: the items it
 removes, by keyword, fact id and position, never by value), or what was learned from a chat: facts
@@ -53,7 +53,7 @@ __all__ = [
 
 
 class SourceEntry(TypedDict):
-    """A `FactSource`; what is None is left out."""
+    """A `FactSource` without its None fields."""
 
     kind: str
     conversation: NotRequired[str]
@@ -64,7 +64,7 @@ class SourceEntry(TypedDict):
 
 
 class StoredFact(TypedDict):
-    """One saved fact. `value` is there for SINGLE, `values` for MULTIPLE.
+    """One saved fact. A SINGLE fact has `value`, a MULTIPLE one `values`.
 
     In a journal's line the description may be left out: see `descriptions`.
 
@@ -84,7 +84,7 @@ class StoredFact(TypedDict):
     expires_at: NotRequired[str]
     source: NotRequired[SourceEntry]
     metadata: NotRequired[dict[str, JsonValue]]
-    """Left out where a save says nothing of it; empty where a save removes it."""
+    """Missing if a save does not change it; empty if a save removes it."""
     stated: NotRequired[Literal[True]]
     """Whether it is a statement: its `timestamp` decides against those of others."""
     superseded: NotRequired[list[int]]
@@ -119,7 +119,7 @@ class Entry(TypedDict):
 
 
 def stamp(when: datetime) -> str:
-    """Return an aware datetime as the text that entries hold."""
+    """Return an aware datetime as a stamp, the string that entries use."""
     if when.tzinfo is not UTC:  # facts hold UTC already, and converting takes half of this
         when = when.astimezone(UTC)
     return when.isoformat(timespec="microseconds")[:-6] + "Z"
@@ -256,12 +256,12 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
 
 def check_entry(entry: object) -> None:
-    """Make sure that an entry, as plain JSON, is one that a store may hold.
+    """Validate an entry, given as plain JSON.
 
-    Fields of later versions may be there; what is known must be right.
+    Unknown fields of later versions are allowed; known fields must be valid.
 
     Raises:
-        ValueError: It is not. The message names the field and the kind of mismatch, never a value.
+        ValueError: It is invalid. The message names the field and the mismatch, never a value.
     """
     try:
         _adapter().validate_python(entry)

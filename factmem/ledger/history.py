@@ -17,7 +17,7 @@ __all__ = ["History", "HistoryAction", "HistoryEntry", "history"]
 
 
 class HistoryAction(StrEnum):
-    """What happened to a concept."""
+    """The kind of a change in a concept's history."""
 
     SAVED = "saved"
     """At least one value was new."""
@@ -30,18 +30,18 @@ class HistoryAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry(Displayed):
-    """One thing that happened to a concept in one place."""
+    """One change of a concept in one place."""
 
     action: HistoryAction
     recorded_at: datetime
     fact: AnyFact | None = None
-    """What was saved, confirmed or superseded; None for a forgetting."""
+    """The saved, confirmed or superseded fact; None for a forgetting."""
     forgotten: tuple[str, ...] = ()
-    """The ids of the facts of which values were forgotten; their values are not repeated."""
+    """The ids of the facts whose values were forgotten; the values are not repeated."""
 
 
 class History(list[HistoryEntry], Displayed):
-    """What happened to a concept, oldest first: a list that notebooks show as a table."""
+    """The history of a concept, oldest first: a list that notebooks show as a table."""
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each value: `pandas.DataFrame(history.to_rows())`.
@@ -85,7 +85,7 @@ _NOTHING: dict[str, Any] = {
     "conversation": None,
     "quote": None,
 }
-"""The columns of a fact that is not there."""
+"""The columns of a missing fact."""
 
 
 def history(entries: Iterable[Entry], concept: Concept[Any, Any]) -> History:

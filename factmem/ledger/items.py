@@ -14,7 +14,7 @@ __all__ = ["NO_SOURCE", "ChangeLog", "Item", "Topic", "Touched", "outdated", "va
 
 
 NO_SOURCE: list[SourceEntry | None] = [None]
-"""What items without a source share; one that gains a source gets a list of its own."""
+"""Shared by items without a source; an item that gains one gets its own list."""
 
 
 class Item:
@@ -44,7 +44,7 @@ class Item:
         self.position: int = position
         self.timestamp: str = fact["timestamp"]
         self.said: str = min(self.timestamp, at)
-        """When it was said last: a time after it was recorded counts as then."""
+        """When it was last said, but not after it was recorded."""
         self.importance: float = fact.get("importance", 0.5)
         self.expires_at: str | None = fact.get("expires_at")
         self.confirmed_at: str = at
@@ -54,7 +54,7 @@ class Item:
         self.source_keys: set[str] | None = None
 
     def fields(self) -> list[Any]:
-        """Return all that `restored` needs to make this item again, as plain JSON."""
+        """Return this item as plain JSON, for `restored`."""
         return [
             self.number,
             self.value,
@@ -71,7 +71,7 @@ class Item:
 
     @classmethod
     def restored(cls, fields: list[Any], texts: dict[str, str]) -> "Item":
-        """Return the item that `fields` came from; equal times share a string of `texts`."""
+        """Return the item of `fields`; equal times share a string of `texts`."""
         item = cls.__new__(cls)
         (
             item.number,
@@ -103,7 +103,7 @@ class Item:
             self.expires_at = fact.get("expires_at")
         self.said = max(self.said, said)
         self.confirmed_at = at
-        # Models confirm values too, and know no metadata: a save without any leaves it.
+        # Models confirm values without knowing their metadata: a save without any keeps it.
         self.metadata = fact.get("metadata", self.metadata)
         source = fact.get("source")
         if source != self.sources[-1]:
@@ -150,7 +150,7 @@ class Topic:
 
     def __init__(self) -> None:
         self.retractions: Retractions | None = None
-        """Which values were retracted, and when; None where none ever was."""
+        """The retracted values, and when; None if none was retracted."""
         self._digests: dict[str, Canonical] | None = None
         self._key: Canonical = ""
         self._only: Item | None = None
@@ -158,14 +158,14 @@ class Topic:
         self._names: dict[tuple[str, int], Canonical] | None = None
 
     def fields(self) -> list[Any]:
-        """Return all that `restored` needs to make this topic again, as plain JSON."""
+        """Return this topic as plain JSON, for `restored`."""
         retractions = None if self.retractions is None else self.retractions.fields()
         items = [item.fields() for item in self.items.values()]
         return [self.description, self.fact_type, items, retractions]
 
     @classmethod
     def restored(cls, fields: list[Any], texts: dict[str, str]) -> "Topic":
-        """Return the topic that `fields` came from; see `Item.restored`."""
+        """Return the topic of `fields`; see `Item.restored`."""
         topic = cls()
         description, topic.fact_type, items, retractions = fields
         topic.description = texts.setdefault(description, description)
@@ -234,13 +234,13 @@ class Topic:
         return item
 
     def named(self, fact_id: str, position: int) -> Canonical | None:
-        """Return the key of the item that a forgetting names, if it is there."""
+        """Return the key of the item that a forgetting names, or None."""
         if self._names is None:
             self._names = {(item.fact_id, item.position): key for key, item in self.items.items()}
         return self._names.get((fact_id, position))
 
     def digested(self, digest: str) -> Canonical | None:
-        """Return the key of the item that a retraction names, if it is there."""
+        """Return the key of the item that a retraction names, or None."""
         if self._digests is None:
             self._digests = {digest_of(key): key for key in self.items}
         return self._digests.get(digest)
@@ -259,7 +259,7 @@ class Topic:
 
 
 def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
-    """Give the values of a stored fact, each with its position."""
+    """Yield the values of a stored fact, each with its position."""
     if "value" in fact:
         yield 0, fact["value"]
     elif "positions" in fact and "values" in fact:
@@ -294,11 +294,11 @@ def _has_later(topic: Topic, key: Canonical, said: str, at: str) -> bool:
 
 
 _MOST_MARKS = 1024
-"""How many touched facts are remembered: whoever follows a place asks at every turn of its agent."""
+"""How many changed facts are kept: a reader that follows a place asks at every turn of its agent."""
 
 
 class Touched:
-    """What was touched under one keyword."""
+    """The changes of one keyword."""
 
     __slots__ = ("ids", "is_text", "is_whole")
 
@@ -306,9 +306,9 @@ class Touched:
         self.ids: set[str] = set()
         """The facts that gained or lost values, or were confirmed."""
         self.is_text: bool = True
-        """Whether only text came and went: else all values may be of another type than before."""
+        """Whether only strings were added and removed; else any value may have another type."""
         self.is_whole: bool = False
-        """Whether all its facts may be others: it was replaced or described anew."""
+        """Whether all its facts may differ: it was replaced or got a new description."""
 
 
 class ChangeLog:
@@ -325,7 +325,7 @@ class ChangeLog:
     def __init__(self, begun: int) -> None:
         self._marks: deque[tuple[int, str, str | None, bool]] = deque()
         self._lost = begun
-        """The last entry of which a mark was let go."""
+        """The last entry whose mark was dropped."""
 
     def note(self, entry: int, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
         """Mark a fact that an entry touched, with the value that came or went; None marks all."""

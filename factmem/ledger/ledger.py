@@ -1,22 +1,21 @@
-"""What is current in a place: one rule, pure, without I/O.
+"""The ledger: folds a place's entries into its current items. Pure, without I/O.
 
-A place is a ledger, an ordered log of entries. Folding it gives, for each keyword, its current
-items:
+A place is an ordered log of entries. Folding it gives the current items of each keyword:
 
-- a SINGLE save leaves one item: that of the same value, confirmed, if it is current, else a new
-  one; all others are replaced. One whose value was purged replaces all and leaves none;
-- a MULTIPLE save adds the values that are not there and confirms those that are;
+- a SINGLE save leaves one item: the current item with the same value, confirmed, or else a new
+  one; all others are replaced. A save whose value was purged replaces all and leaves none;
+- a MULTIPLE save adds new values and confirms current ones;
 - a confirmed item stays in its save, takes the importance and expiry of the new one, and gains its
   source;
-- a forgetting removes the items that it names; an item past its `expires_at` is gone;
-- a statement is passed over where something that was said later has settled its value, and a
-  retraction where its value was said later: see `statements`.
+- a forgetting removes the items that it names; an item past its `expires_at` is not current;
+- a statement is ignored if a later statement superseded it, and a retraction if its value was
+  said later: see `statements`.
 
 "Newest" is the order of the ledger, never a clock: entries count as recorded no earlier than the
-one before them, so a clock that was set back changes nothing.
+one before them, so a clock that was set back has no effect.
 
-What is current follows from the saves of the current items alone, besides those that replaced
-something: history can be taken out of a ledger without changing what is read from it.
+Current items depend only on their own saves and on those that replaced something, so history can
+be removed from a ledger without changing its current items.
 """
 
 from bisect import bisect_right, insort
@@ -41,7 +40,7 @@ __all__ = ["Ledger", "LedgerState"]
 
 
 _MOST_LATE = 1024
-"""How many superseded statements are remembered: each is asked for as soon as it is recorded."""
+"""How many superseded statements are kept: callers ask for each as soon as it is recorded."""
 
 _NONE_LATE: deque[str] = deque(maxlen=0)
 
@@ -50,26 +49,26 @@ _moment = itemgetter(0)
 
 
 class LedgerState(NamedTuple):
-    """What a ledger is made of, as far as anything can still depend on it."""
+    """The state of a ledger, without history that nothing depends on."""
 
     recorded_at: str
     number: int
     """The number of the last item."""
     late: list[str]
-    """The statements that were superseded last."""
+    """The latest superseded statements."""
     passed: dict[str, str]
     """The last descriptions of keywords, where they are not current."""
     topics: dict[str, Topic]
     free: dict[str, int]
-    """Where the positions of facts go on."""
+    """The next free position of each fact."""
     expiries: list[tuple[str, str]]
     """When current values expire, each with its keyword; others may be among them."""
 
 
 class Ledger:
-    """What is current in one place, folded from its entries in their order.
+    """The current items of one place, folded from its entries in order.
 
-    Not safe for threads: whoever shares it holds a lock. `now` is a stamp.
+    Not thread-safe: share it under a lock. `now` is a stamp.
     """
 
     def __init__(self, entries: Iterable[Entry] = (), *, until: str | None = None) -> None:
@@ -80,27 +79,27 @@ class Ledger:
         self._topics: dict[str, Topic] = {}
         self._number = 0
         self._free: dict[str, int] = {}
-        """Where the positions of a fact go on if it is saved again. It stays for every id that was
-        ever saved as MULTIPLE, some 120 bytes each, until a compaction has the ledger read anew:
-        forgettings on disk name positions, so that none may be given out twice."""
+        """The next free position of each fact. Kept for every id ever saved as MULTIPLE, about 120
+        bytes each, until a compaction rebuilds the ledger: forgettings on disk name positions, so
+        a position must never be reused."""
         self._texts: dict[str, str] = {}
         self._passed: dict[str, str] = {}
         """The last descriptions of keywords whose own is another one: superseded ones had these."""
         self._late: deque[str] = _NONE_LATE
-        """The statements that were superseded last, for those who just recorded them."""
+        """The latest superseded statements, for the callers that just recorded them."""
         self._serial = next(_serials)
         self._applied = 0
         self._expiries: list[tuple[str, str]] = []
         """When values expire, in order, each with its keyword."""
         self._log: ChangeLog | None = None
-        """Kept from the first version that was asked for on: it takes time, and few follow."""
+        """Created by the first call of `version`: it costs time, and few callers need it."""
         for entry in entries:
             if until is not None and max(entry["at"], self.recorded_at) > until:
                 break
             self.apply(entry)
 
     def apply(self, entry: Entry) -> None:
-        """Take in the next entry."""
+        """Apply the next entry."""
         self._applied += 1
         self.recorded_at = max(self.recorded_at, entry["at"])
         for fact in entry.get("facts", ()):
@@ -111,7 +110,7 @@ class Ledger:
             self._retract(retracted, self.recorded_at)
 
     def state(self) -> LedgerState:
-        """Return what the ledger is made of: no copy, and for reading only."""
+        """Return the ledger's state, not copied: do not modify it."""
         at, late = self.recorded_at, list(self._late)
         topics, expiries = self._topics, self._expiries
         return LedgerState(at, self._number, late, self._passed, topics, self._free, expiries)
@@ -240,21 +239,21 @@ class Ledger:
         self._late.append(name)
 
     def _note(self, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
-        """Mark what the entry at hand touches; None marks all facts of the keyword."""
+        """Mark a fact as changed by the current entry; None marks all facts of the keyword."""
         if self._log is not None:
             self._log.note(self._applied, keyword, fact_id, value)
 
     def _touched(self, item: Item, fact: StoredFact, position: int) -> None:
-        """Notice that a saved value became or confirmed an item; for those who trace.
+        """Hook for subclasses: a saved value became or confirmed an item.
 
         Called for each value of a fact in their order, with the position that the value takes.
         """
 
     def _passed_over(self, fact: StoredFact, value: JsonValue, position: int, at: str) -> None:
-        """Notice that a value of a statement was superseded at once; for those who trace."""
+        """Hook for subclasses: a value of a statement was superseded at once."""
 
     def _dropped(self, item: Item, at: str) -> None:
-        """Notice that an item was replaced, forgotten or found expired; for those who trace."""
+        """Hook for subclasses: an item was replaced, forgotten or found expired."""
 
     def matching(self, condition: Condition, now: str) -> list[ForgottenItem]:
         """Return the current items that meet a condition."""
@@ -270,18 +269,18 @@ class Ledger:
         ]
 
     def is_current(self, name: ForgottenItem, now: str) -> bool:
-        """Whether an item that a forgetting names is there to be forgotten."""
+        """Whether an item that a forgetting names is current."""
         keyword, fact_id, position = name
         topic = self._topics.get(keyword)
         key = None if topic is None else topic.named(fact_id, position)
         return topic is not None and key is not None and topic.items[key].is_alive(now)
 
     def is_superseded(self, fact: StoredFact) -> bool:
-        """Whether a statement recorded lately was superseded at once, with all of its values."""
+        """Whether a recent statement was superseded at once, with all of its values."""
         return fact["id"] in self._late
 
     def is_refused(self, retracted: RetractedValue) -> bool:
-        """Whether a retraction recorded lately ended nothing, as its value was said later."""
+        """Whether a recent retraction ended nothing because its value was said later."""
         return _name(retracted) in self._late
 
     def items(self, keyword: str, now: str) -> dict[Canonical, Item]:
@@ -301,7 +300,7 @@ class Ledger:
         return "" if topic is None else topic.description
 
     def load(self, concept: Concept[Any, L], now: str) -> list[L]:
-        """Return the current items of a concept's keyword as the concept asks.
+        """Return the current items of a concept's keyword as facts of the concept.
 
         Raises:
             StoredFactError: A value does not fit the concept's type.
@@ -313,7 +312,7 @@ class Ledger:
         return facts
 
     def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:
-        """Return all that is current, each keyword in the type it was last saved with.
+        """Return all current facts, each keyword in the type it was last saved with.
 
         Keywords come in the order of their oldest current values. Values are plain JSON, but for
         the keywords that `concepts` name: those come as `load` gives them.
@@ -338,9 +337,9 @@ class Ledger:
         return facts
 
     def version(self, now: str) -> str:
-        """Return what is another text whenever `load_all` may give something else.
+        """Return a token that changes whenever the result of `load_all` may change.
 
-        Within this process: no two ledgers ever share one.
+        Valid within this process; no two ledgers share one.
         """
         if self._log is None:
             self._log = ChangeLog(self._applied)
@@ -352,10 +351,10 @@ class Ledger:
     def changes(
         self, since: str, concepts: Iterable[Concept[Any, Any]], now: str
     ) -> dict[str, list[AnyFact | str]] | None:
-        """Return what `load_all` gives now under each keyword that was touched since a version.
+        """Return the current facts of each keyword that changed since a version.
 
-        A fact that is as it was is given by its id alone, all in the order of `load_all`. None
-        where the version is another ledger's, or too old.
+        An unchanged fact is returned as its id, and all are in the order of `load_all`. None if the
+        version is of another ledger, or too old.
 
         Raises:
             StoredFactError: A value does not fit the type of its concept.
@@ -389,7 +388,7 @@ class Ledger:
         return sorted(keyword for keyword, topic in self._topics.items() if topic.alive(now))
 
     def __len__(self) -> int:
-        """How many items are held, expired ones included."""
+        """The number of items, expired ones included."""
         return sum(len(topic) for topic in self._topics.values())
 
 

@@ -36,7 +36,7 @@ def concept_of(keyword: str, topic: Topic, items: list[Item]) -> Concept[Any, An
 def changed(
     keyword: str, topic: Topic, touched: Touched, named: Concept[Any, Any] | None, now: str
 ) -> list[AnyFact | str]:
-    """Return the facts of a keyword, those that nothing has touched by their ids alone."""
+    """Return the facts of a keyword; unchanged facts as their ids."""
     items: list[Item] = []
     for item in topic.items.values():
         if item.expires_at is None or item.expires_at > now:
@@ -80,7 +80,7 @@ def _single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
 
 
 def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[Any]:
-    """Return what is left of one save.
+    """Return the remaining values of one save as a fact.
 
     Of items that were confirmed apart, it shows the greatest importance, the earliest expiry, and
     the latest confirmation with its metadata.

@@ -10,7 +10,7 @@ __all__ = ["REMOVED", "QuotedValues"]
 
 
 REMOVED = "[…]"
-"""What stands in a quote in the place of a purged value."""
+"""Replaces a purged value in a quote."""
 
 # Scripts without spaces are compared character by character, all others word by word.
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u9fff\uac00-\ud7af]+")
@@ -75,7 +75,7 @@ class QuotedValues:
         return "".join([*parts, quote[end:]]) if parts else ""
 
     def _found(self, quote: str) -> Iterator[tuple[int, int]]:
-        """Give the spans of the values, from left to right, the longest at each word."""
+        """Yield the spans of the values, from left to right, the longest at each word."""
         words = list(_words(quote))
         at = 0
         while at < len(words):

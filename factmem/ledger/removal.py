@@ -1,4 +1,4 @@
-"""Ledgers from which history was taken out: compacted, tidied and purged.
+"""Removal of history from ledgers: compaction, tidying and purging.
 
 Pure, like the ledger: entries in, entries out. A changed entry keeps its place and its time, so
 that a journal can be written again record by record.
@@ -29,7 +29,7 @@ __all__ = ["Purged", "Rest", "compacted", "purged", "tidied"]
 
 
 def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None]:
-    """Return a ledger's entries without what was over at `cutoff`, a stamp; None keeps all.
+    """Return a ledger's entries without values that ended by `cutoff`, a stamp; None keeps all.
 
     Values that were replaced, forgotten or expired at that time or before it go, with their saves
     and forgettings as far as nothing else is in them. Whatever is read from the rest, now or as of
@@ -47,10 +47,10 @@ def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None
 
 
 def tidied(entries: Sequence[Entry], now: str, *, expired: bool, cutoff: str) -> list[Entry | None]:
-    """Return a ledger's entries without what was over at `cutoff`, and what expired before `now`.
+    """Return a ledger's entries without values that ended by `cutoff` or expired before `now`.
 
     Returns:
-        As `compacted` does. An empty `cutoff` keeps what was replaced and forgotten.
+        As `compacted` does. An empty `cutoff` keeps replaced and forgotten values.
     """
     trace = Trace(entries)
     now = max(now, trace.recorded_at)
@@ -69,19 +69,19 @@ class Purged(NamedTuple):
     """For each entry the entry itself, the same object if nothing of it went, or None if nothing
     of it is left."""
     quoting: tuple[str, ...]
-    """The ids of facts that are left and whose quotes contain a purged value."""
+    """The ids of remaining facts whose quotes contain a purged value."""
 
 
 def purged(
     entries: Sequence[Entry], condition: Condition, now: str, *, quotes: bool = False
 ) -> Purged:
-    """Return a ledger without what meets a condition and is not current at `now`.
+    """Return a ledger without the values that meet a condition and are not current at `now`.
 
-    That is every value of its history that meets the condition, and wherever else the same value
-    stands in the history of the same keyword. The quotes of their sources go with them, and the
+    It removes every such value from the history, and the same value elsewhere in the history of
+    the same keyword. The quotes of their sources go with them, and the
     `before` of all sources later in the same conversations, which may hold the words of a purged
-    fact. Else what is current is not touched: forget it first. A past that is asked for with
-    `as_of` is the same but for those values.
+    fact. Other current values are unchanged: forget them first. Reads with `as_of` change only by
+    these values.
 
     Args:
         entries: The ledger.
@@ -154,7 +154,7 @@ def _fact_without(fact: StoredFact, values: QuotedValues) -> StoredFact:
 
 
 def _retracted_alone(condition: Condition) -> set[tuple[str, Canonical]]:
-    """Return the value that a condition names by itself: it may have been retracted unsaved."""
+    """Return the value that a condition names: it may have been retracted and never saved."""
     if condition.keyword is None or condition.key is None:
         return set()
     return {(condition.keyword, condition.key)}
@@ -205,7 +205,7 @@ class Rest:
         }
 
     def of(self, entries: Sequence[Entry]) -> list[Entry | None]:
-        """Return the entries as they are without what is gone."""
+        """Return the entries without the removed values."""
         return [self._entry(number, entry) for number, entry in enumerate(entries)]
 
     def _entry(self, number: int, entry: Entry) -> Entry | None:
@@ -230,7 +230,7 @@ class Rest:
         return entry if rest == entry else rest
 
     def _retract(self, number: int, entry: Entry) -> list[RetractedValue]:
-        """Return the retractions: each goes on to refuse what was said before it.
+        """Return the retractions: each still refuses statements made before it.
 
         Where a life that one ended is gone, it carries the floor itself. Of a purged value nothing
         else stays.
@@ -283,7 +283,7 @@ class Rest:
         return {**fact, "positions": [at for at, _ in kept], "values": [v for _, v in kept]}
 
     def _is_needed(self, saved: SavedFact) -> bool:
-        """Whether reading still needs to know of a save whose values are all gone.
+        """Whether current items still depend on a save whose values are all removed.
 
         It does for what the save replaced and is still there, and for the keyword's description
         and type, as long as something else of the keyword can be seen.

@@ -24,7 +24,7 @@ __all__ = ["CurrentChange", "amended", "edited", "unknown_entries"]
 
 
 CurrentChange: TypeAlias = Callable[[Ledger, str], Entry | None]
-"""A function that makes one entry of what is current in a place and the time, or None."""
+"""A function of a place's ledger and the time that returns one entry, or None."""
 
 _Mark: TypeAlias = tuple[object, ...]
 
@@ -95,7 +95,7 @@ def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[En
 
 
 def _reduce(entry: Entry, rest: Counter[_Mark], ledger: Ledger) -> bool:
-    """Take out of an entry what is known, and say whether anything is left."""
+    """Remove the known parts from an entry; return whether anything remains."""
     if not _PARTS & entry.keys():
         return not _is_known(_other(entry), rest)
     facts = [fact for fact in entry.pop("facts", []) if not _is_known(_saved(fact), rest)]
@@ -121,7 +121,7 @@ def _is_known(mark: _Mark, rest: Counter[_Mark]) -> bool:
 
 
 def _marks(entry: Entry) -> Iterator[_Mark]:
-    """Give what tells the parts of an entry from others, whenever they were recorded."""
+    """Yield the identities of an entry's parts, independent of when they were recorded."""
     if not _PARTS & entry.keys():
         yield _other(entry)
     yield from map(_saved, entry.get("facts", ()))

@@ -1,4 +1,4 @@
-"""Which of several places' facts hold: one rule, pure.
+"""Resolution: selects the facts that apply from several places. Pure.
 
 A concept that holds one value takes it from the subject with the lowest priority level; on a tie
 from the narrower scope; on a tie from the place that confirmed it last. The values of a concept
@@ -52,7 +52,7 @@ class PlacedFact(Displayed, Generic[F_co]):
 
 @dataclass(frozen=True, slots=True)
 class UnreadableConcept:
-    """A concept of which a place holds a value that does not fit its type. It stays stored."""
+    """A concept with a stored value that does not fit its type. The value stays stored."""
 
     place: Place
     keyword: str
@@ -61,11 +61,11 @@ class UnreadableConcept:
 
 @dataclass(frozen=True, slots=True)
 class Resolution(Generic[F_co]):
-    """What holds over several places, ordered by keyword, the most specific place first."""
+    """The resolved facts of several places, ordered by keyword, the most specific place first."""
 
     placed: list[PlacedFact[F_co]]
     unreadable: list[UnreadableConcept]
-    """What was left out because it could not be read."""
+    """The concepts left out because a value could not be read."""
 
     @property
     def facts(self) -> list[F_co]:
@@ -76,7 +76,7 @@ class Resolution(Generic[F_co]):
 def resolve(
     found: Iterable[PlacedFact[F]], unreadable: Sequence[UnreadableConcept] = ()
 ) -> Resolution[F]:
-    """Return what holds of the facts found in one place or several.
+    """Resolve the facts found in one place or several.
 
     What is unreadable hides what is less specific: where Alice's own value cannot be read, that of
     her organisation is not shown in its stead.

@@ -1,4 +1,4 @@
-"""Statements: which of two holds, by when they were said.
+"""Statements: of two, the one that was said later holds.
 
 A detected or remembered fact is a statement. It may be recorded long after it was said, behind a
 later one that was quicker. So a statement never replaces a value that was said after it, and never
@@ -26,7 +26,7 @@ def digest_of(key: Canonical) -> str:
 
 
 class Retractions:
-    """When values of one keyword were last said to be true no longer."""
+    """The latest retraction of each value of one keyword."""
 
     __slots__ = ("_by_digest", "floor")
 
@@ -37,7 +37,7 @@ class Retractions:
         what was said before had been replaced by it."""
 
     def fields(self) -> list[Any]:
-        """Return all that `restored` needs to make these again, as plain JSON."""
+        """Return these retractions as plain JSON, for `restored`."""
         return [self._by_digest, self.floor]
 
     @classmethod
@@ -48,7 +48,7 @@ class Retractions:
         return retractions
 
     def add(self, retracted: RetractedValue, at: str) -> None:
-        """Take in a retraction that was recorded at `at`."""
+        """Apply a retraction that was recorded at `at`."""
         said = said_at(retracted, at)
         self.floor = max(self.floor, retracted.get("floor", ""))
         if (digest := retracted.get("digest")) is not None:

@@ -33,7 +33,7 @@ Block = Callable[[int], bytes]
 def summarized(
     ledger: Ledger, size: int, unchanged: Callable[[], AbstractContextManager[None]]
 ) -> Iterator[bytes]:
-    """Give the blocks of a ledger's summary.
+    """Yield the blocks of a ledger's summary.
 
     Args:
         ledger: Is read in short pieces.
@@ -69,7 +69,7 @@ def summarized(
 
 
 def restored(block: Block) -> Ledger:
-    """Return the ledger that a summary was made of.
+    """Return the ledger of a summary.
 
     Raises:
         ValueError: A block cannot be trusted.

@@ -13,7 +13,7 @@ __all__ = ["Life", "SavedFact", "SavedValue", "Trace"]
 
 
 class SavedFact:
-    """What one saved fact did when it was recorded."""
+    """The effect of one saved fact when it was recorded."""
 
     __slots__ = ("at", "fact", "replaced", "values")
 
@@ -58,7 +58,7 @@ class Life:
 
     @property
     def name(self) -> ForgottenItem:
-        """What a forgetting calls it."""
+        """The name that a forgetting uses for it."""
         return (self.keyword, self.item.fact_id, self.item.position)
 
     @property
@@ -68,7 +68,7 @@ class Life:
 
     @property
     def _expires(self) -> str | None:
-        """Its expiry, but not before it was last confirmed: until then it was there to see."""
+        """Its expiry, but not before it was last confirmed: until then it was current."""
         expires_at = self.item.expires_at
         return None if expires_at is None else max(expires_at, self.item.confirmed_at)
 
@@ -101,11 +101,11 @@ class Trace(Ledger):
 
     @property
     def lives(self) -> Iterable[Life]:
-        """All that ever was current, the oldest first."""
+        """All values that were ever current, the oldest first."""
         return self._lives.values()
 
     def apply(self, entry: Entry) -> None:
-        """Take in the next entry."""
+        """Apply the next entry."""
         self.recorded.append(max(self.recorded_at, entry["at"]))
         self.saved.append([])
         self.forgotten.append({})

@@ -63,7 +63,7 @@ class FactRecall:
         operation: OperationInProgress,
         parts: Sequence[RecallQuery] = (),
     ) -> RecallResult:
-        """Search the places of an operation, and record in it what was found.
+        """Search the places of an operation, and record the matches in it.
 
         Args:
             query: The question.
@@ -84,10 +84,10 @@ class FactRecall:
         operation: OperationInProgress,
         places: Iterable[Place],
     ) -> RecallResult:
-        """Search any number of places, some at a time, and return the most relevant matches.
+        """Search any number of places in batches, and return the most relevant matches.
 
         Raises:
-            ValueError: `depth` is not "shallow": a question would be split for each batch anew.
+            ValueError: `depth` is not "shallow": each batch would split the question again.
         """
         if depth != "shallow":
             raise ValueError("depth must be 'shallow' in a recall over every entity")

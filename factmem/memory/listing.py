@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class MemoryTree(Displayed):
-    """A branch of what a memory holds: scopes, in them subjects, in those their entities."""
+    """A branch of a memory's tree: scopes contain subjects, and these contain entities."""
 
     name: str
     """`memory`, then a scope as `product/my-app`, then a subject's name, then an entity."""

@@ -106,8 +106,8 @@ async def record_history(store: FactStore, places: Iterable[Place], fact_id: str
         entries = await store.entries(place.subject, place.scope)
         concept = _concept_of(entries, fact_id)
         if concept is not None:
-            told = await history_of(concept, place, store)
-            return _concerning(told or [], fact_id)
+            kept = await history_of(concept, place, store)
+            return _concerning(kept or [], fact_id)
     return History()
 
 

@@ -59,7 +59,7 @@ class FactSearch:
     Args:
         provider: Where facts are. One that is no `IndexedStore` is read for each recall.
         reader: Reads the same provider.
-        cache: What is kept between searches; may be shared by searches of views of one provider.
+        cache: The indexes kept between searches; views of one provider may share it.
         events: Receives an event for each request to the embedder.
         embedder: Makes vectors; without one only words are compared.
         chat_model: Splits long questions.
@@ -140,7 +140,7 @@ class FactSearch:
         return depth == "deep" or is_long
 
     async def _snapshots(self, index: PlacesIndex) -> Snapshots:
-        """Return what is current in each place, read anew where it changed."""
+        """Return the snapshot of each place, read again if it changed."""
         return {
             identity: await self._snapshot(place, index.caches[identity])
             for identity, place in index.places.items()

@@ -1,7 +1,7 @@
-"""Anchors: how far each journal had come, to be kept elsewhere, against rollback.
+"""Anchors: the last record number of each journal, stored elsewhere to detect rollback.
 
-Nothing in a folder can tell that the whole of it was put back to an older copy. As numbers never
-go back, an anchor stays true for ever: a journal that has come less far was rolled back.
+A folder cannot reveal that all of it was replaced by an older copy. Record numbers never decrease,
+so an anchor never expires: a journal with a smaller number was rolled back.
 """
 
 import base64
@@ -83,7 +83,7 @@ def taken(
 
 
 def check_settled(reader: FolderReader, codec: Codec, file: str) -> None:
-    """Raise if a file may hold what is not durable; where nothing can be written."""
+    """Raise if a file may have records that are not durable, in a store that is not writable."""
     with reader.errors.of(file):
         fd = reader.files.open(journal_path(file))
         try:

@@ -39,11 +39,11 @@ class Appender(Protocol):
         ...
 
     def finish(self, begun: Begun, error: OSError | None) -> Appended:
-        """Acknowledge what was written and synced; raise the error of the sync."""
+        """Acknowledge the synced records; raise the error of the sync."""
         ...
 
     def distrust(self, begun: Begun) -> None:
-        """Note that what was written is in doubt."""
+        """Record that the written bytes are in doubt."""
         ...
 
     def append(self, name: JournalName, records: Sequence[bytes]) -> Appended:
@@ -83,7 +83,7 @@ def _append_some(
         for number, one in begun.items():
             files.close(one.fd)
             if not isinstance(outcomes.get(number), Appended):
-                writer.distrust(one)  # it may hold what was never acknowledged
+                writer.distrust(one)  # it may have records that were never acknowledged
     for number, (name, records) in enumerate(appends):
         if number not in outcomes:
             try:

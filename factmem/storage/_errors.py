@@ -34,9 +34,8 @@ class PublicErrors:
             return self._teller.error_of(error, path)
         what = os.strerror(error.errno) if error.errno else type(error).__name__
         return StorageError(
-            f"The operating system refused at {error.filename or path!r}: {what}. Mend that and "
-            f"call again: whatever was to be saved is not acknowledged, what was saved before "
-            f"is still there"
+            f"The operating system refused at {error.filename or path!r}: {what}. Fix that and "
+            f"call again: this call was not acknowledged; everything saved before is intact"
         )
 
 

@@ -111,11 +111,11 @@ class Files(Protocol):
         ...
 
     def names(self, folder: str = "journals") -> list[str]:
-        """Return the names in a folder of the store; empty where there is none."""
+        """Return the names in a folder of the store; empty if it does not exist."""
         ...
 
     def content(self, name: str) -> bytes | None:
-        """Return the whole of a small file; None where there is none. Raises as `open` does."""
+        """Return the content of a small file; None if it is missing. Raises as `open` does."""
         ...
 
     def mapped(self, name: str) -> memoryview | None:
@@ -132,7 +132,7 @@ class Files(Protocol):
         ...
 
     def let_go(self) -> None:
-        """Close what stays open between calls; what is used again opens again."""
+        """Close the files kept open between calls; they are reopened on use."""
         ...
 
     def exists(self, name: str) -> bool:

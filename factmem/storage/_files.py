@@ -152,7 +152,7 @@ class LocalFiles:
         path = self.path(folder)
         kept = self._folders.get(folder)
         if kept is not None:
-            with contextlib.suppress(OSError):  # opening it again raises what is wrong
+            with contextlib.suppress(OSError):  # opening it again raises the error
                 found = os.lstat(path)
                 if (found.st_dev, found.st_ino) == kept.identity:
                     return kept

@@ -46,8 +46,8 @@ _CLOSING_PATIENCE = 1.0
 """Seconds that end marks wait for the lock."""
 
 _PATIENCE = 0.05
-"""Seconds that an index waits for the lock, longer than a save holds it. A recall waits with it, and
-what can be made again can be written another time."""
+"""Seconds that an index waits for the lock, longer than a save holds it. A recall waits meanwhile,
+and an index can be written later."""
 
 
 class JournalFolder:
@@ -104,7 +104,7 @@ class JournalFolder:
         try:
             reading = self.reader.read_now(name, after)
         except (CorruptJournalError, DecryptionError):
-            # A writer may be at work: what is wrong counts only if it is so under the lock.
+            # A writer may be active: only damage seen under the lock counts.
             if not self.files.exists("lock"):
                 raise
             with self._exclusive_if_writable() as writer:
@@ -189,12 +189,12 @@ class JournalFolder:
             try:
                 path = self._summaries.write(codec, position, blocks)
             except NO_FOLDER:
-                self._indexes.tell()
+                self._indexes.report()
                 return False
             try:
                 with self.locked(patience=_PATIENCE):
                     return self._summaries.put(codec, position, path)
-            except FileNotFoundError:  # erased, or removed with what was purged
+            except FileNotFoundError:  # erased or purged meanwhile
                 return False
             except StorageError:
                 self.files.remove(path)

@@ -1,11 +1,10 @@
-"""Index files: what can be derived from a journal again, kept beside it to save that work.
+"""Index files: data derived from a journal, stored beside it so that no process derives it twice.
 
-A journal has one at most, in the folder `indexes`, sealed as the journal is. It is replaced whole
-and never synced: a power cut may leave an older one, zeros or nothing, all of which are as good as
-none. Only its removal is durable, since it may hold what the journal no longer does.
+A journal has at most one, in the folder `indexes`, encrypted like the journal. It is replaced whole
+and never synced: after a power cut an older index, zeros or a missing file all mean "no index".
+Only its removal is durable, because it may contain values that the journal no longer has.
 
-Where something else stands in the place of that folder, a link that leads elsewhere or a file,
-nothing is read, written or removed there, and no fact is lost by it.
+If `indexes` is a link or a file, nothing is read, written or removed there. No fact depends on it.
 """
 
 from logging import getLogger
@@ -18,7 +17,7 @@ from factmem.storage._plain_codec import Codec
 _logger = getLogger(__name__)
 
 NO_FOLDER = (CorruptJournalError, NotADirectoryError)
-"""What is raised where `indexes` is a link, or no folder."""
+"""The errors raised if `indexes` is a link, or no folder."""
 
 FOLDER = "indexes"
 _SUFFIX = ".index"
@@ -30,12 +29,12 @@ class IndexFiles:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._is_told = False
+        self._is_reported = False
 
     def read(self, codec: Codec, journal: str) -> bytes | memoryview | None:
-        """Return the index of a journal; None if there is none that verifies.
+        """Return the index of a journal; None if it is missing or does not verify.
 
-        A large one that is not sealed is mapped into memory and not read.
+        A large unencrypted index is mapped into memory instead of read.
         """
         name = _name(codec, journal)
         path = f"{FOLDER}/{name}"
@@ -43,17 +42,17 @@ class IndexFiles:
             mapped = None if codec.hides_names else self._files.mapped(path)
             sealed = self._files.content(path) if mapped is None else mapped
             return None if sealed is None else codec.open_index(name, sealed)
-        except (ValueError, CorruptJournalError):  # damaged, or no file: it is made again
+        except (ValueError, CorruptJournalError):  # damaged, or no file: it is built again
             return None
 
     def write(self, codec: Codec, journal: str, data: bytes) -> bool:
-        """Put an index beside a journal, atomically; under the lock. Return whether it is there."""
+        """Write a journal's index atomically; under the lock. Return whether it was written."""
         name = _name(codec, journal)
         path = f"{FOLDER}/{name}"
         try:
             fd = self._files.create(f"{path}.tmp")
         except NO_FOLDER:
-            self.tell()
+            self.report()
             return False
         try:
             self._files.append(fd, codec.seal_index(name, data))
@@ -63,7 +62,7 @@ class IndexFiles:
         return True
 
     def remove(self, codec: Codec, journal: str) -> int:
-        """Remove what is derived from a journal, durably; return the bytes freed. Under the lock.
+        """Remove the files derived from a journal, durably; return the bytes freed. Under the lock.
 
         A summary that another process is writing goes too, and that process finds it gone.
         """
@@ -75,7 +74,7 @@ class IndexFiles:
             if self._files.exists(FOLDER):
                 self._files.sync_folder(FOLDER)
         except NO_FOLDER:
-            self.tell()
+            self.report()
             return 0
         return freed
 
@@ -85,7 +84,7 @@ class IndexFiles:
             if self._remove_summaries(codec, journal):
                 self._files.sync_folder(FOLDER)
         except NO_FOLDER:
-            self.tell()
+            self.report()
 
     def _remove_summaries(self, codec: Codec, journal: str) -> int:
         summary = summary_name(codec, journal)
@@ -95,13 +94,13 @@ class IndexFiles:
             if each.startswith(summary)
         )
 
-    def tell(self) -> None:
-        """Log that there is no folder of indexes, once."""
-        if not self._is_told:
-            self._is_told = True
+    def report(self) -> None:
+        """Log once that the folder of indexes is unusable."""
+        if not self._is_reported:
+            self._is_reported = True
             _logger.warning(
-                "%r is a link, or no folder: no index is kept there, and none removed. Take it "
-                "away, and what it leads to if vectors may be left there",
+                "%r is a link, or no folder: no index is stored or removed there. Delete it, and its "
+                "target if vectors may be left there",
                 self._files.path(FOLDER),
             )
 
@@ -110,7 +109,7 @@ class IndexFiles:
             return 0
         try:
             fd = self._files.open(path)
-        except CorruptJournalError:  # something else has its name, and holds nothing of ours
+        except CorruptJournalError:  # not a file of factmem
             self._files.remove(path)
             return 0
         try:

@@ -1,6 +1,6 @@
-"""A place in a journal file: how far it was read, and what is wrong with it so far.
+"""A place in a journal file: how far it was read, and the damage found so far.
 
-How lines are judged is in `_lines_1.py` and `_lines_2.py`, by the format of the file.
+`_lines_1.py` and `_lines_2.py` validate the lines, by the format of the file.
 """
 
 import json
@@ -26,12 +26,12 @@ LONGEST_HEADER = 1 << 14
 
 
 def journal_path(file: str) -> str:
-    """Return where a journal's file stands, relative to the store."""
+    """Return the path of a journal's file, relative to the store."""
     return f"journals/{file}"
 
 
 class Damage(Exception):  # noqa: N818 - never leaves the storage
-    """A journal cannot be trusted; the text says where and what, without the file's name."""
+    """A damaged journal; the message has the line and the damage, without the file's name."""
 
     def __init__(self, what: str, *, is_forged: bool = False) -> None:
         super().__init__(what)
@@ -40,7 +40,7 @@ class Damage(Exception):  # noqa: N818 - never leaves the storage
 
 
 class Place(NamedTuple):
-    """How far a journal file was read, and all that judging the next line needs.
+    """How far a journal file was read, and the state for validating the next line.
 
     A named tuple, since every save makes one: a frozen dataclass takes a fifth longer to copy.
     """
@@ -54,7 +54,7 @@ class Place(NamedTuple):
     offset: int
     """Where the next line begins."""
     size: int
-    """How many bytes were there: beyond `offset` stands a line without an end."""
+    """The size of the file: after `offset` comes a line without an end."""
     line: int = 1
     """How many lines were read."""
     last: int = 0
@@ -66,9 +66,9 @@ class Place(NamedTuple):
     gaps: tuple[tuple[int, int, int], ...] = ()
     """Missing numbers: the first, the last, and the line at which they were missed."""
     dead: int = 0
-    """The first line that did not count; 0 where all did."""
+    """The first line that did not verify; 0 if all did."""
     verdict: str = ""
-    """What is wrong beyond missing records."""
+    """Damage other than missing records."""
     version: int = 2
     """The format of the file."""
     made: int = 0
@@ -76,10 +76,10 @@ class Place(NamedTuple):
     losses: Losses = ()
     """See `Header`."""
     is_ended: bool = False
-    """Whether an end mark stands last: it vouches for all before it."""
+    """Whether the last line is an end mark, which proves that all before it was durable."""
 
     def has_tail(self) -> bool:
-        """Whether something stands behind the last batch that is whole."""
+        """Whether any bytes follow the last whole batch."""
         return self.size > self.offset
 
     def is_whole(self) -> bool:
@@ -88,7 +88,7 @@ class Place(NamedTuple):
         return self.version > 1 and not is_short and self.damage() is None
 
     def damage(self) -> Damage | None:
-        """Return what is wrong with what was read, as far as the end of the file; or None."""
+        """Return the damage up to the end of the file, or None."""
         if self.verdict:
             return Damage(self.verdict, is_forged=True)
         if self.snapshot_left > 0:

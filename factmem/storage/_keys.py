@@ -181,7 +181,7 @@ class StoreKeys:
         """Whether a key was removed from the store."""
         try:
             encryption.unwrap(self._closed(), self._store())
-        except TamperedError:  # its slot is there, and empty
+        except TamperedError:  # its slot exists, and is empty
             return True
         except WrongKeyError:
             pass
@@ -215,7 +215,7 @@ class StoreKeys:
         return codec.generation_in(self._folder.reader.first_line(file)) != ring.generation
 
     def _reseal_all(self, progress: Progress | None) -> None:
-        """Rewrite what is sealed with older data keys, one journal at a time."""
+        """Rewrite journals under older data keys, one at a time."""
         with self._folder.exclusive():
             ring, _ = self._opened()
             outdated = self._outdated(ring)

@@ -11,7 +11,7 @@ from factmem.storage._plain_codec import Codec, Unsealed
 from factmem.storage.base import Record
 
 _new_tuple = tuple.__new__
-"""Makes a named tuple of what is a tuple already, in a third of the time."""
+"""Makes a named tuple of a tuple, in a third of the time."""
 
 
 class Reader1:
@@ -117,7 +117,7 @@ class Reader1:
         if number <= self.last:
             # Every line of this file verifies with this file's own seed or key, so a number that
             # goes back was written here before, and copied.
-            self._accuse(f"record {number} stands there again")
+            self._accuse(f"record {number} appears again")
             return
         if number > self.last + 1:
             self.gaps = (*self.gaps, (self.last + 1, number - 1, self.line))
@@ -130,7 +130,7 @@ class Reader1:
     def _take_snapshot(self, record: Unsealed) -> None:
         number, _, previous, tag, data = record
         if number <= self.snapshot_last or self.last != self._following - 1:
-            self._accuse(f"record {number} stands there again")
+            self._accuse(f"record {number} appears again")
             return
         if previous is not None and previous != self.tag and not self.dead:
             self._accuse(f"record {number} does not follow the one before it")

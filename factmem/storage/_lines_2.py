@@ -1,9 +1,9 @@
-"""The judge of lines of format 2: which batches are whole, and whether the last one is torn.
+"""Reader2: validates the lines of format 2 and decides whether the last batch is torn.
 
-A batch counts when all its lines are there, one after another. Whoever appends makes sure that all
-before is durable, so that a batch, or an end mark, vouches for everything before it: anything there
-that does not verify is damage. What stands behind the last whole batch is torn, as a power cut
-leaves an append that was never acknowledged, unless no power cut can leave it so.
+A batch is valid if all its lines are present, in sequence. A writer syncs everything before it
+appends, so a batch or an end mark proves that all lines before it were durable: one that does not
+verify is damage. Lines after the last whole batch are torn: a power cut left an append that was
+never acknowledged. If no power cut can leave such lines, they are damage too.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from factmem.storage._plain_codec import END, Codec, Unsealed, batch_of
 from factmem.storage.base import Record
 
 _new_tuple = tuple.__new__
-"""Makes a named tuple of what is a tuple already, in a third of the time."""
+"""Makes a named tuple of a tuple, in a third of the time."""
 
 _Span = tuple[int, int]
 """Where something begins and ends in the file."""
@@ -148,7 +148,7 @@ class Reader2:
 
     def _take_end(self, number: int, previous: bytes | None, tag: bytes) -> None:
         if number < self.last:
-            self._accuse(f"record {number} stands there again")
+            self._accuse(f"record {number} appears again")
             return
         self._conclude(number + 1)
         self._check_chain(number, previous, self.tag)
@@ -166,7 +166,7 @@ class Reader2:
         if number <= known or first <= self.last or self._is_of_another(first, count):
             # Every line of this file verifies with this file's own seed or key, so a number that
             # goes back was written here before, and copied.
-            self._accuse(f"record {number} stands there again")
+            self._accuse(f"record {number} appears again")
             return
         if number == known + 1:
             before = self._pending[-1][1][3] if self._pending else self.tag
@@ -191,13 +191,13 @@ class Reader2:
         self._commit()
 
     def _commit(self) -> None:
-        """Go on behind what was taken."""
+        """Continue after the accepted lines."""
         self._pending, self._dead = [], []
         self._is_chained = True
         self.offset, self.line = self._at, self.lines_read
 
     def _conclude(self, first: int) -> None:
-        """Note what is missing before a number, as all before it was durable once."""
+        """Record the gaps before a number, since all records before it were durable."""
         there = [each[0] for _, each in self._pending]
         gaps = list(_missing(self.last + 1, first - 1, there))
         if not gaps and self._dead:
@@ -211,7 +211,7 @@ class Reader2:
     def _take_snapshot(self, record: Unsealed) -> None:
         number, _, previous, tag, data = record
         if number <= self.snapshot_last or self.last != self._following - 1 or self._pending:
-            self._accuse(f"record {number} stands there again")
+            self._accuse(f"record {number} appears again")
             return
         self._is_chained = self._is_chained and not self._dead
         self._check_chain(number, previous, self.tag)
@@ -233,13 +233,13 @@ class Reader2:
     def _accuse(self, what: str) -> None:
         self.verdict = self.verdict or f"line {self.lines_read}: {what}"
 
-    # What stands behind the last whole batch
+    # The tail after the last whole batch
 
     def judge_tail(self, sector: int) -> None:
-        """Tell damage from what a power cut can leave of the last append.
+        """Distinguish damage from an append torn by a power cut.
 
-        It keeps, zeroes or loses whole sectors, and the file may end anywhere in what was written.
-        A sector that holds a line of the batch was kept, and all else in it was kept with it.
+        A power cut keeps, zeroes or loses whole sectors, and the file may end anywhere in the append.
+        A sector with a line of the batch was kept, and so was everything else in it.
         """
         if self.snapshot_left or not self._pending:
             return

@@ -176,7 +176,7 @@ class _OpenLock(NamedTuple):
 def _identity_at(path: str) -> tuple[int, int] | None:
     try:
         found = os.lstat(path)
-    except OSError:  # opening it again raises what is wrong
+    except OSError:  # opening it again raises the error
         return None
     return found.st_dev, found.st_ino
 
@@ -193,7 +193,7 @@ def _try_lock(fd: int) -> bool:
 
 
 class _Wait:
-    """A wait for one lock, shared by the thread that waits and the one that may give up."""
+    """A wait for one lock, shared by the waiting thread and the one that may cancel it."""
 
     __slots__ = ("error", "fd", "is_given_up", "is_over", "lock", "mutex", "signal")
 

@@ -1,7 +1,7 @@
-"""`factmem.json`: what says that a folder is a store, how it is kept, and who can open it.
+"""The manifest `factmem.json`: it marks a folder as a store, with its format, mode and key slots.
 
-It is read at every call, as another process may have changed the keys; opened anew only when its
-bytes are others; and only ever replaced whole.
+Every call reads it, because another process may have changed the keys, and parses it only if its
+bytes changed. It is always replaced whole.
 """
 
 import threading
@@ -25,7 +25,7 @@ from factmem.storage._plain_codec import FORMATS, Codec, compact, new_id
 MANIFEST = "factmem.json"
 
 _MODES = ("plain", "aes-256-gcm")
-"""The ways of keeping journals that this version knows."""
+"""The modes that this version supports."""
 _RESERVE = 64
 """How many files a process may make until it writes the manifest again."""
 
@@ -35,18 +35,18 @@ _NO_STORE = "The store does not exist yet: save a fact first"
 
 
 class Mode(Protocol):
-    """What `factmem.json` says about how a store is written, and what that takes."""
+    """The mode of a store in `factmem.json`, plain or encrypted."""
 
     name: str
     is_sealed: bool
-    """Whether a change that does not verify is called tampering."""
+    """Whether a failed verification is reported as tampering."""
 
     def new_manifest(self, store: str) -> dict[str, Any]:
-        """Return what a new store's manifest holds beside format, store id and mode."""
+        """Return the fields of a new manifest besides format, store id and mode."""
         ...
 
     def codec(self, manifest: dict[str, Any]) -> Codec:
-        """Return the codec of a store; raise what keeps it from being read."""
+        """Return the codec of a store; raise if it cannot be read."""
         ...
 
     def refusal(self, path: str) -> Exception:
@@ -66,12 +66,12 @@ class _Opened:
 
 
 class ManifestFile:
-    """The manifest of one folder, as one process sees it. Errors of the system pass as they are.
+    """The manifest of one folder, as one process sees it. `OSError` passes unchanged.
 
     Args:
         files: The folder.
-        mode: How the store is to be kept.
-        changed: Called when it was opened anew, before anything goes by it.
+        mode: The mode of the store.
+        changed: Called after the manifest changed, before its new content is used.
     """
 
     def __init__(self, files: Files, mode: Mode, changed: Callable[[], None]) -> None:
@@ -166,7 +166,7 @@ class ManifestFile:
         return fields
 
     def create(self) -> Codec:
-        """Make the store; under the lock, and only where there is none."""
+        """Create the store if it does not exist; under the lock."""
         # Its folder may be new, made by this process or by one that died: a manifest is proof to all
         # others that it is durable.
         self._files.sync_parents()
@@ -194,9 +194,9 @@ class ManifestFile:
     def next_made(self, *, after: int = 0) -> int:
         """Return the number of a file that is made now, greater than `after`; under the lock.
 
-        They rise over all files of the store and all processes, so that a file that is put back is
-        told by its age. The manifest holds how many are given out at the most: they are reserved
-        by the dozen, and what another process reserved meanwhile ends this one's reserve.
+        Numbers increase over all files and processes of the store, so an older copy of a file is
+        recognized by its number. Processes reserve them in blocks in the manifest; a block reserved
+        by another process ends this one's.
         """
         fields = self.fields
         if max(self._made, after) >= self._reserved or fields.get("made", 0) != self._reserved:
@@ -244,8 +244,8 @@ class ManifestFile:
     def settle(self) -> None:
         """Make the manifest in use durable, once; under the lock, before a file is put in place.
 
-        Whoever wrote it may have died before its name was durable. Without it, or with the one
-        before it, what is written with its newest keys could not be read.
+        The process that wrote it may have died before the rename was durable. Without it, or with
+        an older manifest, records under the newest keys could not be read.
         """
         if self._opened is not None and self._synced != self._opened.raw:
             self._files.sync_folder("")

@@ -35,7 +35,7 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 def network_file_system(path: str) -> str | None:
     """Return the name of the network file system that holds `path`; None for a local one.
 
-    Linux alone tells: elsewhere there is no `/proc/self/mounts`, and every folder counts as local.
+    Detected on Linux only: elsewhere `/proc/self/mounts` is missing, and every folder counts as local.
     """
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:

@@ -76,7 +76,7 @@ def open_folder(path: str) -> int:
 
 
 def _kind_at(path: str) -> str:
-    """Return what stands there; nothing for an ordinary file, or where that is unknown."""
+    """Return the kind of the file; empty for an ordinary file, or if unknown."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:

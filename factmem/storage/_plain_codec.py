@@ -47,12 +47,12 @@ def batch_mark(index: int, count: int) -> int:
 
 
 def batch_of(mark: int) -> tuple[int, int]:
-    """Return which record of how many a mark stands for."""
+    """Return the record's index and the count that a mark encodes."""
     return (mark >> _COUNT_BITS, mark & (1 << _COUNT_BITS) - 1) if mark else (0, 1)
 
 
 def read_mark(text: bytes) -> int:
-    """Return the mark that "index,count" stands for; `ValueError` if no writer wrote it."""
+    """Return the mark of "index,count"; `ValueError` if no writer wrote it."""
     index, count = map(int, text.split(b","))
     if not 0 <= index < count < 1 << _COUNT_BITS:
         raise ValueError("no batch")
@@ -97,7 +97,7 @@ class BlockSealer(Protocol):
     """What the file begins with, its end included; no two files share it."""
 
     def seal(self, number: int, data: bytes) -> bytes:
-        """Return a block as it stands in the file. Spaces at its end may be added or lost."""
+        """Return a block as written in the file. Trailing spaces may be added or lost."""
         ...
 
     def open(self, number: int, sealed: bytes) -> bytes:

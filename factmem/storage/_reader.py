@@ -1,6 +1,6 @@
-"""Reading one folder's journals, and what is remembered of them between calls.
+"""FolderReader: reads the journals of one folder and caches its place in each.
 
-What is remembered of a file counts only while the file's first line is the same.
+A cached place is valid only while the file's first line is the same.
 """
 
 import threading
@@ -28,11 +28,11 @@ from factmem.storage.base import JournalName, Position, Reading, Record
 _logger = getLogger(__name__)
 
 _MOST_NAMES = 100_000
-"""Of how many files it is remembered whose journal they are, which never changes; each was opened
-once, and some 300 bytes are kept of it."""
+"""How many journal names are cached by file. A file's name never changes; each entry takes about
+300 bytes."""
 
 _MOST_PLACES = 4096
-"""How many journals' places are remembered; a forgotten one is read again from its start."""
+"""How many journals' places are cached; an evicted journal is read again from its start."""
 
 
 class FolderReader:
@@ -65,7 +65,7 @@ class FolderReader:
             return self.manifest.codec()
 
     def read_now(self, name: JournalName, after: Position | None) -> Reading:
-        """Read on from `after`, and say what is wrong as it seems now."""
+        """Read on from `after`, and report the damage seen now."""
         codec = self.codec()
         if codec is None:
             return Reading([], None, is_from_start=True, is_end=True)
@@ -122,7 +122,7 @@ class FolderReader:
         return Reader2.advanced(place, data, codec, is_end=is_end, sector=sector)
 
     def caught_up(self, codec: Codec, file: str, fd: int, *, is_read_anew: bool = False) -> Place:
-        """Return the place at the end of the file; raise what is wrong there. Under the lock."""
+        """Return the place at the end of the file; raise its damage. Under the lock."""
         place = self.read_through(codec, file, fd, is_read_anew=is_read_anew)
         if place.has_tail() and not place.damage():
             self.check_tail(fd, place)
@@ -132,7 +132,7 @@ class FolderReader:
     def read_through(
         self, codec: Codec, file: str, fd: int, *, is_read_anew: bool = False
     ) -> Place:
-        """Return the place at the end of the file, whatever stands there."""
+        """Return the place at the end of the file, damaged or not."""
         known = None if is_read_anew else self._places.get(file)
         place, is_end = self.place(codec, file, fd, known), False
         while not is_end:
@@ -168,7 +168,7 @@ class FolderReader:
         return torn
 
     def is_reported(self, place: Place) -> bool:
-        """Whether what stands behind the last whole batch of a file was logged."""
+        """Whether the tail after the last whole batch of a file was logged already."""
         return self._tails.get(place.file) == (place.header, place.offset, place.size)
 
     def end_of(self, codec: Codec, file: str, *, is_read_anew: bool = False) -> Place:
@@ -184,9 +184,9 @@ class FolderReader:
         return self.files.content(journal_path(file)) or b""
 
     def kept(self, codec: Codec, file: str, fd: int) -> list[Record]:
-        """Return all records of a file that is to be replaced; raise what is wrong with any.
+        """Return all records of a file before it is replaced; raise its damage.
 
-        What is known of the file may rest on a summary, and then its beginning was not read.
+        The cached place may come from a summary, and then the file's beginning was not read.
         """
         place, is_end = self.place(codec, file, fd, None), False
         kept: list[Record] = []

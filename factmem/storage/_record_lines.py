@@ -12,7 +12,7 @@ def check_record(record: bytes) -> None:
     if not (record.startswith(b"{") and record.endswith(b"}")) or len(record) < 3:
         raise ValueError("A record is the text of a JSON object with at least one member")
     if b"\n" in record:
-        raise ValueError("A record stands on one line")
+        raise ValueError("A record must be one line, without a newline")
 
 
 def checked_records(records: Iterable[Record], last: int) -> list[Record]:

@@ -19,9 +19,9 @@ class Removal:
         self._is_destroyed = codec.hides_names
 
     def erase(self, file: str) -> ErasedJournal:
-        """Remove a journal's file and all that stands beside it.
+        """Remove a journal's file with its indexes and copies.
 
-        An encrypted file's key is derived from random bytes that stand in its first line only:
+        An encrypted file's key is derived from random bytes in its first line and nowhere else:
         they are overwritten before the file is removed.
         """
         count = self._indexes.remove(self._codec, file)
@@ -30,22 +30,22 @@ class Removal:
             found.append(file)
         self._is_destroyed = self._codec.hides_names
         count += sum(self._remove(file, each) for each in found)
-        # Also where nothing was found: whoever removed it may have died before this.
+        # Even if no file was found: a process that removed it may have died before the sync.
         self._files.sync_folder("journals")
         self._reader.distrust(file)
         return ErasedJournal(count, key_destroyed=bool(found) and self._is_destroyed)
 
     def drop_copies(self, file: str) -> None:
-        """Remove what stands beside a journal's file."""
+        """Remove the indexes and copies of a journal's file."""
         self._indexes.remove(self._codec, file)
         for each in self._copies(file):
             self._remove(file, each)
         self._files.sync_folder("journals")
 
     def _copies(self, file: str) -> list[str]:
-        """Return what stands beside a journal's file under its name.
+        """Return the copies beside a journal's file.
 
-        A leftover of the passing name comes first: the others take that name on their way out.
+        A leftover `.tmp` file comes first, because each other copy is renamed to it when removed.
         """
         found = [each for each in self._files.names() if each.startswith(f"{file}.")]
         return sorted(found, key=lambda each: each != f"{file}.tmp")
@@ -61,8 +61,8 @@ class Removal:
         if self._codec.hides_names:
             if path != doomed:
                 self._files.rename(path, doomed)
-            # No journal may ever stand under its own name with a broken first line. A leftover may
-            # have come by its name in an erasure that was killed before it was durable.
+            # A journal must never have its own name and a broken first line. A leftover may have
+            # been renamed by an erasure that was killed before the rename was durable.
             self._files.sync_folder("journals")
             self._is_destroyed &= self._files.destroy(doomed, min(size, CHUNK))
             path = doomed

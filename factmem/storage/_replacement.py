@@ -36,10 +36,10 @@ class Incarnations:
             codec: How it is written.
             name: The journal.
             file: Its file.
-            before: The end of the file that it replaces; None where there is none.
+            before: The end of the file that it replaces; None for a new file.
             keep: The records that it keeps.
             records: The records that are added.
-            is_copied: Whether the file before was copied; if not, what is torn in it is.
+            is_copied: Whether the old file was copied; if not, its torn tail is.
         """
         last = 0 if before is None else max(before.last, before.durable)
         made = self._reader.manifest.next_made(after=0 if before is None else before.made)
@@ -76,9 +76,9 @@ class Incarnations:
         return self._reloaded(codec, file, line + b"\n", last)
 
     def _losses(self, before: Place, made: int) -> Losses:
-        """Return where files may have lost records, as an anchor that knows them can tell.
+        """Return the files that may have lost records, as an anchor can confirm.
 
-        What was cut from the end leaves no trace in the file, but its time then vouches for nothing.
+        Records cut from the end leave no trace in the file; without them its end proves nothing.
         """
         fd = self._files.open(journal_path(before.file))
         try:
@@ -90,7 +90,7 @@ class Incarnations:
         return (*before.losses, (made, before.last + 1))[-MOST_LOSSES:]
 
     def _reloaded(self, codec: Codec, file: str, header: bytes, last: int) -> Place:
-        """Read a file that was just put in place: what is known rests on what it says."""
+        """Read a file that was just put in place, to cache its state as written."""
         fd = self._files.open(journal_path(file))
         try:
             place = self._reader.caught_up(codec, file, fd)
@@ -125,7 +125,7 @@ class Incarnations:
             )
 
     def _set_aside(self, before: Place) -> None:
-        """Keep what is torn in a file that is replaced, with its first line, durably."""
+        """Copy the torn tail of a replaced file, with its first line, durably."""
         if not (before.has_tail() or before.dead):
             return
         source = journal_path(before.file)

@@ -34,7 +34,7 @@ from factmem.storage.encryption.ciphers import Aead, canonical_base64, hkdf
 from factmem.storage.encryption.ring import KeyRing
 
 _PAD = 64
-"""Sizes are rounded up to this many bytes, so that they tell less."""
+"""Sizes are rounded up to this many bytes, so that they reveal less."""
 
 _END = b"[end]"
 _DURABLE = b'{"d":'
@@ -50,7 +50,7 @@ _SHORTEST = _PREFIX.size + _NONCE_BYTES + _PAD + 16
 
 
 def _padded_size(size: int) -> int:
-    """Return the size to which an index is padded: its exact one would tell how many facts it has.
+    """Return the padded size of an index: the exact size would reveal the number of facts.
 
     At most a quarter more; four sizes per doubling, from 4 KiB on.
     """
@@ -173,7 +173,7 @@ class SealedCodec:
         return generation if type(generation) is int else 0
 
     def _derived(self, file: str, fields: dict[str, Any]) -> tuple[bytes, bytes]:
-        """Return a file's key and the value that commits to it, which stands in its first line."""
+        """Return a file's key, and the commitment to it in the file's first line."""
         data_key = self._ring.generations.get(fields["gen"])
         if data_key is None:
             raise UnreadableHeader("it is sealed with a key that this store does not have any more")
@@ -183,7 +183,7 @@ class SealedCodec:
 
 
 class _SealedBlocks:
-    """Blocks under the key of their file, padded so that sizes tell less."""
+    """Blocks under the key of their file, padded so that sizes reveal less."""
 
     def __init__(self, first_line: bytes, key: bytes) -> None:
         self.first_line = first_line

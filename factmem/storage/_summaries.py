@@ -1,13 +1,13 @@
-"""Summary files: what a large journal comes to up to some record, in blocks that are read alone.
+"""Summary files: the folded state of a large journal, in blocks that are read one by one.
 
-A summary stands beside the index of its journal, and is like it derived, sealed as the journal is,
-and replaced whole without a flush. It begins with a line that no other file shares, and each block
-is sealed with its number and that line. At the end stand the directory, sealed like a block, and its
-length in 8 bytes.
+A summary is stored beside the journal's index. Like the index it is derived, encrypted like the
+journal, and replaced whole without a sync. It begins with a unique line, and each block is
+authenticated with its number and that line. The last parts are the directory, sealed like a block,
+and its length in 8 bytes.
 
-The directory names the journal by its first line, and how far it was read by the number of its last
-record and by the bytes that end it. A summary of any other file, or of one that was cut or changed
-there, is as good as none.
+The directory identifies the journal by its first line, and the position by the number of the last
+record and the bytes before it. A summary of another file, or of one that was cut or changed there,
+is ignored.
 """
 
 from collections.abc import Iterable
@@ -85,7 +85,7 @@ class SummaryFiles:
         self._files = files
 
     def open(self, codec: Codec, journal: str) -> tuple[int, OpenSummary] | None:
-        """Return the open file of a journal's summary, and the summary; None if there is none.
+        """Return the open file of a journal's summary, and the summary; None if it has none.
 
         The caller closes the file.
         """

@@ -145,12 +145,12 @@ class FolderWriter:
         return before.version < FORMATS[-1] or is_torn or not self._files.is_vouched(fd)
 
     def _extend(self, fd: int, begun: Begun) -> Place:
-        """Make durable what was begun, and believe what the file then says."""
+        """Sync an append, and accept the file's content."""
         self._files.sync(fd)
         return self._after(begun)
 
     def _begun(self, file: str, fd: int, before: Place, records: Sequence[bytes]) -> Begun:
-        """Write after what is there."""
+        """Write at the end of the file."""
         lines, tag = sealed_lines(before.sealer, before.last + 1, before.tag, records)
         data = b"\n".join(lines) + b"\n"
         self._files.append(fd, data)
@@ -262,7 +262,7 @@ class FolderWriter:
             except BaseException:
                 self._reader.distrust(file)
                 raise
-            self._indexes.remove_summary(codec, file)  # it may hold what was taken out
+            self._indexes.remove_summary(codec, file)  # it may have the removed values
             return after
 
     def reseal(self, file: str) -> None:
@@ -285,7 +285,7 @@ class FolderWriter:
                 self._incarnations.replace(codec, name, file, place, keep=keep)
 
     def _reseal_index(self, codec: Codec, file: str) -> None:
-        """Seal an index anew; before its journal, which tells whether that is still to be done."""
+        """Re-encrypt an index; before its journal, which shows whether rotation is complete."""
         indexes = self._indexes
         index = indexes.read(codec, file)
         indexes.remove(codec, file)

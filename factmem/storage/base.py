@@ -2,7 +2,7 @@
 
 A `Storage` describes how journals are kept; opened on a folder it gives the folder's `Journals`. A
 record is the text of one JSON object on one line, opaque otherwise; a journal is an ordered,
-append-only log of them. A name is a tuple of texts, any texts: no name is ever a path.
+append-only log of them. A name is a tuple of arbitrary strings, never used as a path.
 
 Everything here blocks, and is called from worker threads, many at once; only
 `Journals.is_current` is called from an event loop, and is to take microseconds.
@@ -69,16 +69,16 @@ class Position(Protocol):
 
 
 class Reading(NamedTuple):
-    """What was read: about a megabyte at most, so that no journal is ever in memory whole."""
+    """A chunk of records: about a megabyte at most, so that no journal is in memory whole."""
 
     records: list[Record]
     position: Position | None
-    """Where to go on; None when there is no such journal."""
+    """Where to continue; None if the journal does not exist."""
     is_from_start: bool
-    """Whether the records are the journal's first, whatever position was asked for: the journal
-    was rewritten since, and what was read before is void."""
+    """Whether the records start at the beginning in spite of the position: the journal was
+    rewritten since, and records read before are void."""
     is_end: bool
-    """Whether nothing more was there."""
+    """Whether the end was reached."""
 
 
 class Appended(NamedTuple):
@@ -120,16 +120,16 @@ class JournalWriter(Protocol):
 
         Raises:
             ValueError: A record is not the text of a JSON object on one line.
-            StorageError: Nothing is acknowledged; each record is there whole or not at all.
+            StorageError: Nothing is acknowledged; each record is stored whole or not at all.
             CorruptJournalError: The journal is damaged; nothing was written.
         """
         ...
 
     def flush(self, name: JournalName) -> None:
-        """Make what a journal says durable, also that it is gone.
+        """Make a journal's content, or its removal, durable.
 
-        For calls that find nothing to write: what they rest on may have been written by a process
-        that died, or failed, before it was durable. Raises as `append` does.
+        For calls without anything to write: the records they read may come from a process that
+        died or failed before it synced. Raises as `append` does.
         """
         ...
 
@@ -141,14 +141,14 @@ class JournalWriter(Protocol):
         ...
 
     def erase(self, name: JournalName) -> ErasedJournal:
-        """Remove a journal physically; nothing is removed where there is none.
+        """Remove a journal physically, if it exists.
 
         A storage that counts erasures creates its folder for the count.
         """
         ...
 
     def drop_copies(self, name: JournalName) -> None:
-        """Remove what `salvage` and a rewrite that was killed left beside a journal's file."""
+        """Remove the copies left by `salvage` and by a rewrite that was killed."""
         ...
 
     def salvage(self, name: JournalName) -> SalvagedJournal:
@@ -176,7 +176,7 @@ class KeySlots(Protocol):
     """The keys that open an encrypted store. All methods block; changes are durable."""
 
     def ids(self) -> list[str]:
-        """Return the ids of the key slots; an id tells nothing about its key."""
+        """Return the ids of the key slots; an id reveals nothing about its key."""
         ...
 
     def add(self, encryption: Encryption) -> None:
@@ -316,7 +316,7 @@ class IndexedJournals(Journals, Protocol):
 
         Raises:
             StoreBusyError: Another thread or process held the lock for a twentieth of a second.
-            ValueError: There is no such journal.
+            ValueError: The journal does not exist.
         """
         ...
 
@@ -326,7 +326,7 @@ class Summary(Protocol):
 
     @property
     def position(self) -> Position:
-        """What was read of the journal for it: reading goes on there."""
+        """The position up to which it covers the journal; continue reading there."""
         ...
 
     @property
@@ -348,7 +348,7 @@ class SummarizedJournals(Journals, Protocol):
     """
 
     def summary(self, name: JournalName) -> AbstractContextManager[Summary | None]:
-        """Return a context that gives the summary of a journal, or None if there is none."""
+        """Return a context that gives the summary of a journal, or None if it has none."""
         ...
 
     def write_summary(self, name: JournalName, position: Position, blocks: Iterable[bytes]) -> bool:

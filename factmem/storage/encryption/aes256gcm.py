@@ -34,7 +34,7 @@ _MOST_DERIVED = 32
 
 
 class KeySlot(TypedDict):
-    """One wrapped copy of a store's key ring, as it stands in `factmem.json`."""
+    """One wrapped copy of a store's key ring in `factmem.json`."""
 
     kid: str
     wrap: str
@@ -160,7 +160,7 @@ def checked_encryption(encryption: Encryption) -> Encryption:
 
 
 def encryption_of(key: Key | str | Encryption) -> Encryption:
-    """Return an encryption as it is, and the one that a key stands for.
+    """Return an encryption unchanged; make one of a key.
 
     Raises:
         TypeError: It is neither.

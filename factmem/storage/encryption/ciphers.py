@@ -47,7 +47,7 @@ class Aead:
         return self._cipher.encrypt(nonce, data, aad)
 
     def open(self, nonce: bytes, sealed: bytes, aad: bytes | None) -> bytes:
-        """Return what was sealed.
+        """Return the decrypted bytes.
 
         Raises:
             ValueError: It does not verify.
@@ -59,7 +59,7 @@ class Aead:
 
 
 def open_sealed(key: bytes, nonce: bytes, sealed: bytes, aad: bytes | None = None) -> bytes:
-    """Return what was sealed with AES-256-GCM.
+    """Return the plaintext of bytes sealed with AES-256-GCM.
 
     Raises:
         TamperedError: It does not verify: another key, or changed bytes.

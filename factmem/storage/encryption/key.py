@@ -74,8 +74,8 @@ class Key:
         """Return the key that `to_base64` gave: 44 characters, url-safe or standard alphabet.
 
         Raises:
-            TypeError: It is no text.
-            ValueError: The text is no such key; the message does not show it.
+            TypeError: `text` is neither a string nor bytes.
+            ValueError: `text` is no encoded key. The message does not show it.
         """
         if not isinstance(text, str | bytes):
             raise TypeError(f"text must be a str, not {kind_of(text)}: Key.from_base64(text)")
@@ -108,7 +108,7 @@ class Key:
             cost: What a new slot costs; an existing slot keeps its own.
 
         Raises:
-            TypeError: The passphrase is no text.
+            TypeError: The passphrase is no string.
             ValueError: The passphrase is empty or the cost unknown.
         """
         expect(passphrase, str, "passphrase", "Key.from_passphrase(getpass())")
@@ -128,7 +128,7 @@ class Key:
         Raises:
             KeyRequiredError: The variable is not set.
             ValueError: It holds no key.
-            TypeError: `variable` is no text.
+            TypeError: `variable` is no string.
         """
         expect(variable, str, "variable", 'Key.from_env("FACTMEM_KEY")')
         text = os.environ.get(variable)
@@ -147,7 +147,7 @@ class Key:
         """Return the base64 key in a file that only its owner can read.
 
         Raises:
-            KeyRequiredError: There is no such file.
+            KeyRequiredError: The file does not exist.
             PermissionError: Group or others may read it.
             TypeError: `path` is no path.
             ValueError: It holds no key.
@@ -177,11 +177,11 @@ class Key:
         Args:
             service: The keyring's service name, such as "factmem".
             name: The name of the entry.
-            create: Put a new random key there if there is none.
+            create: Store a new random key if the entry does not exist.
 
         Raises:
             MissingExtraError: The package `keyring` is not installed.
-            KeyRequiredError: There is no such entry, and `create` is False.
+            KeyRequiredError: The entry does not exist, and `create` is False.
         """
         try:
             import keyring

@@ -1,7 +1,7 @@
 """KeyFile: keys in a file of their own, which can be replaced and destroyed.
 
 A key that is destroyed makes every copy unreadable that was encrypted under it: in logs, on standbys,
-in backups. That needs keys outside of what is copied.
+in backups. For that, store the keys outside the copied folder.
 """
 
 import os
@@ -64,7 +64,7 @@ class KeyFile:
         path: The file. It is made with mode 600; so is `path` + ".lock" beside it.
 
     Raises:
-        TypeError: The path is none.
+        TypeError: The path is neither a string nor path-like.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

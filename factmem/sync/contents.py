@@ -62,7 +62,7 @@ class ContentsSync(Wraps[MemoryContents]):
         return self._portal.call(self._wrapped.tree, depth)
 
     def info(self, place: Place) -> PlaceInfo | None:
-        """Return how much a place holds, or None where it holds nothing.
+        """Return the counts and size of a place, or None if it is empty.
 
         Raises:
             TypeError: `place` is not a `Place`.
@@ -70,11 +70,11 @@ class ContentsSync(Wraps[MemoryContents]):
         return self._portal.call(self._wrapped.info, place)
 
     def concepts(self) -> list[ConceptInfo]:
-        """Return the concepts that something is known about, ordered by keyword."""
+        """Return the concepts that have current values, ordered by keyword."""
         return self._portal.call(self._wrapped.concepts)
 
     def stats(self) -> MemoryStats:
-        """Return how many places, entities and values there are, and how large they are.
+        """Return the number of places, entities and values, and their size.
 
         The facts are not read. In a view of `USER.every()` these are the figures of all entities.
         """
@@ -88,14 +88,14 @@ class ContentsSync(Wraps[MemoryContents]):
         concepts: Iterable[Concept[Any, Any]] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecordPage:
-        """Return current facts of all places, those that were confirmed last first.
+        """Return current facts of all places, the last confirmed first.
 
         The result is a list; its `total` counts all facts that meet the conditions, and `is_last`
         says whether any come after these. `to_rows()` of it goes into a data frame.
 
         Values of the memory's `concepts` have their types, as far as they fit them; all others are
-        plain JSON. Nothing is left out, and nothing is resolved: what two places say about one
-        concept is here twice. The order of facts that were confirmed at one moment is stable.
+        plain JSON. Facts of several places are not resolved: a concept with facts in two places
+        appears twice. The order of facts that were confirmed at one moment is stable.
 
         Args:
             limit: How many to return at most.
@@ -112,7 +112,7 @@ class ContentsSync(Wraps[MemoryContents]):
         )
 
     def get(self, fact_id: str) -> PlacedFact | None:
-        """Return the current fact with an id, wherever in the memory's places it is, or None."""
+        """Return the current fact with an id from any place of the memory, or None."""
         return self._portal.call(self._wrapped.get, fact_id)
 
     def update(
@@ -128,8 +128,8 @@ class ContentsSync(Wraps[MemoryContents]):
     ) -> PlacedFact | None:
         """Change a fact in one atomic step and return it; None if no current fact has the id.
 
-        The fact keeps its id, and its history shows each version. What is not given stays; with
-        new values the old source is dropped, because it does not prove them.
+        The fact keeps its id, and its history shows each version. Omitted arguments change nothing;
+        new values drop the old source, because it does not prove them.
 
         Args:
             fact_id: The id of the fact, as `records` returns it.
@@ -141,7 +141,7 @@ class ContentsSync(Wraps[MemoryContents]):
             source: The source of the new values.
 
         Raises:
-            ValueError: A value does not fit the concept, or nothing to change was given.
+            ValueError: A value does not fit the concept, or no change was passed.
             MemoryAccessError: The view is read-only.
         """
         return self._portal.call(
@@ -156,14 +156,14 @@ class ContentsSync(Wraps[MemoryContents]):
         )
 
     def delete(self, *fact_ids: str, purge: Purge = False) -> Forgotten:
-        """Forget facts by their ids, wherever in the memory's places they are.
+        """Forget facts by their ids, in all places of the memory.
 
         Returns how many values were forgotten. `purge` removes them from history too; see `forget`.
         """
         return self._portal.call(self._wrapped.delete, *fact_ids, purge=purge)
 
     def history(self, fact_id: str) -> History:
-        """Return what happened to one record, oldest first; empty if no place ever had it.
+        """Return the history of one record, oldest first; empty if no place ever had it.
 
         Saves and updates, confirmations of its values, and forgettings. Values are plain JSON. A
         deleted record is found as long as its history is kept.
@@ -185,29 +185,29 @@ class ContentsSync(Wraps[MemoryContents]):
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[ScopeChoice] | None = None,
     ) -> Forgotten:
-        """Forget current values that meet all conditions given, and return how many they were.
+        """Forget the current values that meet all conditions, and return their number.
 
         Only in the places of `subjects` and `scopes`, or else of the memory's own; never in a
-        place that is merely named alike. Places are written one after the other: when one fails,
-        what was forgotten in others stays forgotten, and the call can be made again.
+        place with a similar name. Places are written one after the other: if one fails, the values
+        forgotten in others stay forgotten, and the call can be repeated.
 
         Args:
             concept: Values of this concept.
             value: This value of `concept`.
-            fact_id: What was saved as this fact.
-            source: What has no other source than this.
-            older_than: What was last confirmed before this moment, or longer ago than this.
+            fact_id: Values saved as this fact.
+            source: Values with this source and no other.
+            older_than: Values last confirmed before this moment, or longer ago than this.
             concepts: Values of these concepts.
-            fact_ids: What was saved as one of these facts.
+            fact_ids: Values saved as one of these facts.
             metadata: Values whose metadata has all of these keys, with equal values.
             purge: Also remove the values from history. `quoting` of the result names facts whose
                 quotes contain them; `purge="quotes"` takes the values out of these quotes.
-            subjects: Whom they concern; those of the memory by default.
-            scopes: Where they are; all scopes of the memory by default.
+            subjects: The subjects to search; those of the memory by default.
+            scopes: The scopes to search; all scopes of the memory by default.
 
         Raises:
             UnboundSubjectError: A subject is per entity and names none. Nothing was forgotten.
-            MemoryAccessError: A view does not let this be written. Nothing was forgotten.
+            MemoryAccessError: The view may not write one of the places. Nothing was forgotten.
             ValueError: No condition was given, `value` came without `concept`, or `older_than` is
                 naive. Nothing was forgotten.
         """
@@ -229,12 +229,12 @@ class ContentsSync(Wraps[MemoryContents]):
     def reset(self, *, confirm: bool = False, everything: bool = False) -> ResetReport:
         """Erase all places of a view, or of the whole store, with their history, or say what that would remove.
 
-        Without `confirm` nothing is removed, and the report says what would be. Places are erased
-        one after the other, each physically; when one fails those before it are gone, and the call
-        can be made again. To erase places one by one there is `memory.store.erase`.
+        Without `confirm` nothing is removed, and the report shows what would be. Places are erased
+        physically, one after the other; if one fails, those before it are gone, and the call can be
+        repeated. `memory.store.erase` erases a single place.
 
         Args:
-            confirm: Whether to do it.
+            confirm: Whether to erase.
             everything: Whether a memory that is not a view may clear the whole store.
 
         Raises:

@@ -162,7 +162,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
             raise ToolError(_missing(shown)) from None
 
     async def _told(self, work: Awaitable[T], *, taken: str = "", missing: str = "") -> T:
-        """Return what a method of documents returns; tell Claude what it raises."""
+        """Return the result of a method of documents, or its error for Claude."""
         try:
             return await self._reached(work)
         except FileExistsError:

@@ -31,7 +31,7 @@ def with_memory(
     """Return a copy of an agent that remembers.
 
     The facts follow the agent's instructions. They are read for each model call, so a fact that a
-    tool saves is there in the next one. No session and no `RunState` holds them. Give each agent
+    tool saves is in the next one. No session and no `RunState` stores them. Give each agent
     of a handoff its own memory; the agent that answers learns.
 
     Args:

@@ -1,4 +1,4 @@
-"""The ledger of a place: its entries, what is current, its history.
+"""The ledger of a place: its entries, its current items, its history.
 
 Pure; imports models.
 """

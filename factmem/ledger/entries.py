@@ -199,7 +199,7 @@ def encoded(
     """Return an entry without its time as one line of JSON; `stamped` puts the time in.
 
     Integers beyond 64 bits are legal JSON that fast readers round: such an entry begins with
-    `"wide":true`, which tells `decoded` to take the exact reader.
+    `"wide":true`, which makes `decoded` use the exact reader.
     """
     entry: dict[str, Any] = {}
     if facts := list(facts):
@@ -212,7 +212,7 @@ def encoded(
 
 
 def encoded_entry(entry: Entry) -> bytes:
-    """Return a whole entry without its time as `encoded` does, with what later versions added."""
+    """Return a whole entry without its time as `encoded` does, with fields of later versions."""
     return _dumped({name: part for name, part in entry.items() if name != "at"})
 
 

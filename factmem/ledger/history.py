@@ -92,7 +92,7 @@ def history(entries: Iterable[Entry], concept: Concept[Any, Any]) -> History:
     """Return every save, confirmation and forgetting of a concept's keyword, oldest first.
 
     Each fact shows the description and the type that it was saved with, and in `confirmed_at` the
-    time at which it was recorded. A save of which nothing is left is not shown. A statement that
+    time at which it was recorded. A save without remaining values is not shown. A statement that
     was superseded at once is shown with its `timestamp`, which is when it was said.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A search of encoded entries for one keyword: what is current in it, without a fold of the rest."""
+"""KeywordSearch: folds only the entries of one keyword, found in their encoded form."""
 
 from collections.abc import Iterable
 
@@ -22,7 +22,7 @@ class KeywordSearch:
 
     Args:
         keyword: The keyword.
-        ledger: What was current in the keyword before the first entry.
+        ledger: The state of the keyword before the first entry.
     """
 
     def __init__(self, keyword: str, ledger: Ledger | None = None) -> None:

@@ -23,7 +23,7 @@ __all__ = ["changed", "concept_of", "presented"]
 
 
 def concept_of(keyword: str, topic: Topic, items: list[Item]) -> Concept[Any, Any]:
-    """Return a concept for values of which no type is known: text, or any JSON."""
+    """Return a concept for values of unknown type: strings, or any JSON."""
     is_all_text = True
     for item in items:
         if type(item.value) is not str:

@@ -33,7 +33,7 @@ def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None
 
     Values that were replaced, forgotten or expired at that time or before it go, with their saves
     and forgettings as far as nothing else is in them. Whatever is read from the rest, now or as of
-    any moment from `cutoff` on, is what was read before.
+    any moment from `cutoff` on, is unchanged.
 
     Returns:
         For each entry the entry itself, the same object if nothing of it went, or None if nothing

@@ -73,8 +73,8 @@ def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[En
     A saved fact is known if the place has it, by keyword and id, as often as the entries up to
     there; a forgetting, if the place has it as often, or if what it names is not current at that
     point; an entry of a kind that this version does not know, if there is an equal one. Of an
-    entry with several facts those that are known are left out. Times do not go back: an entry
-    counts as recorded no earlier than what is there already.
+    entry with several facts the known ones are omitted. Times do not go back: an entry
+    counts as recorded no earlier than the place's last entry.
 
     Raises:
         ValueError: A store could not have recorded one of `entries`.

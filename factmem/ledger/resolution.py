@@ -42,7 +42,7 @@ class PlacedFact(Displayed, Generic[F_co]):
 
     @property
     def heard_at(self) -> datetime:
-        """When its place last recorded it; when it was said, where the provider does not tell."""
+        """When its place last recorded it, or when it was said if the provider does not know."""
         return self.fact.confirmed_at or self.fact.timestamp
 
     def _sheet(self) -> Sheet:
@@ -78,7 +78,7 @@ def resolve(
 ) -> Resolution[F]:
     """Resolve the facts found in one place or several.
 
-    What is unreadable hides what is less specific: where Alice's own value cannot be read, that of
+    An unreadable value hides less specific ones: if Alice's own value cannot be read, that of
     her organisation is not shown in its stead.
 
     Facts of one keyword whose types differ are resolved in the type that the most specific place

@@ -2,7 +2,7 @@
 
 A detected or remembered fact is a statement. It may be recorded long after it was said, behind a
 later one that was quicker. So a statement never replaces a value that was said after it, and never
-brings back a value whose retraction was said after it. A plain save knows no such rule: the last
+brings back a value whose retraction was said after it. A plain save has no such rule: the last
 one is current. Where times are equal, the order of the ledger decides.
 """
 

@@ -1,4 +1,4 @@
-"""Summaries: the state of a ledger as blocks of JSON, of which one holds what a keyword needs.
+"""Summaries: the state of a ledger as blocks of JSON; a keyword needs only one of them.
 
 Block 0 says what the others are. Keywords are spread over the blocks after it by a checksum of
 their names; last come the positions at which facts go on.

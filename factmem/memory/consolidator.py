@@ -166,7 +166,7 @@ def _check_multiple(concept: Concept[Any, Any]) -> None:
     checked_concept(concept)
     if concept.fact_type is not FactType.MULTIPLE:
         raise ValueError(
-            f"{concept.keyword!r} holds one value, so there is nothing to merge: consolidate needs "
+            f"{concept.keyword!r} holds one value, so nothing can be merged: consolidate needs "
             f"a concept of FactType.MULTIPLE"
         )
 

@@ -131,7 +131,7 @@ class AgentMemoryProvider(Protocol):
     async def load(
         self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope
     ) -> list[L]:
-        """Return what is current about a concept; empty when nothing is.
+        """Return the current facts of a concept; empty if it has none.
 
         A SINGLE concept gives at most one `SingleFact`, a MULTIPLE one a `MultipleFacts` per save
         that still holds values, oldest first.
@@ -143,7 +143,7 @@ class AgentMemoryProvider(Protocol):
         ...
 
     async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
-        """Return what is current about every concept, each in the type it was last saved with.
+        """Return all current facts, each concept in the type it was last saved with.
 
         Raises:
             StorageError: The store could not be read.
@@ -186,7 +186,7 @@ class FactStore(AgentMemoryProvider, Protocol):
         *,
         as_of: datetime | None = None,
     ) -> list[L]:
-        """Return what is, or at `as_of` was, current about a concept.
+        """Return the facts of a concept that are current, or were at `as_of`.
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
@@ -203,7 +203,7 @@ class FactStore(AgentMemoryProvider, Protocol):
         concepts: Iterable[Concept[Any, Any]] = (),
         as_of: datetime | None = None,
     ) -> list[AnyFact]:
-        """Return what is, or at `as_of` was, current about every concept.
+        """Return all facts that are current, or were at `as_of`.
 
         A store does not know value types: values are plain JSON, but for the concepts named in
         `concepts`, which come as `load` gives them.
@@ -251,12 +251,12 @@ class FactStore(AgentMemoryProvider, Protocol):
             scope: Where they are visible.
             concept: Values of this concept's keyword.
             value: This value of `concept`.
-            fact_id: What was saved as this fact.
-            source: What has no other source than those that `source` covers: each of its fields
+            fact_id: Values saved as this fact.
+            source: Values whose sources are all covered by `source`: each of its fields
                 that is not None must agree.
-            older_than: What was last confirmed before this moment, or longer ago than this.
+            older_than: Values last confirmed before this moment, or longer ago than this.
             concepts: Values of these concepts' keywords.
-            fact_ids: What was saved as one of these facts.
+            fact_ids: Values saved as one of these facts.
             metadata: Values whose metadata has all of these keys, with equal values.
             purge: Also rewrite the storage without the values, in history too. Facts of other
                 values may quote a message that contains one: the result names them in `quoting`,
@@ -273,7 +273,7 @@ class FactStore(AgentMemoryProvider, Protocol):
         ...
 
     async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
-        """Remove a place with its whole history, physically, and say what was removed.
+        """Remove a place with its whole history, physically, and return a receipt.
 
         Raises:
             StorageError: The store refused.
@@ -288,13 +288,13 @@ class FactStore(AgentMemoryProvider, Protocol):
     ) -> list[PlaceInfo]:
         """Return the places that hold anything, ordered by identity; reads every one of them.
 
-        No other place is read than those that are asked for, so that a store of ten thousand
-        customers can tell what it holds about one. Names are compared as everywhere: a subject or a
+        Reads only the requested places, so listing one customer stays fast in a store of ten
+        thousand. Names are compared as everywhere: a subject or a
         scope whose name only looks alike is another one, and an empty list asks for nothing.
 
         Args:
             subjects: Only what concerns one of these; all by default.
-            scopes: Only what is visible in one of these; all by default.
+            scopes: Only places visible in one of these; all by default.
 
         Raises:
             UnboundSubjectError: One of `subjects` is per entity and names none.
@@ -330,7 +330,7 @@ class FactStore(AgentMemoryProvider, Protocol):
         """Append what `change` makes of the ledger of a place, and return how many entries that is.
 
         No other write to the place happens in between: what `change` sees is what its entries follow.
-        It is for changes that depend on what is current, such as one value taking the place of
+        It is for changes that depend on current values, such as one value taking the place of
         another. Each entry is kept whole or not at all.
 
         Args:
@@ -349,9 +349,9 @@ class FactStore(AgentMemoryProvider, Protocol):
     async def amend_current(
         self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
     ) -> int:
-        """Append the entry that `change` makes of what is current in a place; `amend` without history.
+        """Append an entry that `change` makes from the current facts; `amend` without history.
 
-        A store keeps what is current in memory, so the cost does not grow with the history. Nothing
+        A store keeps current facts in memory, so the cost does not grow with the history. Nothing
         else is written to the place in between.
 
         Args:

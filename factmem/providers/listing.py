@@ -30,7 +30,7 @@ class ListingStore(Protocol):
     ) -> list[Place]:
         """Return the places that hold anything, in an order that is the store's own.
 
-        A place that is there during all of a listing by pages is in one page. One that comes or
+        A place that exists during all of a listing by pages is in one page. One that comes or
         goes meanwhile may be in one or in none. Subjects have no description.
 
         Args:

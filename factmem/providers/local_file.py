@@ -151,7 +151,7 @@ class LocalFileMemoryProvider(LedgerStore):
     ) -> int:
         """Rewrite a place's journal without older history, and return how many bytes it freed.
 
-        What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
+        Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
         """
         check_span(keep_history)
         identity = self._enter(subject, scope)

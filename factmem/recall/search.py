@@ -53,7 +53,7 @@ class _Progress:
 class FactSearch:
     """Searches the facts of one provider; indexes stay warm between searches.
 
-    Places are asked for their version, and read again only when they changed. Searching happens in
+    A place is read again only if its version changed. Searching happens in
     worker threads. Any number of tasks, threads and event loops may call an instance.
 
     Args:

@@ -108,7 +108,7 @@ def reported(files: Sequence[str], progress: Progress | None) -> Iterator[str]:
 def verify(reader: FolderReader, anchor: Anchor, progress: Progress | None = None) -> list[str]:
     """Raise unless every journal has come as far as the anchor says; under the lock.
 
-    All of every journal is read: what is known of it may rest on a summary. Return the files that
+    Reads every journal whole, because its cached state may come from a summary. Return the files that
     end in a write that was never acknowledged.
     """
     torn: list[str] = []

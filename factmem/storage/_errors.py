@@ -35,7 +35,7 @@ class PublicErrors:
         what = os.strerror(error.errno) if error.errno else type(error).__name__
         return StorageError(
             f"The operating system refused at {error.filename or path!r}: {what}. Fix that and "
-            f"call again: this call was not acknowledged; everything saved before is intact"
+            f"call again: this call is not acknowledged; everything saved before is intact"
         )
 
 

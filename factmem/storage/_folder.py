@@ -126,7 +126,7 @@ class JournalFolder:
         except CorruptJournalError:
             raise
         except (StorageError, FileNotFoundError) as exc:
-            # Whoever may read and not lock reads what is whole. Where no process can write, the tail
+            # A process that may read but not lock reads the whole batches. Where no process can write, the tail
             # is no write that is under way.
             if _is_read_only(exc):
                 self.reader.report_tail(place)

@@ -166,7 +166,7 @@ class Codec(Protocol):
         made: int,
         losses: Losses = (),
     ) -> bytes:
-        """Return the first line of a new incarnation, without its end."""
+        """Return the first line of a new incarnation, without its newline."""
         ...
 
     def open_header(self, file: str, line: bytes) -> Header:

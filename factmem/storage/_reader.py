@@ -36,7 +36,7 @@ _MOST_PLACES = 4096
 
 
 class FolderReader:
-    """Reads the journals of one folder, with or without its lock."""
+    """Reads the journals of one folder, with or without the lock."""
 
     def __init__(self, files: Files, manifest: ManifestFile, errors: PublicErrors) -> None:
         self.files = files

@@ -106,7 +106,7 @@ class ProviderSync(Wraps[AgentMemoryProvider]):
         return self._portal.call(self._wrapped.save, fact, subject, scope)
 
     def load(self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope) -> list[L]:
-        """Return what is current about a concept; empty when nothing is.
+        """Return the current facts of a concept; empty if it has none.
 
         A SINGLE concept gives at most one `SingleFact`, a MULTIPLE one a `MultipleFacts` per save
         that still holds values, oldest first.
@@ -118,7 +118,7 @@ class ProviderSync(Wraps[AgentMemoryProvider]):
         return self._portal.call(self._wrapped.load, concept, subject, scope)
 
     def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
-        """Return what is current about every concept, each in the type it was last saved with.
+        """Return all current facts, each concept in the type it was last saved with.
 
         Raises:
             StorageError: The store could not be read.
@@ -173,7 +173,7 @@ class StoreSync(WrapsContext[S]):
         *,
         as_of: datetime | None = None,
     ) -> list[L]:
-        """Return what is, or at `as_of` was, current about a concept.
+        """Return the facts of a concept that are current, or were at `as_of`.
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
@@ -190,7 +190,7 @@ class StoreSync(WrapsContext[S]):
         concepts: Iterable[Concept[Any, Any]] = (),
         as_of: datetime | None = None,
     ) -> list[AnyFact]:
-        """Return what is, or at `as_of` was, current about every concept.
+        """Return all facts that are current, or were at `as_of`.
 
         A store does not know value types: values are plain JSON, but for the concepts named in
         `concepts`, which come as `load` gives them.
@@ -240,12 +240,12 @@ class StoreSync(WrapsContext[S]):
             scope: Where they are visible.
             concept: Values of this concept's keyword.
             value: This value of `concept`.
-            fact_id: What was saved as this fact.
-            source: What has no other source than those that `source` covers: each of its fields
+            fact_id: Values saved as this fact.
+            source: Values whose sources are all covered by `source`: each of its fields
                 that is not None must agree.
-            older_than: What was last confirmed before this moment, or longer ago than this.
+            older_than: Values last confirmed before this moment, or longer ago than this.
             concepts: Values of these concepts' keywords.
-            fact_ids: What was saved as one of these facts.
+            fact_ids: Values saved as one of these facts.
             metadata: Values whose metadata has all of these keys, with equal values.
             purge: Also rewrite the storage without the values, in history too. Facts of other
                 values may quote a message that contains one: the result names them in `quoting`,
@@ -275,7 +275,7 @@ class StoreSync(WrapsContext[S]):
         )
 
     def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
-        """Remove a place with its whole history, physically, and say what was removed.
+        """Remove a place with its whole history, physically, and return a receipt.
 
         Raises:
             StorageError: The store refused.
@@ -290,13 +290,13 @@ class StoreSync(WrapsContext[S]):
     ) -> list[PlaceInfo]:
         """Return the places that hold anything, ordered by identity; reads every one of them.
 
-        No other place is read than those that are asked for, so that a store of ten thousand
-        customers can tell what it holds about one. Names are compared as everywhere: a subject or a
+        Reads only the requested places, so listing one customer stays fast in a store of ten
+        thousand. Names are compared as everywhere: a subject or a
         scope whose name only looks alike is another one, and an empty list asks for nothing.
 
         Args:
             subjects: Only what concerns one of these; all by default.
-            scopes: Only what is visible in one of these; all by default.
+            scopes: Only places visible in one of these; all by default.
 
         Raises:
             UnboundSubjectError: One of `subjects` is per entity and names none.
@@ -330,7 +330,7 @@ class StoreSync(WrapsContext[S]):
         """Append what `change` makes of the ledger of a place, and return how many entries that is.
 
         No other write to the place happens in between: what `change` sees is what its entries follow.
-        It is for changes that depend on what is current, such as one value taking the place of
+        It is for changes that depend on current values, such as one value taking the place of
         another. Each entry is kept whole or not at all.
 
         Args:
@@ -349,9 +349,9 @@ class StoreSync(WrapsContext[S]):
     def amend_current(
         self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
     ) -> int:
-        """Append the entry that `change` makes of what is current in a place; `amend` without history.
+        """Append an entry that `change` makes from the current facts; `amend` without history.
 
-        A store keeps what is current in memory, so the cost does not grow with the history. Nothing
+        A store keeps current facts in memory, so the cost does not grow with the history. Nothing
         else is written to the place in between.
 
         Args:
@@ -546,7 +546,7 @@ class IndexedStoreSync(StoreSync[I]):
     ) -> list[Place]:
         """Return the places that hold anything, in an order that is the store's own.
 
-        A place that is there during all of a listing by pages is in one page. One that comes or
+        A place that exists during all of a listing by pages is in one page. One that comes or
         goes meanwhile may be in one or in none. Subjects have no description.
 
         Args:
@@ -589,7 +589,7 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
     ) -> int:
         """Rewrite a place without older history, and return how many bytes of entries that freed.
 
-        What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
+        Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
         """
         return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
 
@@ -672,7 +672,7 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
     ) -> int:
         """Rewrite a place's journal without older history, and return how many bytes it freed.
 
-        What is current stays as it is; `history` and `as_of` reach back as far as `keep_history`.
+        Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
         """
         return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
 

@@ -33,7 +33,7 @@ class Twin:
     bases: tuple[str, ...] = ()
     """Classes whose methods the base has already, as `of` names them."""
     head: str = ""
-    """What stands before the methods: the constructor."""
+    """The constructor, which comes before the methods."""
 
 
 @dataclass(frozen=True)

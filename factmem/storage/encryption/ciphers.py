@@ -16,7 +16,7 @@ TAG_BYTES = 16
 
 
 def canonical_base64(text: bytes) -> bytes:
-    """Return the bytes that `text` stands for, if it is the one way to write them.
+    """Decode `text`, which must be the canonical encoding of its bytes.
 
     Raises:
         ValueError: It is not base64, or another spelling of the same bytes.

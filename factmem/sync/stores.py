@@ -290,9 +290,9 @@ class StoreSync(WrapsContext[S]):
     ) -> list[PlaceInfo]:
         """Return the places that hold anything, ordered by identity; reads every one of them.
 
-        Reads only the requested places, so listing one customer stays fast in a store of ten
-        thousand. Names are compared as everywhere: a subject or a
-        scope whose name only looks alike is another one, and an empty list asks for nothing.
+        Reads only the requested places, not those of other customers. Names are compared as
+        everywhere: a subject or a scope whose name only looks alike is another one, and an empty
+        list asks for nothing.
 
         Args:
             subjects: Only what concerns one of these; all by default.

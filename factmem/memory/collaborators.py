@@ -65,21 +65,21 @@ class Collaborators:
         self, settings: MemorySettings, selection: PlaceSelection, boundary: Boundary | None
     ) -> None:
         self._settings = settings
-        self.selection = selection
+        self.selection: PlaceSelection = selection
         events, pending = settings.events, settings.pending
-        self.provider = guarded(settings.provider, boundary, events)
-        self.reader = FactReader(self.provider, settings.concepts.values())
-        self.contents = MemoryContents(
+        self.provider: AgentMemoryProvider = guarded(settings.provider, boundary, events)
+        self.reader: FactReader = FactReader(self.provider, settings.concepts.values())
+        self.contents: MemoryContents = MemoryContents(
             self.provider, self.reader, selection, events, settings.clock
         )
         followed = Instructions(settings.instructions, self.provider, self.reader)
-        self.loader = FactLoader(
+        self.loader: FactLoader = FactLoader(
             self.provider, self.reader, selection, events, settings.message, instructions=followed
         )
         detector = FactDetector(self.provider, self.reader, settings.synonyms)
-        self.detection = ChatDetection(detector, settings.chat_model)
-        self.kept_texts = KeptTexts(settings.provider, selection, events, settings.clock)
-        self.texts = TextIntake(
+        self.detection: ChatDetection = ChatDetection(detector, settings.chat_model)
+        self.kept_texts: KeptTexts = KeptTexts(settings.provider, selection, events, settings.clock)
+        self.texts: TextIntake = TextIntake(
             self.detection,
             selection,
             pending,
@@ -88,8 +88,8 @@ class Collaborators:
             concepts=settings.concepts,
             clock=settings.clock,
         )
-        self.search = self._searching(settings.indexes)
-        self.recall = FactRecall(
+        self.search: FactSearch = self._searching(settings.indexes)
+        self.recall: FactRecall = FactRecall(
             self.search,
             pending,
             selection.boundary,
@@ -97,7 +97,7 @@ class Collaborators:
             instructions=followed,
             everywhere=lambda: self._searching(IndexCache()),
         )
-        self.consolidator = Consolidator(
+        self.consolidator: Consolidator = Consolidator(
             self.provider, selection, pending, events, settings.chat_model
         )
 

@@ -183,7 +183,7 @@ class Newest:
     def __init__(self, most: int) -> None:
         self._most = most
         self._heap: list[tuple[datetime, int, PlacedFact]] = []
-        self.total = 0
+        self.total: int = 0
         """How many facts there were."""
 
     def add(self, placed: PlacedFact) -> None:

@@ -20,6 +20,7 @@ from factmem.errors import (
     UnboundSubjectError,
     WrongKeyError,
 )
+from factmem.llm.base import ToolDefinition
 from factmem.llm.messages import MEMORY_MESSAGE, History, put_own_text
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.run_options import DetectionOptions, RunOptions, checked_recall
@@ -69,7 +70,7 @@ class RunTool(Generic[C]):
         """The name that the model calls."""
         self.action = action
         """`recall`, `list_concepts`, `remember`, `save` or `forget`."""
-        self.definition = tool.definition
+        self.definition: ToolDefinition = tool.definition
         """Name, description and the JSON schema of the arguments, as chat completions take it."""
         function: Any = tool.definition["function"]
         self.description: str = function["description"]

@@ -24,8 +24,8 @@ class Watch:
 
     def __init__(self, erasures: "_Erasures", identity: Identity) -> None:
         self._erasures = erasures
-        self.identity = identity
-        self.is_erased = False
+        self.identity: Identity = identity
+        self.is_erased: bool = False
 
     @contextmanager
     def writing(self) -> Generator[bool]:
@@ -51,7 +51,7 @@ class _Erasures:
 
     def __init__(self, provider: AgentMemoryProvider) -> None:
         self._provider = provider  # kept alive: its id is the key of `_by_provider`
-        self.lock = Lock()
+        self.lock: Lock = Lock()
         self.watches: WeakSet[Watch] = WeakSet()
         self.begun: Counter[Identity] = Counter()
         """The erasures under way, by place."""

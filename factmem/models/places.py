@@ -306,12 +306,14 @@ class Place:
                 f"Place.of_identity(place.identity)"
             )
         kind, scope, subject, entity = identity
-        per_entity = entity is not None
         is_named = type(kind) is str and type(scope) is str
-        return cls(
-            (_scope_of if is_named else _new_scope)(kind, scope),
-            MemorySubject(subject, "", LOWEST_PRIORITY, per_entity=per_entity, entity=entity),
-        )
+        # Field by field: a listing makes 100,000 of these, and a subject and a scope that were
+        # just made need no second look.
+        place = object.__new__(cls)
+        put = object.__setattr__
+        put(place, "scope", (_scope_of if is_named else _new_scope)(kind, scope))
+        put(place, "subject", _stored_subject(subject, entity))
+        return place
 
     def __str__(self) -> str:
         entity = "" if self.subject.entity is None else f"({self.subject.entity})"
@@ -332,3 +334,23 @@ def _new_scope(kind: str, name: str) -> MemoryScope:
 
 _scope_of = lru_cache(maxsize=1024)(_new_scope)
 """A list of places has many subjects in few scopes."""
+
+
+@lru_cache(maxsize=256)
+def _subject_of_entities(name: str) -> MemorySubject:
+    return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=True)
+
+
+def _stored_subject(name: str, entity: str | None) -> MemorySubject:
+    """Return a subject as stores know it, without a description."""
+    if entity is None or type(name) is not str or entity[:3] == EVERY:
+        per_entity = entity is not None
+        return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=per_entity, entity=entity)
+    checked, subject = _subject_of_entities(name), object.__new__(MemorySubject)
+    put = object.__setattr__
+    put(subject, "name", checked.name)
+    put(subject, "prompt_description", "")
+    put(subject, "priority_level", LOWEST_PRIORITY)
+    put(subject, "per_entity", True)
+    put(subject, "entity", checked_name(entity, "entity"))
+    return subject

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from typing_extensions import override
 
 from factmem._arguments import expect, expect_function
+from factmem.concurrency.garbage import paused_collection
 from factmem.ledger.entries import (
     Amendment,
     Edit,
@@ -282,7 +283,7 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, Listing
         found = await self._backend.identities(wanted, identity, limit)
         if len(found) <= _FEW:
             return list(map(Place.of_identity, found))
-        return await run_sync(lambda: list(map(Place.of_identity, found)))
+        return await run_sync(_places_of, found)
 
     @override
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
@@ -440,6 +441,11 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, Listing
     def _check_open(self) -> None:
         if self._is_closed:
             raise ValueError(f"This {type(self).__name__} is closed: make a new one")
+
+
+def _places_of(identities: list[Identity]) -> list[Place]:
+    with paused_collection(len(identities)):
+        return list(map(Place.of_identity, identities))
 
 
 def _listed(entry: Entry | None) -> list[Entry]:

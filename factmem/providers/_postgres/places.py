@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from math import inf
@@ -229,11 +229,13 @@ class PlaceReader:
             sealer = self._sealers[key, data_key] = self.store.sealing.sealer(key, data_key)
         return sealer
 
-    def lister(self, key: str, data_key: bytes | None) -> Sealer:
-        """Return the form of a place's names, for a listing of many: nothing is kept for the next."""
+    def names(self, rows: Iterable[Row]) -> list[Identity]:
+        """Return the places of rows with key, names and data key. Nothing is kept for the next."""
+        sealing = self.store.sealing
         if self.store.mode != SEALED:
-            return self.sealer("", None)
-        return self.store.sealing.sealer(key, data_key)
+            open_names = sealing.sealer("", None).open_names
+            return [open_names(names) for _, names, _ in rows]
+        return [sealing.sealer(key, data_key).open_names(names) for key, names, data_key in rows]
 
     def follow(self, session: Session, views: Mapping[Identity, View]) -> None:
         """Read on to the end of each view's place, one question for all of them at a time."""

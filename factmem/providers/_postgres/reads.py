@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
+from factmem.concurrency.garbage import paused_collection
 from factmem.errors import TamperedError
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
@@ -25,7 +26,7 @@ from factmem.providers.base import PlaceInfo
 
 R = TypeVar("R")
 
-_MOST_LISTED = 500
+_MOST_LISTED = 1000
 """Places that are listed, and read, by one question."""
 
 _MOST_PROBED = 1024
@@ -200,10 +201,7 @@ class PlaceReads:
         last, rows = sql.FIRST_PLACE if after is None else reader.key(after), []
         statement, number = sql.LIST.format(where=where), reader.store.number
         while rows := session.rows(statement, [number, last, *given, _MOST_LISTED]):
-            found = []
-            for place, names, data_key in rows:
-                last = place.hex
-                found.append(reader.lister(last, data_key).open_names(names))
+            last, found = rows[-1][0], reader.names(rows)
             yield list(filter(wanted.allows, found))
             if len(rows) < _MOST_LISTED:
                 return
@@ -213,10 +211,13 @@ class PlaceReads:
 
         def read(session: Session, _: int) -> list[Identity]:
             found: list[Identity] = []
-            for identities in self.identities(session, wanted, after):
-                found += identities
-                if limit is not None and len(found) >= limit:
+            pages = self.identities(session, wanted, after)
+            while limit is None or len(found) < limit:
+                with paused_collection(_MOST_LISTED):
+                    page = next(pages, None)
+                if page is None:
                     break
+                found += page
             return found[:limit]
 
         return self.run(read)

@@ -47,12 +47,20 @@ class LexicalIndex(Generic[K]):
 
     def add(self, id: K, text: str | Mapping[str, str], **options: Any) -> None:  # noqa: A002
         """Index a document, in place of the one that has the id."""
+        self._terms.put(self._slot(id), {"": text} if isinstance(text, str) else text, **options)
+
+    def add_many(self, texts: Mapping[K, str]) -> None:
+        """Index many documents at once, each as `add` does."""
+        slots = {self._slot(id): text for id, text in texts.items()}  # noqa: A001
+        self._terms.put_many((slot, {"": text}, ()) for slot, text in sorted(slots.items()))
+
+    def _slot(self, id: K) -> int:  # noqa: A002
         if id not in self._slots:
             if not self._free:
                 self._ids.append(None)
             slot = heappop(self._free) if self._free else len(self._ids) - 1
             self._slots[id], self._ids[slot] = slot, id
-        self._terms.put(self._slots[id], {"": text} if isinstance(text, str) else text, **options)
+        return self._slots[id]
 
     def remove(self, id: K) -> bool:  # noqa: A002
         """Forget a document. Returns False when there is none under the id."""

@@ -85,18 +85,23 @@ def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[An
     Of items that were confirmed apart, it shows the greatest importance, the earliest expiry, and
     the latest confirmation with its metadata.
     """
-    first = items[0]
+    first = last = items[0]
+    importance, expires_at = first.importance, first.expires_at
+    if len(items) > 1:
+        last = max(items, key=_confirmed_at)
+        importance = max([item.importance for item in items])
+        expiries = [item.expires_at for item in items if item.expires_at is not None]
+        expires_at = min(expiries, default=None)
     fact: MultipleFacts[Any] = _new(MultipleFacts)
     _put(fact, "concept", concept)
     _put(fact, "values", tuple([_value(concept, item) for item in items]))
     _put(fact, "timestamp", moment(first.timestamp))
-    _put(fact, "importance", max(item.importance for item in items))
+    _put(fact, "importance", importance)
     _put(fact, "source", source_of(first.sources[0]))
-    expiries = [item.expires_at for item in items if item.expires_at is not None]
-    _put(fact, "expires_at", moment(min(expiries)) if expiries else None)
+    _put(fact, "expires_at", None if expires_at is None else moment(expires_at))
     _put(fact, "id", first.fact_id)
-    _put(fact, "metadata", _metadata(max(items, key=_confirmed_at)))
-    _put(fact, "confirmed_at", moment(max(item.confirmed_at for item in items)))
+    _put(fact, "metadata", _metadata(last))
+    _put(fact, "confirmed_at", moment(last.confirmed_at))
     return fact
 
 

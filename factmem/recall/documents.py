@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import date
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -139,6 +140,8 @@ def value_words(value: object) -> str:
     A day, as a `date` or as a string in ISO 8601, is written by `date_words` too, so that "February"
     finds it. Nothing stands for null. Nesting of any depth is walked without recursion.
     """
+    if type(value) is str:  # as most values are
+        return " ".join(_scalar_words(value))
     words: list[str] = []
     pending = [value]
     while pending:
@@ -157,7 +160,7 @@ def value_words(value: object) -> str:
 
 def _scalar_words(value: object) -> list[str]:
     text = str(value)
-    if _iso_day.match(text):
+    if text[:1].isdecimal() and _iso_day.match(text):
         with suppress(ValueError):
             return [text, date_words(date.fromisoformat(text[:10]))]
     return [text.lower() if isinstance(value, bool) else text]
@@ -178,6 +181,10 @@ def date_words(moment: date) -> str:
     Args:
         moment: A date or a datetime, which is taken in the time zone that it carries.
     """
-    year, month, day = moment.year, moment.month, moment.day
+    return _day_words(moment.year, moment.month, moment.day)
+
+
+@lru_cache(maxsize=4096)
+def _day_words(year: int, month: int, day: int) -> str:
     iso = f"{year:04}-{month:02}-{day:02}"
     return f"{day} {_MONTHS[month - 1]} {year} {iso} {year}년 {month}월 {day}일"

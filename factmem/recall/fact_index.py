@@ -141,11 +141,17 @@ class FactIndex:
             self._stale |= self._conversations.put(slot, now.fact.source)
 
     def _index_words(self) -> None:
-        for slot in sorted(self._stale):
-            placed = self._placed[slot]
-            if placed is not None:
-                fields = words_of(placed.fact, placed.place.subject.entity)
-                self._terms.put(slot, fields, self._around(placed.fact))
+        stale = ((slot, self._placed[slot]) for slot in sorted(self._stale))
+        documents = (
+            (slot, words_of(placed.fact, placed.place.subject.entity), self._around(placed.fact))
+            for slot, placed in stale
+            if placed is not None
+        )
+        if len(self._stale) < _WORTH_NUMPY:
+            for document in documents:
+                self._terms.put(*document)
+        else:
+            self._terms.put_many(documents)
         self._stale.clear()
 
     def _around(self, fact: AnyFact) -> list[tuple[str, float]]:

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.recall.lexical_index import LexicalHit, LexicalIndex
+from factmem.recall.lexical.analysis import words
+from factmem.recall.lexical.bm25 import TermIndex
 
 FACTS = {
     "kotlin": "preferred-language: the programming language the user prefers. Kotlin",
@@ -281,15 +283,27 @@ def as_dict(hits: list[LexicalHit[int]]) -> dict[int, tuple[float, float]]:
     return {hit.id: (hit.score, hit.coverage) for hit in hits}
 
 
-@given(changes, queries, st.randoms(use_true_random=False), st.booleans())
+many = st.dictionaries(st.integers(0, 15), documents, max_size=12)
+
+
+@given(many, changes, many, queries, st.randoms(use_true_random=False), st.booleans())
 @settings(deadline=None)
 def test_an_index_is_its_documents(
-    changes: list[tuple[int, str | None]], query: str, chance: Random, dense: bool
+    first: dict[int, str],
+    changes: list[tuple[int, str | None]],
+    last: dict[int, str],
+    query: str,
+    chance: Random,
+    dense: bool,
 ) -> None:
-    """Added, replaced and removed in any order, the scores are those of building afresh, exactly."""
+    """Added at once or one by one, replaced and removed, it scores as one that is built afresh."""
     index: LexicalIndex[int] = LexicalIndex(dense=dense, weights={"": 0.3})
-    kept: dict[int, str] = {}
-    for key, text in changes:
+    index.add_many(first)
+    kept = dict(first)
+    for number, (key, text) in enumerate(changes):
+        if number == len(changes) // 2:
+            index.add_many(last)
+            kept |= last
         if text is None:
             assert index.remove(key) is (kept.pop(key, None) is not None)
         else:
@@ -356,7 +370,8 @@ class _Term(str):  # noqa: SLOT000 - weak references need a dict or a slot of th
     """A string whose end can be seen."""
 
 
-def test_a_word_leaves_the_memory_with_its_last_document() -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_word_leaves_the_memory_with_its_last_document(at_once: bool) -> None:
     """A process that serves for months would else hold every word that it has ever indexed."""
     made: list[ref[_Term]] = []
 
@@ -366,11 +381,32 @@ def test_a_word_leaves_the_memory_with_its_last_document() -> None:
         return [(term,) for term in terms]
 
     index: LexicalIndex[str] = LexicalIndex(analyze=analyze)
-    index.add("first", "tea mint")
-    index.add("second", "tea")
+    if at_once:
+        index.add_many({"first": "tea mint", "second": "tea"})
+    else:
+        index.add("first", "tea mint")
+        index.add("second", "tea")
     assert [term() is not None for term in made] == [True, True, False]  # "tea" is held once
 
     index.remove("first")
     assert [term() is not None for term in made] == [True, False, False]
     index.remove("second")
     assert [term() is not None for term in made] == [False, False, False]
+
+
+def test_neighbours_of_documents_that_are_added_at_once() -> None:
+    """A term that a document and its neighbours hold is its own, and its counts are added."""
+    texts = [("tea and mint", "mint"), ("cup", "tea tea"), ("...", "cup"), ("tea tea", "")]
+    one, many = TermIndex(), TermIndex()
+    documents = [(slot, {"": text}, [(near, 0.5)]) for slot, (text, near) in enumerate(texts)]
+    for document in documents:
+        one.put(*document)
+    many.put_many(documents)
+
+    for question in ("tea", "mint", "cup", "tea cup"):
+        asked = one.query(words(question))
+        assert many.scan(asked) == one.scan(asked)
+    many.drop(1)
+    one.drop(1)
+    asked = one.query(words("tea cup"))
+    assert many.scan(asked) == one.scan(asked)

@@ -20,8 +20,7 @@ neither n(t) nor coverage: a document is not about what its neighbours say.
 """
 
 from array import array
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from math import inf, log
@@ -29,6 +28,7 @@ from typing import NamedTuple, TypeAlias
 
 from factmem.recall.arrays import Array, numpy_or_none
 from factmem.recall.lexical.analysis import STOP_WORDS, Word, content_terms, words
+from factmem.recall.lexical.postings import Document, PostingLists, Term, TermCounts
 
 __all__ = ["DenseScores", "QueryWords", "TermIndex", "WordScores"]
 
@@ -66,56 +66,11 @@ class DenseScores(NamedTuple):
     coverage: Array
 
 
-class _Postings:
-    """The documents that hold a term, by ascending slots."""
+Fields: TypeAlias = Mapping[str, str]
+"""The strings of a document by field name."""
 
-    __slots__ = ("arrays", "counts", "holders", "own", "slots", "term")
-
-    def __init__(self, term: str) -> None:
-        self.term = term
-        """The one string of the term that all documents share. Interned strings are never freed on
-        Python 3.12."""
-        self.slots = array("I")
-        self.counts = array("f")
-        """How often each document holds the term, weighted; what is around it counts too."""
-        self.own = bytearray()
-        """1 where the document itself holds the term, 0 where only its neighbours do."""
-        self.holders = 0
-        """How many documents hold the term themselves."""
-        self.arrays: _Term | None = None
-        """The same as numpy arrays, from the first search for the term to its next change."""
-
-    def insert(self, slot: int, count: float, is_own: bool) -> None:
-        at = bisect_left(self.slots, slot)
-        self.slots.insert(at, slot)
-        self.counts.insert(at, count)
-        self.own.insert(at, is_own)
-        self.holders += is_own
-        self.arrays = None
-
-    def drop(self, slot: int) -> None:
-        self.arrays = None
-        at = bisect_left(self.slots, slot)
-        self.holders -= self.own[at]
-        del self.slots[at], self.counts[at], self.own[at]
-
-    @property
-    def is_all_own(self) -> bool:
-        return self.holders == len(self.slots)
-
-
-_NOWHERE = _Postings("")
-_WeightedTexts: TypeAlias = tuple[tuple[str, float], ...]
-
-
-class _Term(NamedTuple):
-    """A term of a query, among the documents that are looked at."""
-
-    holders: int
-    slots: Sequence[int]
-    counts: Sequence[float]
-    own: Sequence[int]
-    """The slots of documents that hold it themselves."""
+Around: TypeAlias = Sequence[tuple[str, float]]
+"""What is said around a document, each string with its weight."""
 
 
 class TermIndex:
@@ -154,11 +109,12 @@ class TermIndex:
         self._k1, self._b = k1, b
         self._analyze = analyze
         self._stop_words = frozenset(stop_words)
-        self._groups = [tuple(group) for group in recurring]
+        self._groups = [
+            (tuple(group), tuple(self._weights.get(name, 1.0) for name in group))
+            for group in recurring
+        ]
         self._recurring = frozenset(chain.from_iterable(recurring))
-        self._postings: dict[str, _Postings] = {}
-        self._terms: list[tuple[str, ...] | None] = []
-        """By slot; None where there is no document."""
+        self._lists = PostingLists()
         self._lengths: array[float] = array("d")
         self._total = 0.0
         self._count = 0
@@ -168,9 +124,7 @@ class TermIndex:
     def __len__(self) -> int:
         return self._count
 
-    def put(
-        self, slot: int, fields: Mapping[str, str], around: Sequence[tuple[str, float]] = ()
-    ) -> None:
+    def put(self, slot: int, fields: Fields, around: Around = ()) -> None:
         """Index a document, in place of what the slot holds.
 
         Args:
@@ -178,56 +132,44 @@ class TermIndex:
             fields: Strings by field name.
             around: What is said around the document, each string with its weight.
         """
-        counts, length = self._counted(fields)
+        document = self._document(fields, around)
         self.drop(slot)
+        self._lists.put(slot, document)
+        self._measure(slot, document)
+
+    def put_many(self, documents: Iterable[tuple[int, Fields, Around]]) -> None:
+        """Index documents, each as for `put`, in ascending slots."""
+        self._lists.extend(self._new(documents))
+
+    def _new(
+        self, documents: Iterable[tuple[int, Fields, Around]]
+    ) -> Iterator[tuple[int, Document]]:
+        """Yield the documents behind all others; put the rest one by one."""
+        width = len(self._lists)
+        for slot, fields, around in documents:
+            if slot < width:
+                self.put(slot, fields, around)
+            else:
+                document = self._document(fields, around)
+                self._measure(slot, document)
+                yield slot, document
+
+    def _measure(self, slot: int, document: Document) -> None:
         self._norms = None
-        while len(self._terms) <= slot:
-            self._terms.append(None)
-            self._lengths.append(0.0)
-        beside: dict[str, float] = {}
-        for text, weight in around:
-            length += self._add(beside, ((text, _rounded(weight)),))
-        if beside:
-            for term in counts.keys() & beside.keys():
-                counts[term] += beside.pop(term)
-        terms = [*self._post(slot, counts, True), *self._post(slot, beside, False)]
-        self._terms[slot] = tuple(terms)
-        self._lengths[slot] = length
+        if slot >= len(self._lengths):
+            self._lengths.extend([0.0] * (slot + 1 - len(self._lengths)))
+        self._lengths[slot] = length = document.length
         self._total += length
         self._count += 1
 
-    def _post(self, slot: int, counts: Mapping[str, float], is_own: bool) -> list[str]:
-        """Add a slot to the postings of terms, and return the strings that these share."""
-        postings, terms = self._postings, list[str]()
-        for term, count in counts.items():
-            held = postings.get(term)
-            if held is None:
-                held = postings[term] = _Postings(term)
-            slots = held.slots
-            if slots and slots[-1] >= slot:
-                held.insert(slot, count, is_own)
-            else:  # written out: an index of 50,000 facts comes here a million times
-                slots.append(slot)
-                held.counts.append(count)
-                held.own.append(is_own)
-                held.holders += is_own
-                held.arrays = None
-            terms.append(held.term)
-        return terms
-
     def drop(self, slot: int) -> bool:
-        """Forget the document in a slot. Returns False when there is none."""
-        terms = self._terms[slot] if slot < len(self._terms) else None
-        if terms is None:
+        """Remove the document of a slot. Returns False if there is none."""
+        if slot not in self._lists:
             return False
+        self._lists.drop(slot)
         self._norms = None
-        for term in terms:
-            postings = self._postings[term]
-            postings.drop(slot)
-            if not postings.slots:
-                del self._postings[term]
         self._total -= self._lengths[slot]
-        self._terms[slot], self._lengths[slot] = None, 0.0
+        self._lengths[slot] = 0.0
         self._count -= 1
         return True
 
@@ -257,10 +199,7 @@ class TermIndex:
             average /= size or 1
         lengths, k1 = self._lengths, self._k1
         constant, per_length = k1 * (1 - self._b), k1 * self._b / (average or 1.0)
-        terms = {
-            term: _looked_up(self._postings.get(term, _NOWHERE), among)
-            for term in chain.from_iterable(query.wanted)
-        }
+        terms = {term: self._lists.term(term, among) for term in chain.from_iterable(query.wanted)}
         scores: dict[int, float] = {}
         score_so_far = scores.get
         for term in terms.values():
@@ -291,7 +230,7 @@ class TermIndex:
             size = int(np.count_nonzero(mask))
             norms = self._dense_norms(lengths, float(lengths[mask].sum()), size)
         terms = {
-            term: _dense(np, self._postings.get(term), mask)
+            term: self._lists.dense_term(np, term, mask)
             for term in chain.from_iterable(query.wanted)
         }
         scores, covered = np.zeros(len(norms)), np.zeros(len(norms))
@@ -319,29 +258,19 @@ class TermIndex:
         lengths += self._k1 * (1 - self._b)
         return lengths
 
-    def _counted(self, fields: Mapping[str, str]) -> tuple[dict[str, float], float]:
-        """Return the weighted count of each term, and their sum."""
-        weights, counts, length = self._weights, dict[str, float](), 0.0
-        for group in self._groups:
-            found = [(fields[name], weights.get(name, 1.0)) for name in group if name in fields]
-            length += self._add(counts, tuple(found))
-        for name, text in fields.items():
-            if name not in self._recurring and (weight := weights.get(name, 1.0)):
-                for word in self._analyze(text):
-                    for term in word:
-                        counts[term] = counts.get(term, 0.0) + weight
-                        length += weight
-        return counts, length
-
-    def _add(self, counts: dict[str, float], texts: _WeightedTexts) -> float:
-        """Add the weighted counts of the terms of some texts, and return their sum."""
-        terms, length = _recurring(self._analyze, texts)
-        if counts.keys().isdisjoint(terms):
-            counts.update(terms)
-        else:
-            for term, count in terms.items():
-                counts[term] = counts.get(term, 0.0) + count
-        return length
+    def _document(self, fields: Fields, around: Around) -> Document:
+        weights, analyze = self._weights, self._analyze
+        shared: list[TermCounts] = []
+        for names, of_group in self._groups:
+            texts = tuple([fields.get(name, "") for name in names])
+            shared.append(_recurring(analyze, texts, of_group))
+        own = [
+            ([*chain.from_iterable(analyze(text))], weights.get(name, 1.0))
+            for name, text in fields.items()
+            if name not in self._recurring
+        ]
+        beside = [_recurring(analyze, (text,), (_rounded(weight),)) for text, weight in around]
+        return Document(shared, [each for each in own if each[1]], beside)
 
     def _searched(self, words: Sequence[Word]) -> list[Word]:
         """Return each word of a query once, without stop words where others remain."""
@@ -356,50 +285,15 @@ def _rounded(weight: float) -> float:
 
 @lru_cache(maxsize=2**13)
 def _recurring(
-    analyze: Callable[[str], Sequence[Word]], texts: _WeightedTexts
-) -> tuple[Mapping[str, float], float]:
-    """Return the weighted count of each term of some texts, and their sum."""
+    analyze: Callable[[str], Sequence[Word]], texts: tuple[str, ...], weights: tuple[float, ...]
+) -> TermCounts:
+    """Return the weighted count of each term of some texts."""
     counts: dict[str, float] = {}
-    for text, weight in texts:
+    for text, weight in zip(texts, weights, strict=True):
         if weight:
             for term in chain.from_iterable(analyze(text)):
                 counts[term] = counts.get(term, 0.0) + weight
-    return counts, sum(counts.values())
-
-
-_NO_TERM = _Term(0, (), (), ())
-
-
-def _looked_up(postings: _Postings, among: bytearray | None) -> _Term:
-    slots: Sequence[int] = postings.slots
-    counts: Sequence[float] = postings.counts
-    if postings.is_all_own and among is None:
-        return _Term(postings.holders, slots, counts, slots)
-    kept = [
-        (slot, count, is_own)
-        for slot, count, is_own in zip(slots, counts, postings.own, strict=True)
-        if among is None or among[slot]
-    ]
-    own = [slot for slot, _, is_own in kept if is_own]
-    return _Term(len(own), [slot for slot, _, _ in kept], [count for _, count, _ in kept], own)
-
-
-def _dense(np: Array, postings: _Postings | None, mask: Array | None) -> _Term:
-    if postings is None:
-        return _NO_TERM
-    held = postings.arrays
-    if held is None:
-        slots: Array = np.array(postings.slots, np.intp)
-        own = slots
-        if not postings.is_all_own:
-            own = slots[np.array(postings.own, np.bool_)]
-        counts = np.array(postings.counts, np.float64)
-        held = postings.arrays = _Term(len(own), slots, counts, own)
-    if mask is None:
-        return held
-    slots, counts, own = held.slots, held.counts, held.own
-    kept, own = mask[slots], own[mask[own]]
-    return _Term(len(own), slots[kept], counts[kept], own)
+    return TermCounts(counts)
 
 
 def _idf(holders: int, size: int) -> float:
@@ -407,7 +301,7 @@ def _idf(holders: int, size: int) -> float:
 
 
 def _weights(
-    wanted: Sequence[Word], terms: Mapping[str, _Term], size: int
+    wanted: Sequence[Word], terms: Mapping[str, Term], size: int
 ) -> tuple[float, list[float]]:
     """Return the sum of the weights of a query's words in its coverage, and each of them.
 

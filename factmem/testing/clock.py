@@ -1,4 +1,4 @@
-"""SettableClock: a clock that stands still until a test moves it."""
+"""SettableClock: a clock that moves only when a test moves it."""
 
 from datetime import UTC, datetime, timedelta
 

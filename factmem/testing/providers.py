@@ -51,7 +51,7 @@ class ProviderContract(CurrentFacts, FactsByDescription, Values, Isolation, Conc
         raise NotImplementedError("Override the fixture `provider` to return a new provider")
 
     def test_it_is_a_provider(self, provider: AgentMemoryProvider) -> None:
-        """All four methods are there."""
+        """The store has all four methods."""
         assert isinstance(provider, AgentMemoryProvider)
 
 
@@ -79,7 +79,7 @@ class FactStoreContract(
     """
 
     def test_it_is_a_store(self, provider: FactStore) -> None:
-        """All methods are there."""
+        """The store has all methods."""
         assert isinstance(provider, FactStore)
 
 
@@ -93,7 +93,7 @@ class IndexedStoreContract(SecondInstances, Versions, Indexes):
     """
 
     def test_it_is_an_indexed_store(self, provider: FactStore) -> None:
-        """All three methods are there."""
+        """The store has all three methods."""
         assert isinstance(provider, IndexedStore)
 
 
@@ -105,7 +105,7 @@ class FollowedStoreContract(SecondInstances, Changes):
     """
 
     def test_it_is_a_followed_store(self, provider: FactStore) -> None:
-        """The method is there."""
+        """The store has the method."""
         assert isinstance(provider, FollowedStore)
 
 

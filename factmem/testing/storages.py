@@ -65,7 +65,7 @@ class StorageContract(SharedJournals):
         assert not folder.exists()
 
     def test_records_come_back_in_order_with_rising_numbers(self, journals: Journals) -> None:
-        """Also those that another opening of the folder reads."""
+        """Also those read by another opening of the folder."""
         append(journals, NAME, record(1))
         append(journals, NAME, record(2), record(3))
 
@@ -119,7 +119,7 @@ class StorageContract(SharedJournals):
     # Positions
 
     def test_a_position_is_where_reading_goes_on(self, journals: Journals) -> None:
-        """What was read before is not read again."""
+        """Lines read before are not read again."""
         append(journals, NAME, record(1), record(2))
         _, end = read(journals, NAME)
         append(journals, NAME, record(3))

@@ -1,4 +1,4 @@
-"""Changes that depend on what is current."""
+"""Changes that depend on the current facts."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta

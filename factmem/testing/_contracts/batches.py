@@ -30,7 +30,7 @@ class Batches:
         assert await provider.places() == []
 
     async def test_one_bad_fact_refuses_the_batch(self, provider: FactStore) -> None:
-        """Wherever it stands, and the error names its concept."""
+        """At any position in the batch, and the error names its concept."""
         ratio = Concept("ratio", "A ratio", value_type=float)
         await provider.save(theme("dark"), USER, AGENT)
         facts: list[AnyFact]

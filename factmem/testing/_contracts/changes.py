@@ -73,7 +73,7 @@ class _Follower:
 
 
 class Changes:
-    """`changes`: put in the place of what was there, they give what `load_all` gives now."""
+    """`changes`: applied to an earlier result of `load_all`, they give the present one."""
 
     @pytest.mark.parametrize("what", CHANGES)
     async def test_a_change_leads_to_what_is_there(
@@ -107,7 +107,7 @@ class Changes:
     async def test_following_gives_what_reading_gives(
         self, provider: FollowedFacts, second: FollowedFacts, clock: SettableClock, seed: int
     ) -> None:
-        """Whatever is done, for one who asks each time, now and then, or seldom, of any types."""
+        """After any sequence of calls, for readers that follow each change, some or few, of any types."""
         steps = Steps([provider, second], clock, seed)
         followers = [
             (every, _Follower(provider, concepts)) for every in (1, 3, 10) for concepts in KNOWN
@@ -156,7 +156,7 @@ class Changes:
             since = changes.version
 
     async def test_what_has_come_to_be_is_followed(self, provider: FollowedFacts) -> None:
-        """From before there was such a place, and on when it is gone and made anew."""
+        """From before the place exists, and after it is erased and created again."""
         follower = _Follower(provider)
         await follower.check()
         for value in ("dark", "light"):

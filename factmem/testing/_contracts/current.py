@@ -23,7 +23,7 @@ class CurrentFacts:
     """The one rule: what saves and confirmations leave."""
 
     async def test_a_fact_comes_back_whole(self, provider: AgentMemoryProvider) -> None:
-        """Every field that was saved is there again, to the microsecond."""
+        """Every saved field is restored, to the microsecond."""
         source = FactSource(SourceKind.TOOL, "conversation-7", 0, "prefers 'dark'", "some-model")
         fact = theme("dark", importance=0.25, source=source, expires_at=FAR_AWAY)
 
@@ -79,7 +79,7 @@ class CurrentFacts:
         assert await provider.load(THEME, USER, AGENT) == [confirmed]
 
     async def test_an_earlier_value_can_be_saved_again(self, provider: AgentMemoryProvider) -> None:
-        """What was replaced is history: the same value again is a new fact."""
+        """A replaced value is history: saving it again makes a new fact."""
         again = theme("dark")
         for fact in (theme("dark"), theme("light"), again):
             await provider.save(fact, USER, AGENT)
@@ -103,7 +103,7 @@ class CurrentFacts:
         assert await provider.load(LANGUAGES, USER, AGENT) == saved
 
     async def test_a_value_is_held_once(self, provider: AgentMemoryProvider) -> None:
-        """What is there already stays in its own save and is confirmed; the rest is added."""
+        """Values already stored are confirmed and keep their save; the others are added."""
         first = languages("kotlin", "java", importance=0.2)
         second = languages("java", "rust", "rust", importance=0.8)
         await provider.save(first, USER, AGENT)
@@ -116,7 +116,7 @@ class CurrentFacts:
         ]
 
     async def test_one_value_replaces_many(self, provider: AgentMemoryProvider) -> None:
-        """A concept that became SINGLE holds what was saved last, and nothing else."""
+        """A concept that became SINGLE holds only the last saved value."""
         await provider.save(languages("kotlin", "java"), USER, AGENT)
 
         await provider.save(SingleFact(LANGUAGE, "go"), USER, AGENT)

@@ -12,7 +12,7 @@ from factmem.providers.base import FactStore
 from factmem.testing.facts import AGENT, LANGUAGES, USER, languages
 
 Interrupt: TypeAlias = Callable[[], None]
-"""Has the next answer of the storage lost, after it has done what was asked."""
+"""Loses the next answer of the storage, after the storage has carried out the request."""
 
 _TIMES = 8
 """How often each write is interrupted: a write may have several answers."""
@@ -29,7 +29,7 @@ class Faults:
     async def test_a_save_is_stored_once(
         self, provider: FactStore, second: FactStore, interrupt: Interrupt
     ) -> None:
-        """In the history too; another process sees what was acknowledged."""
+        """In the history too; another process sees every acknowledged save."""
         await provider.save(languages("first"), USER, AGENT)
         for number in range(_TIMES):
             before = len(await second.entries(USER, AGENT))

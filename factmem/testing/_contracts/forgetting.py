@@ -72,7 +72,7 @@ async def current(provider: FactStore) -> set[str]:
 
 
 class Forgetting:
-    """What is forgotten is out of every read at once and does not come back by itself."""
+    """Forgotten values disappear from every read at once and do not come back by themselves."""
 
     @pytest.mark.parametrize("condition", CONDITIONS)
     async def test_exactly_what_meets_all_conditions_is_forgotten(
@@ -255,7 +255,7 @@ class Purging:
     async def test_an_earlier_value_can_be_purged(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """What was replaced or forgotten before is found too; what is current stays."""
+        """Replaced and forgotten values are purged too; current ones stay."""
         await provider.save(theme("secret"), USER, AGENT)
         await provider.save(theme("dark"), USER, AGENT)
         clock.advance()
@@ -311,7 +311,7 @@ class Purging:
         assert await current(provider) == {"java"}
 
     async def test_purging_frees_room(self, provider: FactStore) -> None:
-        """What a place takes is less by what was purged."""
+        """A purge makes the place smaller."""
         await provider.save_many([theme("x" * 10_000), languages("java")], USER, AGENT)
         (before,) = await provider.places()
 

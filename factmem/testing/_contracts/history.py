@@ -86,7 +86,7 @@ class History:
         ]
 
     async def test_each_fact_of_a_batch_is_listed(self, provider: FactStore) -> None:
-        """Facts that were saved together stand one after the other."""
+        """Facts of one save are adjacent."""
         await provider.save_many([theme("dark"), languages("java"), theme("light")], USER, AGENT)
 
         recorded = await provider.history(THEME, USER, AGENT)

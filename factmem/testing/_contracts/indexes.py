@@ -28,7 +28,7 @@ BYTES: dict[str, bytes] = {
 
 
 async def _keep(store: IndexedFacts, index: bytes = INDEX) -> bool:
-    """Write an index of what is current, unless the store is too busy for that."""
+    """Write an index of the current facts, unless the store is too busy."""
     version = await version_of(store)
     try:
         return await store.write_index(USER, AGENT, index, version=version)
@@ -61,7 +61,7 @@ class Indexes:
         assert _in_short(await _kept(provider)) == _in_short(index)
 
     async def test_an_index_is_no_fact(self, provider: IndexedFacts) -> None:
-        """What is current, what was recorded and the version are as they were."""
+        """The current facts, the history and the version do not change."""
         await begin(provider)
         facts, entries = await current(provider), await provider.entries(USER, AGENT)
         version = await version_of(provider)
@@ -92,7 +92,7 @@ class Indexes:
         assert await provider.read_index(PERSON.of("cafe\u0301"), AGENT) == b"4"
 
     async def test_an_index_makes_no_place(self, provider: IndexedFacts) -> None:
-        """Where nothing was saved it is kept or not, as it says, and nothing else is there."""
+        """For an empty place the store may keep it or not, as it reports, and creates nothing else."""
         version = await provider.version(USER, AGENT)
 
         is_kept = version is not None and await provider.write_index(
@@ -168,7 +168,7 @@ class Indexes:
         assert await _kept(provider) is None
 
     async def test_a_purge_meanwhile_leaves_no_index(self, provider: IndexedFacts) -> None:
-        """Whichever of the two was first: what was purged does not come back."""
+        """Purged values do not come back, whichever of the two was first."""
         await provider.save(theme("dark"), USER, AGENT)
         for turn in range(10):
             await provider.save(languages("secret"), USER, AGENT)

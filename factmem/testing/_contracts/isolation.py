@@ -136,7 +136,7 @@ class Isolation:
         assert len(await provider.load_all(PERSON.of("alice"), AGENT)) == 1
 
     async def test_descriptions_are_no_part_of_a_place(self, provider: AgentMemoryProvider) -> None:
-        """An application may describe a subject and a concept anew and finds its facts again."""
+        """An application may change the description of a subject or concept and still finds its facts."""
         await provider.save(theme("dark"), USER, AGENT)
         renamed = MemorySubject("user", "The person who types", 9)
 

@@ -51,10 +51,10 @@ WRITES: dict[str, _Write] = {
     "replayed": _replay,
     "amended": lambda store: store.amend(instead("go"), USER, AGENT),
 }
-"""Calls that change what is current, each by its own way."""
+"""Calls that change the current facts, one for each way."""
 
 REMOVALS = ("a value purged", "erased")
-"""Those that take away what is kept of the values besides."""
+"""Those that also remove copies of the values."""
 
 CHANGES = ("expired", *WRITES)
 """What `change` can do to a place."""

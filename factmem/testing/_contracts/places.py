@@ -136,7 +136,7 @@ class Places:
         assert [info.subject.entity for info in await provider.places()] == ["bob"]
 
     async def test_an_erased_place_can_be_used_again(self, provider: FactStore) -> None:
-        """It begins anew: nothing of before is there."""
+        """It starts empty, without any earlier entry."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.erase(USER, AGENT)
 

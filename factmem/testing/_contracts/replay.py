@@ -105,7 +105,7 @@ class Replay:
         assert await provider.entries(USER, AGENT) == entries
 
     async def test_a_replay_is_appended(self, provider: FactStore, clock: SettableClock) -> None:
-        """What is replayed is newer than what is there, and its times do not go back."""
+        """Replayed entries are newer than stored ones, and times never decrease."""
         await provider.save(theme("dark"), USER, AGENT)
         later = clock.advance()
         await provider.save(theme("light"), USER, OTHER)

@@ -14,12 +14,12 @@ __all__ = ["SharedJournals"]
 
 
 class SharedJournals:
-    """Whoever writes is alone; whoever reads sees what was written."""
+    """One writer at a time; readers see every write."""
 
     def test_no_other_writer_enters_while_the_lock_is_held(
         self, storage: Storage, folder: Path
     ) -> None:
-        """What is read under the lock is still so when it is written: no update is lost."""
+        """A value read under the lock is unchanged until the write: no update is lost."""
         opened = [storage.open(folder), storage.open(folder)]
 
         def count_up(journals: Journals) -> None:
@@ -54,7 +54,7 @@ class SharedJournals:
             for _ in range(20):
                 now, _ = read(journals, NAME)
                 if now[: len(before)] != before:
-                    wrong.append("what was read once is not read again")
+                    wrong.append("an entry that was read once is not read again")
                 before = now
 
         _all_at_once(

@@ -1,4 +1,4 @@
-"""Statements: what was said later holds, whichever was recorded last."""
+"""Statements: the later statement is current, whichever was recorded last."""
 
 from datetime import datetime, timedelta
 
@@ -140,7 +140,7 @@ class Statements(NewStores):
     async def test_of_equal_times_the_one_recorded_later_counts(
         self, learning: LearningFacts
     ) -> None:
-        """A retraction ends what was stated at its own moment."""
+        """A retraction removes a value that was stated at the same time."""
         await stated(learning, theme("green", timestamp=said(2)))
         gone = RetractedFact(THEME, "green", said(2))
 

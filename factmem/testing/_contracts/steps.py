@@ -20,7 +20,7 @@ LENGTH = 25
 """How many steps a course has."""
 
 DAYS = "days"
-"""A keyword of which all values are days, as text or as a type that is asked for."""
+"""A keyword whose values are all days, as strings or as a requested type."""
 
 _VALUES: dict[str, Sequence[Any]] = {
     LANGUAGES.keyword: ("java", "rust", "c", "go", "ada", 7),

@@ -18,7 +18,7 @@ async def themes(provider: FactStore, as_of: datetime | None = None) -> list[str
 
 
 class Expiry:
-    """What is past its `expires_at` is gone, by the store's clock."""
+    """A value past its `expires_at` is gone, by the store's clock."""
 
     async def test_a_fact_expires_at_its_time(
         self, provider: FactStore, clock: SettableClock
@@ -151,7 +151,7 @@ class Clocks:
 
 
 class LookingBack:
-    """`as_of` gives what was current then."""
+    """`as_of` returns the facts that were current at that time."""
 
     async def test_each_moment_has_its_facts(
         self, provider: FactStore, clock: SettableClock
@@ -176,7 +176,7 @@ class LookingBack:
         assert await themes(provider) == ["dark"]
 
     async def test_expiry_is_judged_then(self, provider: FactStore, clock: SettableClock) -> None:
-        """What had not expired then is there; what will have, in the future, is not."""
+        """It includes values that had not expired by then; for a future time, it omits those that will have."""
         expires = START + HOUR
         await provider.save(theme("dark", expires_at=expires), USER, AGENT)
         before = [await themes(provider, START), await themes(provider, expires)]

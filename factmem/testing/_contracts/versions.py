@@ -26,7 +26,7 @@ class Versions:
     async def test_a_change_is_another_version(
         self, provider: IndexedFacts, clock: SettableClock, what: str
     ) -> None:
-        """Whatever changes what is current, the time too."""
+        """Each call that changes the current facts changes it, and so does expiry."""
         await begin(provider)
         before = await version_of(provider)
         held = await current(provider)
@@ -131,7 +131,7 @@ class Versions:
         assert await provider.version(USER, AGENT) not in versions
 
     async def test_a_version_holds_while_others_save(self, provider: IndexedFacts) -> None:
-        """What was read between two askings that gave one version is of that version."""
+        """Facts read between two equal versions belong to that version."""
         seen = dict[str | None, object]()
 
         async def read() -> None:

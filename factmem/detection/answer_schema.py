@@ -34,8 +34,8 @@ def answer_schema(
 ) -> Schema:
     """Return the JSON schema of the answer: an object with the list `facts`.
 
-    Declared concepts with a value type of their own have items of their own, of which the first
-    forty are spelled out; for the others the type stands in the prompt.
+    Declared concepts with a value type have item schemas of their own: the first forty in full; for
+    the others the prompt gives the type.
     """
     names: list[JsonValue] = [subject.name for subject in subjects]
     types: list[JsonValue] = [scope.type.value for scope in scopes]

@@ -66,17 +66,17 @@ class CompressionReport(Displayed):
 class RetrieveFactsFromHistory:
     """Replaces the messages of a long chat by what they state about some concepts.
 
-    Instructions, memory and the last exchange stay: the last message of the user and all after it,
-    and no call of a tool is parted from its result. One message named `factmem_history` stands
-    for the others; compressed again, a chat adds to it what has come since, and a concept that
-    holds one value takes the new one.
+    Instructions, memory and the last exchange stay: the last message of the user and everything
+    after it. A tool call stays with its result. One message named `factmem_history` replaces the
+    others. Compressing a chat again adds the facts of the messages since; a concept that holds one
+    value takes the new one.
 
-    Nothing is written to any store. What the messages say about other things is gone, so keep
-    the whole chat elsewhere where it matters.
+    Nothing is written to any store. The removed messages are lost, so keep the whole chat elsewhere
+    if you need it.
 
     Args:
         concepts: What to retrieve; at least one, no two of one keyword.
-        clock: The time of chats whose messages carry none; its day stands beside each value.
+        clock: The time of chats whose messages carry none; its day is shown with each value.
         max_tokens: The most that the message about the chat may take; None sets no limit.
         token_counter: Counts the tokens of a string.
 
@@ -118,9 +118,9 @@ class RetrieveFactsFromHistory:
     ) -> CompressionReport:
         """Make a chat short, in place. One call to the model, none when there is nothing to remove.
 
-        What anyone said counts, and stands with who said it; each value must be quoted from its
-        message. When nothing is found out, or on an error or a cancellation, the chat stays as
-        it was: an empty message in its stead would lose all of it.
+        Statements of all speakers count, and each is shown with its speaker; each value must be
+        quoted from its message. If no fact is found, or on an error or a cancellation, the chat
+        stays as it was: an empty message in its place would lose all of it.
 
         Args:
             messages: The chat; changed in place.
@@ -170,7 +170,7 @@ class RetrieveFactsFromHistory:
     def _rendered(
         self, messages: Sequence[Mapping[str, object]], facts: Sequence[AnyFact]
     ) -> Rendering:
-        """Return the text for facts, together with what was found out before."""
+        """Render facts together with those of an earlier compression."""
         return render(
             [PlacedFact(_speaker(fact), fact) for fact in facts],
             frame=HISTORY,

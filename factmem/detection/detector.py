@@ -127,7 +127,7 @@ class FactDetector:
         }
 
     async def _known(self, request: DetectionRequest) -> list[PlacedFact]:
-        """Load the current facts of the places; of a closed request, those it asks about."""
+        """Load the current facts of the places; for a closed request, those of its concepts."""
         found, _ = await self._reader.found(request.places, request.declared)
         if not request.is_closed:
             return found
@@ -230,7 +230,7 @@ async def _asked(
 ) -> list[JsonValue]:
     """Return the items of a model's answer about one piece.
 
-    An answer that was cut off keeps its whole items, and the rest is asked for.
+    If an answer was cut off, its whole items are kept and the rest is requested.
     """
     messages, output_type = detection_question(request, piece, concepts)
     items: list[JsonValue] = []

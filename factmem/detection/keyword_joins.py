@@ -21,15 +21,15 @@ def join_keywords(
     synonyms: Sequence[Synonym],
     current: CurrentValues,
 ) -> tuple[list[Candidate], list[JoinedKeyword]]:
-    """Return candidates whose made-up keywords are replaced by known ones, and what was replaced.
+    """Replace made-up keywords by known ones with the same meaning; return the replacements, too.
 
-    Never where the known concept holds one value and has another one: then both stay.
+    Both keywords stay if the known concept holds one value and has another one.
 
     Args:
         candidates: What the items state.
         rules: Knows the keywords, and those of the same words.
         synonyms: Made-up keywords that mean another concept.
-        current: What is stored.
+        current: The stored values.
     """
     asserted: dict[Topic, set[Canonical]] = {}
     for each in candidates:

@@ -87,13 +87,13 @@ def offered_concepts(
 ) -> list[OfferedConcept]:
     """Return the concepts to show to a model, each with current values.
 
-    All declared concepts are shown. Known concepts and values come within the budget: first those
-    that share words with the messages, then those that were recorded last. Of further known
-    concepts the keywords are listed, within a budget of their own.
+    All declared concepts are shown. Known concepts and values are shown within the budget: first
+    those that share words with the messages, then the most recent ones. The keywords of further
+    known concepts are listed, within a budget of their own.
 
     Args:
         declared: The concepts that the application declared.
-        found: What is current.
+        found: The current facts.
         about: The text of the messages.
         zone: The time zone of the conversation's days.
         with_place: Whether facts can be in several places.

@@ -49,7 +49,7 @@ async def verified(
     chat_model: ChatModel,
     which: Verification,
 ) -> tuple[ReadItems, Usage]:
-    """Return the items without those that do not follow from their messages, and the cost.
+    """Return the items that follow from their messages, and the cost.
 
     One call for 40 statements; no call if there is nothing to check. Current values are not
     checked again. A statement that follows is no longer doubtful; one that the answer leaves

@@ -1,7 +1,7 @@
 """The entries of a ledger: plain JSON, made from facts and parsed back.
 
 An entry is one save call (`facts`: one or more of them), one forgetting (`forget`: the items it
-removes, by keyword, fact id and position, never by value), or what was learned from a chat: facts
+removes, by keyword, fact id and position, never by value), or the result of one detection: facts
 that are statements, and retractions (`retract`). Each carries the time at which it was recorded.
 Times are strings in UTC, always with six digits and a Z, so that they sort as strings.
 """
@@ -68,8 +68,8 @@ class StoredFact(TypedDict):
 
     In a journal's line the description may be left out: see `descriptions`.
 
-    A fact of which some values were purged names the `positions` that the others had; one without
-    any value left keeps only the keyword's description and type.
+    If some values of a fact were purged, `positions` gives the original positions of the others; a
+    fact without values keeps only the keyword's description and type.
     """
 
     id: str

@@ -1,7 +1,7 @@
-"""Statements: of two, the one that was said later holds.
+"""Statements: of two, the later one is current.
 
-A detected or remembered fact is a statement. It may be recorded long after it was said, behind a
-later one that was quicker. So a statement never replaces a value that was said after it, and never
+A detected or remembered fact is a statement. It may be recorded long after it was said, even after
+a later statement. So a statement never replaces a value that was said after it, and never
 brings back a value whose retraction was said after it. A plain save has no such rule: the last
 one is current. Where times are equal, the order of the ledger decides.
 """
@@ -16,12 +16,12 @@ __all__ = ["Retractions", "digest_of", "said_at"]
 
 
 def said_at(said: StoredFact | RetractedValue, at: str) -> str:
-    """Return when something was said that was recorded at `at`; what lies after that is then."""
+    """Return when a statement recorded at `at` was said, at the latest `at` itself."""
     return min(said["timestamp"], at)
 
 
 def digest_of(key: Canonical) -> str:
-    """Return what names a value in a retraction, so that the value itself need not be kept."""
+    """Return the digest that names a value in a retraction, so that the value is not stored."""
     return sha256(b"s" + key.encode() if isinstance(key, str) else b"j" + key).hexdigest()[:32]
 
 
@@ -33,8 +33,8 @@ class Retractions:
     def __init__(self) -> None:
         self._by_digest: dict[str, str] = {}
         self.floor: str = ""
-        """When the value was said that a retraction ended last, of a keyword that holds one value:
-        what was said before had been replaced by it."""
+        """For a keyword with one value: when the last retracted value was said. Statements before
+        that time had been replaced by it."""
 
     def fields(self) -> list[Any]:
         """Return these retractions as plain JSON, for `restored`."""

@@ -196,7 +196,7 @@ class LocalFileMemoryProvider(LedgerStore):
 
         Returns:
             The paths of journals that end in a write that was never acknowledged; the next save
-            sets its bytes aside.
+            sets its bytes aside. And of end marks that cannot be read, which may be deleted.
 
         Raises:
             TamperedError: The store, or a place, is gone or was put back to an older copy.

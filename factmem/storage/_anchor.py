@@ -108,14 +108,17 @@ def reported(files: Sequence[str], progress: Progress | None) -> Iterator[str]:
 def verify(reader: FolderReader, anchor: Anchor, progress: Progress | None = None) -> list[str]:
     """Raise unless every journal has come as far as the anchor says; under the lock.
 
-    Reads every journal whole, because its cached state may come from a summary. Return the files that
-    end in a write that was never acknowledged.
+    Reads every journal whole, because its cached state may come from a summary. Return the paths of
+    journals that end in a write that was never acknowledged, and of end marks that cannot be read.
     """
-    torn: list[str] = []
+    found: list[str] = []
     codec = reader.codec()
     if codec is None or reader.manifest.fields["store"] != anchor.store:
         raise of_another(reader)
     known = set(reader.journal_files(codec))
+    for file in reader.marks.without_journal(codec, sorted(known)):
+        with reader.errors.of(file):
+            reader.marks.check_gone(codec, file)
     unknown = sorted(known.difference(anchor.journals))
     for file in reported([*anchor.journals, *unknown], progress):
         with reader.errors.of(file):
@@ -123,7 +126,7 @@ def verify(reader: FolderReader, anchor: Anchor, progress: Progress | None = Non
             if expected is None:
                 place = _end(reader, codec, file, is_read_anew=True)
                 _verify_unknown(place, anchor)
-                torn += [file] if place.has_tail() else []
+                found += _doubtful(reader, codec, place)
                 continue
             if file not in known:
                 raise Damage(
@@ -131,13 +134,19 @@ def verify(reader: FolderReader, anchor: Anchor, progress: Progress | None = Non
                     is_forged=True,
                 )
             place = _verify_journal(reader, codec, file, expected)
-            torn += [file] if place.has_tail() else []
+            found += _doubtful(reader, codec, place)
     if reader.manifest.fields.get("made", 0) < anchor.age:
         raise (TamperedError if reader.manifest.is_sealed else CorruptJournalError)(
             f"{reader.files.path(MANIFEST)!r} was put back to an older copy: it has counted fewer "
             f"files than the anchor says. Restore it from a newer backup"
         )
-    return torn
+    return found
+
+
+def _doubtful(reader: FolderReader, codec: Codec, place: Place) -> list[str]:
+    """Return the paths of what belongs to a journal and does not verify, without damage of it."""
+    torn = [journal_path(place.file)] if place.has_tail() else []
+    return torn + ([reader.marks.path(codec, place.file)] if place.has_bad_mark else [])
 
 
 def of_another(reader: FolderReader) -> Exception:

@@ -28,7 +28,7 @@ class Begun(NamedTuple):
     tag: bytes
     """The tag of the last line, which the next line names."""
     added: int
-    """How many records `data` holds; 0 for an end mark."""
+    """How many records `data` holds."""
 
 
 class Appender(Protocol):

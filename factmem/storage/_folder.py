@@ -23,7 +23,7 @@ from factmem.storage import _anchor
 from factmem.storage._errors import PublicErrors
 from factmem.storage._file_calls import Files
 from factmem.storage._indexes import NO_FOLDER, IndexFiles
-from factmem.storage._journal import Place, journal_path
+from factmem.storage._journal import Place
 from factmem.storage._lock import check_timeout
 from factmem.storage._manifest import ManifestFile, Mode
 from factmem.storage._plain_codec import Codec
@@ -220,19 +220,16 @@ class JournalFolder:
         if self.codec() is None:
             raise _anchor.of_another(self.reader)
         with self._exclusive_if_writable():
-            torn = _anchor.verify(self.reader, expected, progress)
-            return [self.files.path(journal_path(file)) for file in torn]
+            found = _anchor.verify(self.reader, expected, progress)
+            return [self.files.path(path) for path in found]
 
     def rest(self) -> None:
         """See `RestingJournals.rest`."""
         if not self.reader.unended:
             return
         with self.locked(patience=_CLOSING_PATIENCE):
-            writer = self._writer()
-            while self.reader.unended:
-                file, _ = self.reader.unended.popitem()
-                if self.reader.has_journal(file):
-                    writer.end(file)
+            self._writer().mark_ends(list(self.reader.unended))
+            self.reader.unended.clear()
 
     @contextmanager
     def _exclusive_if_writable(self) -> Generator[FolderWriter | None]:

@@ -75,8 +75,10 @@ class Place(NamedTuple):
     """How many files the store had made when it made this one."""
     losses: Losses = ()
     """See `Header`."""
-    is_ended: bool = False
-    """Whether the last line is an end mark, which proves that all before it was durable."""
+    ended: int = -1
+    """Up to which record the end mark beside the journal vouches; -1 before that was looked at."""
+    has_bad_mark: bool = False
+    """Whether there is an end mark that cannot be read."""
 
     def has_tail(self) -> bool:
         """Whether any bytes follow the last whole batch."""
@@ -96,7 +98,8 @@ class Place(NamedTuple):
             return Damage(f"{self.snapshot_left} records are missing, at {where}")
         for first, last, line in self.gaps:
             if first <= self.durable:
-                return Damage(f"line {self.dead or line}: {_records(first, last)} missing")
+                what = f"line {self.dead or line}: {_records(first, last)} missing"
+                return Damage(what + (", says its end mark" if last <= self.ended else ""))
         return None
 
     def missing(self) -> int:

@@ -1,7 +1,8 @@
 """Reader2: validates the lines of format 2 and decides whether the last batch is torn.
 
 A batch is valid if all its lines are present, in sequence. A writer syncs everything before it
-appends, so a batch or an end mark proves that all lines before it were durable: one that does not
+appends, so a batch proves that all lines before it were durable, and so does an end mark, which
+closed a journal before such marks were kept beside it: one that does not
 verify is damage. Lines after the last whole batch are torn: a power cut left an append that was
 never acknowledged. If no power cut can leave such lines, they are damage too.
 """
@@ -34,7 +35,6 @@ class Reader2:
         "dead",
         "durable",
         "gaps",
-        "is_ended",
         "last",
         "line",
         "lines_read",
@@ -61,7 +61,6 @@ class Reader2:
         self.durable, self.gaps = before.durable, before.gaps
         self.snapshot_left, self.snapshot_last = before.snapshot_left, before.snapshot_last
         self.dead, self.verdict = before.dead, before.verdict
-        self.is_ended = before.is_ended
 
     @classmethod
     def advanced(
@@ -92,7 +91,6 @@ class Reader2:
             gaps=self.gaps,
             dead=self.dead,
             verdict=self.verdict,
-            is_ended=self.is_ended,
         )
 
     def take_all(self, lines: list[bytes]) -> None:
@@ -119,7 +117,6 @@ class Reader2:
             ):
                 self.last = self.durable = number
                 self.tag, self.offset, self.line = tag, self._at, self.lines_read
-                self.is_ended = False
                 add(_new_tuple(Record, (number, data)))
             else:
                 self._take((start, self._at), record)
@@ -152,7 +149,7 @@ class Reader2:
             return
         self._conclude(number + 1)
         self._check_chain(number, previous, self.tag)
-        self.tag, self.is_ended = tag, True
+        self.tag = tag
         self._commit()
 
     def _take_of_batch(self, span: _Span, record: Unsealed) -> None:
@@ -186,7 +183,7 @@ class Reader2:
 
     def _take_whole(self, number: int, tag: bytes) -> None:
         self.records += [Record(each[0], each[4]) for _, each in self._pending]
-        self.last, self.tag, self.is_ended = number, tag, False
+        self.last, self.tag = number, tag
         self.durable = number
         self._commit()
 

@@ -236,7 +236,7 @@ class PlainCodec:
             "next": following,
             **({"lost": losses} if losses else {}),
         }
-        return _with_crc(compact(fields)[:-1], 0)
+        return with_checksum(compact(fields)[:-1], 0)
 
     def open_header(self, file: str, line: bytes) -> Header:
         if not line.endswith(_crc_end(line, 0)):
@@ -322,11 +322,19 @@ _END = b',"end":true'
 _CRC_LENGTH = len(b',"crc":"00000000"}')
 
 
+def checked_line(line: bytes) -> bytes:
+    """Return a line that ends in its checksum; `ValueError` if it does not verify."""
+    if not line.endswith(_crc_end(line, 0)):
+        raise ValueError("does not verify")
+    return line
+
+
 def _crc_end(line: bytes, seed: int) -> bytes:
     return b',"crc":"%08x"}' % zlib.crc32(line[:-_CRC_LENGTH], seed)
 
 
-def _with_crc(body: bytes, seed: int) -> bytes:
+def with_checksum(body: bytes, seed: int) -> bytes:
+    """Return a line of JSON that ends in its checksum, from one without its last brace."""
     return b'%b,"crc":"%08x"}' % (body, zlib.crc32(body, seed))
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from logging import getLogger
 
+from factmem.storage._end_marks import EndMarks
 from factmem.storage._errors import PublicErrors
 from factmem.storage._file_calls import Files
 from factmem.storage._journal import (
@@ -42,6 +43,7 @@ class FolderReader:
         self.files = files
         self.manifest = manifest
         self.errors = errors
+        self.marks = EndMarks(files)
         self.forget_all()
 
     def forget_all(self) -> None:
@@ -74,6 +76,7 @@ class FolderReader:
             try:
                 fd = self.files.open(journal_path(file))
             except FileNotFoundError:
+                self.marks.check_gone(codec, file)
                 return Reading([], None, is_from_start=True, is_end=True)
             try:
                 return self._read(codec, file, fd, after)
@@ -86,6 +89,7 @@ class FolderReader:
         place, records, is_end = self.chunk(codec, fd, start)
         if is_end:
             self.check_tail(fd, place)
+            place = self.judged(codec, fd, place)
             if damage := place.damage():
                 raise damage
             place = self._end_of_reading(file, place)
@@ -137,7 +141,18 @@ class FolderReader:
         place, is_end = self.place(codec, file, fd, known), False
         while not is_end:
             place, _, is_end = self.chunk(codec, fd, place)
-        return place
+        is_known = place is known and place.ended >= 0
+        return place if is_known else self.judged(codec, fd, place)
+
+    def judged(self, codec: Codec, fd: int, place: Place) -> Place:
+        """Return the place at the end of a file, with the damage that its end mark proves.
+
+        A place that was judged is not judged again while the file's time vouches for it: what others
+        appended was acknowledged, and what was cut off since changed the time.
+        """
+        if place.ended >= 0 and self.files.is_vouched(fd):
+            return place
+        return self.marks.judged(codec, place)
 
     def check_tail(self, fd: int, place: Place) -> None:
         """Raise where the last append was acknowledged and cannot be read whole."""
@@ -193,6 +208,7 @@ class FolderReader:
         while not is_end:
             place, records, is_end = self.chunk(codec, fd, place)
             kept += records
+        place = self.judged(codec, fd, place)
         if damage := place.damage():
             raise damage
         return kept

@@ -24,6 +24,7 @@ class Removal:
         An encrypted file's key is derived from random bytes in its first line and nowhere else:
         they are overwritten before the file is removed.
         """
+        self._reader.marks.remove(self._codec, file)  # first: a mark without a journal is damage
         count = self._indexes.remove(self._codec, file)
         found = self._copies(file)
         if file in self._files.names():
@@ -36,7 +37,10 @@ class Removal:
         return ErasedJournal(count, key_destroyed=bool(found) and self._is_destroyed)
 
     def drop_copies(self, file: str) -> None:
-        """Remove the indexes and copies of a journal's file."""
+        """Remove the indexes and copies of a journal's file, and its end mark until the store rests."""
+        self._reader.marks.remove(self._codec, file)
+        if self._reader.has_journal(file):
+            self._reader.note_unended(file)
         self._indexes.remove(self._codec, file)
         for each in self._copies(file):
             self._remove(file, each)

@@ -42,7 +42,12 @@ class Incarnations:
             is_copied: Whether the old file was copied; if not, its torn tail is.
         """
         last = 0 if before is None else max(before.last, before.durable)
-        made = self._reader.manifest.next_made(after=0 if before is None else before.made)
+        # A mark may be of a newer file than there is, where a backup was restored. It must not apply
+        # to the new one.
+        marked = self._reader.marks.made(codec, file)
+        made = self._reader.manifest.next_made(
+            after=max(marked, 0 if before is None else before.made)
+        )
         self._reader.manifest.settle()
         # The file is durable before it has its name, so its first line can vouch for all of it.
         keep = [*keep, *map(Record, range(last + 1, last + 1 + len(records)), records)]

@@ -140,7 +140,6 @@ class SummaryFiles:
             durable=last,
             snapshot_left=0,
             snapshot_last=directory["snapshot"],
-            is_ended=directory["ended"],
         )
 
     def write(self, codec: Codec, place: Place, blocks: Iterable[bytes]) -> str:
@@ -185,7 +184,6 @@ class SummaryFiles:
                 "line": place.line,
                 "tag": place.tag.hex(),
                 "snapshot": place.snapshot_last,
-                "ended": place.is_ended,
                 "end": end,
                 "sizes": sizes,
             }

@@ -9,11 +9,11 @@ doubt for good.
 from collections.abc import Iterable, Sequence
 from secrets import token_hex
 
-from factmem.errors import StorageError
+from factmem.errors import CorruptJournalError, StorageError
 from factmem.storage._batch import Begun, append_all
 from factmem.storage._indexes import IndexFiles
 from factmem.storage._journal import Damage, Place, journal_path
-from factmem.storage._plain_codec import END, FORMATS, Codec
+from factmem.storage._plain_codec import FORMATS, Codec
 from factmem.storage._reader import FolderReader
 from factmem.storage._record_lines import check_record, checked_records, sealed_lines
 from factmem.storage._removal import Removal
@@ -118,6 +118,7 @@ class FolderWriter:
         try:
             fd = self._files.open(journal_path(file), write=True)
         except FileNotFoundError:
+            self._reader.marks.check_gone(codec, file)
             after = self._incarnations.replace(codec, name, file, None, records=records)
             return Appended(None, after)
         try:
@@ -156,26 +157,30 @@ class FolderWriter:
         self._files.append(fd, data)
         return Begun(fd, file, before, data, tag, len(records))
 
-    def end(self, file: str) -> None:
-        """Write an end mark to a journal's file that is whole; do nothing to any other.
+    def mark_ends(self, files: Sequence[str]) -> None:
+        """Write the end marks of journals that are whole; pass over any other.
 
-        From then on damage of its last line is not taken for a torn write.
+        From then on damage up to there is not taken for a torn write.
         """
-        if self._codec is None:
-            return
-        with self._errors.of(file):
-            fd = self._files.open(journal_path(file), write=True)
-            try:
-                before = self._reader.caught_up(self._codec, file, fd)
-                if before.is_ended or before.damage() or self._is_new_file_needed(fd, before):
-                    return
-                line, tag = before.sealer.seal(before.last, END, before.tag, b"")
-                self._files.append(fd, line + b"\n")
-                self._extend(fd, Begun(fd, file, before, line + b"\n", tag, 0))
-            except Damage:
-                return
-            finally:
-                self._files.close(fd)
+        if self._codec is not None:
+            places = [self._whole(self._codec, file) for file in files]
+            with self._errors.of(None):
+                self._reader.marks.write(self._codec, [each for each in places if each is not None])
+
+    def _whole(self, codec: Codec, file: str) -> Place | None:
+        """Return the end of a journal's file; None where a mark must not vouch for it."""
+        try:
+            fd = self._files.open(journal_path(file))
+        except (OSError, CorruptJournalError):
+            return None
+        try:
+            place = self._reader.caught_up(codec, file, fd)
+            is_whole = not place.damage() and not self._is_new_file_needed(fd, place)
+        except (OSError, Damage, StorageError):  # the next call on this place raises it
+            return None
+        finally:
+            self._files.close(fd)
+        return place if is_whole else None
 
     def flush(self, name: JournalName) -> None:
         """See `JournalWriter.flush`."""
@@ -195,6 +200,7 @@ class FolderWriter:
         try:
             fd = self._files.open(journal_path(file))
         except FileNotFoundError:
+            self._reader.marks.check_gone(codec, file)
             # Whoever removed it may have died before that was durable.
             self._files.sync_folder("journals")
             self._files.check_lock()
@@ -236,11 +242,9 @@ class FolderWriter:
             last=last,
             tag=begun.tag,
             durable=last,
-            is_ended=not begun.added,
         )
         self._reader.remember(after)
-        if begun.added:
-            self._reader.note_unended(file)
+        self._reader.note_unended(file)
         return after
 
     def rewrite(self, name: JournalName, records: Iterable[Record]) -> Position:
@@ -251,6 +255,7 @@ class FolderWriter:
                 fd = self._files.open(journal_path(file))
                 try:
                     before = self._reader.caught_up(codec, file, fd)
+                    before = self._reader.judged(codec, fd, before)
                 finally:
                     self._files.close(fd)
                 if damage := before.damage():

@@ -223,7 +223,8 @@ class Journals(Protocol):
         """Raise unless every journal has come at least as far as an anchor says.
 
         Returns:
-            The paths of journals that end in a write that was never acknowledged.
+            The paths of journals that end in a write that was never acknowledged, and of end marks
+            that cannot be read.
 
         Raises:
             TamperedError: A journal, or the folder, was put back to an older copy.
@@ -365,10 +366,10 @@ class SummarizedJournals(Journals, Protocol):
 
 @runtime_checkable
 class RestingJournals(Journals, Protocol):
-    """Journals that write end marks when nothing else is to be done; a storage may offer it."""
+    """Journals that write end marks when there is nothing else to do; a storage may offer it."""
 
     def rest(self) -> None:
-        """Vouch for the ends of the journals that were appended to, so that damage there is reported.
+        """Note how far the journals that were written to have come, so that lost ends are reported.
 
         Raises:
             StoreBusyError: Another process or thread holds the lock.

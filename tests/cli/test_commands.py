@@ -279,16 +279,19 @@ def test_doctor_finds_damage_and_names_the_command_that_repairs_it(
 
 
 def test_a_rolled_back_store_is_found_by_its_anchor(store: list[str], tmp_path: Path) -> None:
-    """`verify` without the anchor sees nothing wrong; with it, exit code 4."""
+    """A journal alone is found by its end mark; with an older mark, by the anchor. Exit code 4."""
     call(*store, "set", ALICE, "n", "1", "--type", "integer")
     [journal] = (tmp_path / "memory" / "journals").iterdir()
-    old = journal.read_bytes()
+    [mark] = (tmp_path / "memory" / "ends").iterdir()
+    old, old_mark = journal.read_bytes(), mark.read_bytes()
     call(*store, "set", ALICE, "n", "2")
     anchor = str(tmp_path / "anchor")
     call(*store, "anchor", "--out", anchor)
     call(*store, "verify", "--anchor", anchor)
     journal.write_bytes(old)
 
+    call(*store, "verify", code=ExitCode.DAMAGED)
+    mark.write_bytes(old_mark)
     call(*store, "verify")
     call(*store, "verify", "--anchor", anchor, code=ExitCode.DAMAGED)
 

@@ -28,17 +28,21 @@ from factmem.storage import Storage
 
 STORES = Path(__file__).parent
 FOLDER = STORES / "format-2"
-"""Where the stores of the format that is written now are; those of older formats stand beside."""
+"""Where the stores of the format that is written now are; those of older formats stand beside.
+
+The stores named `marked` have end marks beside their journals, the others in them."""
 
 STORE_NAMES = [
     "plain",
     "plain-compacted",
     "plain-torn",
     "plain-abridged",
+    "plain-marked",
     "encrypted",
     "encrypted-compacted",
     "encrypted-torn",
     "encrypted-abridged",
+    "encrypted-marked",
     "passphrase",
 ]
 

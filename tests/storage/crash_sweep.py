@@ -18,6 +18,7 @@ from tests.storage.crash_trial import (
     Erase,
     Index,
     Outcome,
+    Rest,
     Rotate,
     Step,
     Summarize,
@@ -30,18 +31,25 @@ __all__ = ["SCRIPT", "accidents", "errors", "kills", "random_script", "sweep"]
 SCRIPT: list[Step] = [
     Append("A", ((ANN, (20, 20, 20)),)),
     Append("A", ((ANN, (20, 90)),)),
+    Rest("A"),
     Append("B", ((ANN, (40,)), (ANN, (600,)))),
+    Rest("B"),
     Compact("A", ANN, 1),
+    Rest("A"),
     Append("B", ((ANN, (20, 60, 20)), (BOB, (20,)))),
     Append("A", ((ANN, (20,)),)),
     Index("A", BOB),
     Summarize("B", ANN),
+    Rest("B"),
     Rotate("B", is_rewriting=True),
     Append("A", ((BOB, (20, 300)),)),
+    Rest("A"),
     Compact("B", ANN, 2),
     Erase("A", BOB),
     Append("B", ((ANN, (20,)),)),
     Append("A", ((BOB, (20,)),)),
+    Rest("A"),
+    Append("B", ((BOB, (20,)),)),
 ]
 """Two processes that do everything there is to do, taking turns."""
 
@@ -63,6 +71,8 @@ def random_script(rng: random.Random) -> list[Step]:
             script.append(Index(actor, name) if dice < 0.3 else Summarize(actor, name))
         elif dice < 0.4:
             script.append(Rotate(actor, is_rewriting=rng.random() < 0.7))
+        elif dice < 0.52:
+            script.append(Rest(actor))
         else:
             calls = [
                 (rng.choice((name, name, BOB)), _sizes(rng)) for _ in range(rng.choice((1, 1, 2)))

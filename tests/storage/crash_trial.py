@@ -50,6 +50,7 @@ __all__ = [
     "Erase",
     "Index",
     "Outcome",
+    "Rest",
     "Rotate",
     "Step",
     "Summarize",
@@ -96,6 +97,12 @@ class Summarize(NamedTuple):
     name: JournalName
 
 
+class Rest(NamedTuple):
+    """Write the end marks of the journals that the actor saved to."""
+
+    actor: str
+
+
 class Rotate(NamedTuple):
     """Give the store the next key."""
 
@@ -103,7 +110,7 @@ class Rotate(NamedTuple):
     is_rewriting: bool
 
 
-Step = Append | Compact | Erase | Index | Summarize | Rotate
+Step = Append | Compact | Erase | Index | Summarize | Rest | Rotate
 
 
 class Accident(NamedTuple):
@@ -287,6 +294,8 @@ class Trial:
             case Summarize(actor, name):
                 self._has_summary = True
                 summarize(self._actor(actor).folder, name)
+            case Rest(actor):
+                self._actor(actor).folder.rest()
             case Rotate(actor, is_rewriting):
                 self._rotate(self._actor(actor), is_rewriting=is_rewriting)
             case _:

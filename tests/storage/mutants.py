@@ -4,6 +4,7 @@ Where two rules stand in for each other, one mutant breaks both. A rule that no 
 is broken in plain stores only, where that costs much time.
 """
 
+from factmem.storage._end_marks import EndMarks
 from factmem.storage._folder import JournalFolder
 from factmem.storage._journal import Place
 from factmem.storage._keys import StoreKeys
@@ -350,6 +351,11 @@ _REPEATED = [
 ]
 
 _ENDS = [
+    Mutant(
+        "an end mark is removed for good before its journal is",
+        "power",
+        (without(EndMarks, "remove", "self._files.sync_folder(FOLDER)"),),
+    ),
     Mutant(
         "a file is out of its name before it is destroyed",
         "power",

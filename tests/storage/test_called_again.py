@@ -154,6 +154,11 @@ def _rest(kind: Kind, folder: JournalFolder) -> None:
     folder.rest()
 
 
+def _rest_and_erase(kind: Kind, folder: JournalFolder) -> None:
+    _rest(kind, folder)
+    _erase(kind, folder)
+
+
 def _holds_last(kind: Kind, disk: MemoryDisk, _: object) -> None:
     found = _found(kind, disk)
     assert found[: len(_KEPT)] == _KEPT
@@ -207,6 +212,7 @@ OPERATIONS = {
     "an anchor": _Operation(_anchor, _holds_anchor),
     "a save and a summary": _Operation(_summarize, _holds_last),
     "a save and a rest": _Operation(_rest, _holds_last),
+    "an erasure of a place at rest": _Operation(_rest_and_erase, _holds_erased),
     "a rotation": _Operation(_rotate, _holds_rotated, (SEALED,)),
     "the removal of a key": _Operation(_remove_key, _holds_removed, (SEALED,)),
 }

@@ -109,10 +109,21 @@ def lines_of(file: Path) -> tuple[bytes, list[bytes]]:
     return header, records
 
 
+def marked(folder: Path, journal: bytes, made: int) -> tuple[str, bytes]:
+    """Check the first line of the one end mark, and return its tag and its second line."""
+    [file] = (folder / "ends").iterdir()
+    [journal_file] = (folder / "journals").iterdir()
+    assert file.name == f"{journal_file.stem}.end"
+    first, [line] = lines_of(file)
+    head = verified(first, 0)
+    assert head.keys() == {"journal", "made", "tag"}
+    assert head["journal"] == hashlib.sha256(journal + b"\n").hexdigest()
+    assert head["made"] == made
+    return head["tag"], line
+
+
 def checked(header: dict[str, Any], records: list[dict[str, Any]]) -> list[Any]:
     """Check numbers and marks, and return all facts in their order."""
-    *records, end = records
-    assert end == {"n": records[-1]["n"], "end": True}
     assert header["factmem"] == 2
     numbers = [record["n"] for record in records]
     assert numbers == sorted(set(numbers))
@@ -144,7 +155,11 @@ def read_plain(folder: Path) -> list[Any]:
     header = verified(first, 0)
     assert header["place"] == NAME
     assert 1 < header["made"] <= 64
-    return checked(header, [verified(line, zlib.crc32(first)) for line in rest])
+    records = [verified(line, zlib.crc32(first)) for line in rest]
+    tag, mark = marked(folder, first, header["made"])
+    assert rest[-1].endswith(f',"crc":"{bytes.fromhex(tag).decode()}"}}'.encode())
+    assert verified(mark, zlib.crc32(first)) == {"n": records[-1]["n"], "end": True}
+    return checked(header, records)
 
 
 def verified(line: bytes, seed: int) -> dict[str, Any]:
@@ -172,6 +187,10 @@ def read_sealed(folder: Path, key: bytes) -> list[Any]:
     assert okm[32:].hex() == mac
     named, *records = unsealed(rest, okm[:32], okm[32:])
     assert named == {"n": 0, "place": NAME}
+    tag, mark = marked(folder, first, header["made"])
+    [end] = unsealed([mark], okm[:32], bytes.fromhex(tag))
+    assert end == {"n": records[-1]["n"], "end": True}
+    assert base64.b64decode(rest[-1])[-16:].hex() == tag
     return checked({**header, "snap": header["snap"] - 1}, records)
 
 

@@ -18,6 +18,7 @@ from factmem import (
     SingleFact,
     SourceKind,
 )
+from factmem.errors import CorruptJournalError
 from factmem.ledger import HistoryAction
 from factmem.storage import Storage
 from tests.data.make_stores import (
@@ -38,10 +39,12 @@ STORES: dict[str, Storage] = {
     "plain-compacted": SimpleStorage(),
     "plain-torn": SimpleStorage(),
     "plain-abridged": SimpleStorage(),
+    "plain-marked": SimpleStorage(),
     "encrypted": SEALED,
     "encrypted-compacted": SEALED,
     "encrypted-torn": SEALED,
     "encrypted-abridged": SEALED,
+    "encrypted-marked": SEALED,
     "passphrase": EncryptedStorage(Aes256GCMEncryptor(Key.from_passphrase(PASSPHRASE))),
 }
 
@@ -50,7 +53,8 @@ FROZEN = [
     (version, name)
     for version in ("format-1", "format-2")
     for name in STORES
-    if version != "format-1" or not name.endswith("-abridged")  # format 1 repeats descriptions
+    # Format 1 repeats descriptions, and has no end marks.
+    if version != "format-1" or not name.endswith(("-abridged", "-marked"))
 ]
 
 
@@ -101,3 +105,17 @@ async def test_a_frozen_store_is_read_and_goes_on(version: str, name: str, tmp_p
         assert city.value == "Jeju"
         [everywhere] = await store.load(CITY, MemorySubject.EVERYTHING, MemoryScope.CrossProduct())
         assert everywhere.value == "everywhere"
+
+
+@pytest.mark.parametrize("name", ["plain-marked", "encrypted-marked"])
+async def test_a_frozen_end_mark_still_vouches(name: str, tmp_path: Path) -> None:
+    """A journal without its last line is refused, by what a released version wrote beside it."""
+    folder = tmp_path / name
+    shutil.copytree(DATA / "format-2" / name, folder)
+    for journal in (folder / "journals").iterdir():
+        content = journal.read_bytes()
+        journal.write_bytes(content[: content.rindex(b"\n", 0, -1) + 1])
+
+    async with LocalFileMemoryProvider(folder, storage=STORES[name]) as store:
+        with pytest.raises(CorruptJournalError, match="says its end mark"):
+            await store.load_all(ALICE, PRODUCT)

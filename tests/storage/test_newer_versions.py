@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from factmem.errors import CorruptJournalError, StorageError
-from factmem.storage._plain_codec import _with_crc
+from factmem.storage._plain_codec import with_checksum
 from factmem.storage.simple import SimpleStorage
 
 NAME = ("product", "my-app", "user", "Ann")
@@ -19,7 +19,7 @@ def test_a_journal_of_a_later_version_asks_for_an_upgrade(tmp_path: Path) -> Non
     (file,) = (tmp_path / "store" / "journals").iterdir()
     header = file.read_bytes().partition(b"\n")[0].replace(b'{"factmem":2,', b'{"factmem":3,')
     body, _, _ = header.rpartition(b',"crc"')
-    file.write_bytes(_with_crc(body, 0) + b"\nwhatever it is then\n")
+    file.write_bytes(with_checksum(body, 0) + b"\nwhatever it is then\n")
     before = file.read_bytes()
 
     again = SimpleStorage().open(tmp_path / "store")

@@ -1,0 +1,178 @@
+"""End marks: how far each journal had come when its store was closed or idle, beside the journals.
+
+A mark in the journal's own tail would be lost with the records that it vouches for. A mark says that
+all records up to a number were durable, which stays true whatever is appended: a save never touches
+it. It is written after the journal is durable, beside its old version, and renamed into place, so a
+crash leaves the old mark or the new one, and no journal that is shorter than its mark.
+
+A mark names the journal's first line. One of an older incarnation does not apply.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+import orjson
+
+from factmem.errors import CorruptJournalError
+from factmem.storage._file_calls import Files
+from factmem.storage._journal import Damage, Place
+from factmem.storage._plain_codec import END, Codec, checked_line, compact, with_checksum
+
+FOLDER = "ends"
+_SUFFIX = ".end"
+
+_MOST_OPEN = 64
+"""How many files are open at one time, as in `_batch.py`."""
+
+
+class EndMark(NamedTuple):
+    """What a file of a mark says; only `line` is authenticated in an encrypted store."""
+
+    journal: str
+    """The digest of the journal's first line."""
+    made: int
+    """Which file of the store the journal was."""
+    tag: bytes
+    """Of the last line."""
+    line: bytes
+    """A line of the journal that is not in it: the number of the last record, and the end."""
+
+
+class EndMarks:
+    """The end marks of one folder's journals, which are named by the journals' files."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._is_folder_durable = False
+
+    def path(self, codec: Codec, journal: str) -> str:
+        """Return the path of a journal's mark, relative to the store."""
+        return f"{FOLDER}/{journal.removesuffix(codec.suffix)}{_SUFFIX}"
+
+    def made(self, codec: Codec, journal: str) -> int:
+        """Return which file of the store a journal's mark was written for; 0 without one."""
+        mark = self._read(codec, journal)
+        return 0 if mark is None else mark.made
+
+    def judged(self, codec: Codec, place: Place) -> Place:
+        """Return the place at the end of a file, with the damage that the file's mark proves."""
+        mark = self._read(codec, place.file)
+        if mark is None:
+            return place._replace(ended=0, has_bad_mark=self._exists(codec, place.file))
+        if mark.journal != _digest(place):
+            if mark.made < place.made:
+                return place._replace(ended=0)
+            what = "its end mark is of a later file: this one was put back"
+            return place._replace(ended=0, verdict=place.verdict or what)
+        try:
+            number, kind, previous, _, _ = place.sealer.unseal(mark.line)
+            if kind != END or previous not in (None, mark.tag):
+                raise ValueError("no end mark")
+        except ValueError:
+            return place._replace(ended=0, has_bad_mark=True)
+        return _compared(place._replace(ended=number), number, mark.tag)
+
+    def check_gone(self, codec: Codec, journal: str) -> None:
+        """Raise if there is a mark of a journal whose file is not there: erasing removes it first."""
+        if self._read(codec, journal) is not None:
+            raise Damage(
+                "its file is gone, and its end mark is there (erase the place to go on without it)"
+            )
+
+    def without_journal(self, codec: Codec, journals: Sequence[str]) -> list[str]:
+        """Return the names of journals that have a mark and no file."""
+        known = {journal.removesuffix(codec.suffix) for journal in journals}
+        try:
+            found = self._files.names(FOLDER)
+        except (CorruptJournalError, NotADirectoryError):  # a link, or a file: none can be read
+            return []
+        stems = [each.removesuffix(_SUFFIX) for each in found if each.endswith(_SUFFIX)]
+        gone = [stem + codec.suffix for stem in stems if stem not in known]
+        return [journal for journal in gone if self._read(codec, journal) is not None]
+
+    def write(self, codec: Codec, places: Sequence[Place]) -> None:
+        """Mark the ends of journals, which are durable; under the lock."""
+        for start in range(0, len(places), _MOST_OPEN):
+            self._write_some(codec, places[start : start + _MOST_OPEN])
+        if places:
+            if not self._is_folder_durable:
+                self._files.sync_folder("")
+                self._is_folder_durable = True
+            self._files.sync_folder(FOLDER)
+
+    def _write_some(self, codec: Codec, places: Sequence[Place]) -> None:
+        paths = [self.path(codec, place.file) for place in places]
+        fds: list[int] = []
+        try:
+            for path, place in zip(paths, places, strict=True):
+                fds.append(self._files.create(f"{path}.tmp"))
+                self._files.append(fds[-1], _content(place))
+            for error in self._files.sync_all(fds):
+                if error is not None:
+                    raise error
+        finally:
+            for fd in fds:
+                self._files.close(fd)
+        for path in paths:
+            self._files.rename(f"{path}.tmp", path)
+
+    def remove(self, codec: Codec, journal: str) -> None:
+        """Remove a journal's mark, durably; under the lock.
+
+        A mark must not outlast the file of an erased journal, nor keep a checksum of a purged value.
+        """
+        path = self.path(codec, journal)
+        try:
+            for each in filter(self._files.exists, (f"{path}.tmp", path)):
+                self._files.remove(each)
+            # Also where nothing was found: whoever removed it may have died before this.
+            if self._files.exists(FOLDER):
+                self._files.sync_folder(FOLDER)
+        except (
+            CorruptJournalError,
+            NotADirectoryError,
+        ):  # a link, or a file: no mark is read there
+            return
+
+    def _read(self, codec: Codec, journal: str) -> EndMark | None:
+        """Return a journal's mark; None if it is missing or does not verify."""
+        try:
+            content = self._files.content(self.path(codec, journal))
+            if content is None:
+                return None
+            head, line, rest = content.split(b"\n")
+            fields = orjson.loads(checked_line(head))
+            mark = EndMark(
+                str(fields["journal"]), int(fields["made"]), bytes.fromhex(fields["tag"]), line
+            )
+        except (ValueError, KeyError, TypeError, CorruptJournalError):
+            return None
+        return None if rest else mark
+
+    def _exists(self, codec: Codec, journal: str) -> bool:
+        return self._files.exists(self.path(codec, journal))
+
+
+def _compared(place: Place, number: int, tag: bytes) -> Place:
+    """Return the place with the damage that a mark of the same file proves."""
+    if place.damage() is not None:
+        return place
+    if number > place.last:
+        gap = (place.last + 1, number, place.line + 1)
+        return place._replace(gaps=(*place.gaps, gap), durable=max(place.durable, number))
+    if number == place.last and tag != place.tag:
+        return place._replace(
+            verdict=f"line {place.line}: it is not the one that its end mark names"
+        )
+    return place
+
+
+def _content(place: Place) -> bytes:
+    head = {"journal": _digest(place), "made": place.made, "tag": place.tag.hex()}
+    line, _ = place.sealer.seal(place.last, END, place.tag, b"")
+    return b"%b\n%b\n" % (with_checksum(compact(head)[:-1], 0), line)
+
+
+def _digest(place: Place) -> str:
+    return sha256(place.header).hexdigest()

@@ -1,0 +1,297 @@
+"""End marks beside journals: after a clean close all damage raises, and nothing else does."""
+
+from pathlib import Path
+
+import pytest
+
+from factmem.errors import CorruptJournalError, TamperedError
+from factmem.storage._files import LocalFiles
+from tests.storage.disk_model import Image
+from tests.storage.memory_disk import MemoryDisk
+from tests.storage.stores import (
+    ANN,
+    BOB,
+    PLAIN,
+    SEALED,
+    Kind,
+    append,
+    followed,
+    read,
+    record,
+    summarize,
+    texts,
+)
+
+KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
+_ERRORS = (CorruptJournalError, TamperedError)
+_SAVED = [record(1), record(2, 90), record(3)]
+
+
+def _closed(kind: Kind, *, name: tuple[str | None, ...] = ANN) -> MemoryDisk:
+    """Return a store that was closed after three saves."""
+    disk = MemoryDisk()
+    folder = kind.open(disk)
+    for each in _SAVED:
+        append(folder, name, each)
+    folder.close()
+    return disk
+
+
+def _journal(disk: MemoryDisk) -> tuple[str, bytes]:
+    [(file, content)] = disk.files().items()
+    return f"journals/{file}", content
+
+
+def _mark(disk: MemoryDisk) -> str:
+    [path] = [path for path in disk.image() if path.startswith("ends/")]
+    return path
+
+
+def _refuses(kind: Kind, image: Image, anchor: str) -> None:
+    """Check that reading, saving, rewriting and verifying raise, and that nothing is changed."""
+    disk = MemoryDisk(image)
+    for call in (
+        lambda folder: read(folder, ANN),
+        lambda folder: append(folder, ANN, record(9)),
+        lambda folder: folder.verify(anchor),
+    ):
+        with pytest.raises(_ERRORS):
+            call(kind.open(disk))
+    with kind.open(disk).exclusive() as writer, pytest.raises(_ERRORS):
+        writer.flush(ANN)
+    assert disk.image() == image
+
+
+@KINDS
+def test_every_cut_raises_after_a_close(kind: Kind) -> None:
+    """At a line's end, within a line, within the first line; and the file that is gone."""
+    disk = _closed(kind)
+    earlier = kind.open(disk).anchor()
+    path, content = _journal(disk)
+    image = disk.image()
+    for size in range(0, len(content), 7 if kind.is_sealed else 1):
+        _refuses(kind, Image({**image, path: content[:size]}), earlier)
+    ends = [at + 1 for at, byte in enumerate(content[:-1]) if byte == ord("\n")]
+    for size in ends:
+        _refuses(kind, Image({**image, path: content[:size]}), earlier)
+    _refuses(kind, Image({name: each for name, each in image.items() if name != path}), earlier)
+
+
+@KINDS
+def test_a_save_leaves_the_mark_alone_and_true(kind: Kind) -> None:
+    """A torn write behind the mark is no damage; the loss of what it vouches for is."""
+    disk = _closed(kind)
+    mark = disk.image()[_mark(disk)]
+    _, before = _journal(disk)
+    append(kind.open(disk), ANN, record(4))
+    path, content = _journal(disk)
+    assert disk.image()[_mark(disk)] == mark
+    anchor = kind.open(disk).anchor()
+
+    for size in range(len(before), len(content), 3):
+        torn = MemoryDisk(Image({**disk.image(), path: content[:size]}))
+        assert texts(read(kind.open(torn), ANN)) == _SAVED
+        append(kind.open(torn), ANN, record(5))
+        assert texts(read(kind.open(torn), ANN)) == [*_SAVED, record(5)]
+    _refuses(kind, Image({**disk.image(), path: before[:-1]}), anchor)
+
+
+@KINDS
+def test_salvage_counts_what_the_mark_vouches_for(kind: Kind) -> None:
+    """The numbers of the lost records are not used again, and the old mark no longer applies."""
+    disk = _closed(kind)
+    path, content = _journal(disk)
+    disk.put(path, content[: content.rindex(b"\n", 0, -1) + 1])
+    folder = kind.open(disk)
+    with folder.exclusive() as writer:
+        salvaged = writer.salvage(ANN)
+    append(folder, ANN, record(9))
+
+    assert (salvaged.kept, salvaged.missing) == (2, 1)
+    assert [each.number for each in read(kind.open(disk), ANN)] == [1, 2, 4]
+
+
+@KINDS
+def test_a_rewrite_outdates_the_mark(kind: Kind) -> None:
+    """It is passed over until the store rests again; an older copy put back with it raises."""
+    disk = _closed(kind)
+    path, older = _journal(disk)
+    folder = kind.open(disk)
+    with folder.exclusive() as writer:
+        writer.rewrite(ANN, read(writer, ANN)[2:])
+    assert texts(read(kind.open(disk), ANN)) == _SAVED[2:]
+
+    folder.close()
+    assert texts(read(kind.open(disk), ANN)) == _SAVED[2:]
+    _, content = _journal(disk)
+    _refuses(kind, Image({**disk.image(), path: older}), kind.open(disk).anchor())
+    assert content != older
+
+
+@KINDS
+def test_dropping_copies_removes_the_mark_until_the_store_rests(kind: Kind) -> None:
+    """A mark of the file before a purge holds a checksum of what was purged."""
+    disk = _closed(kind)
+    folder = kind.open(disk)
+    with folder.exclusive() as writer:
+        writer.rewrite(ANN, read(writer, ANN)[:2])
+        writer.drop_copies(ANN)
+    assert not any(path.startswith("ends/") for path in disk.image())
+
+    folder.rest()
+    assert _mark(disk)
+
+
+@KINDS
+def test_erasing_removes_the_mark(kind: Kind) -> None:
+    """The place is empty then, and no file is missed; also where a file had been deleted."""
+    disk = _closed(kind)
+    path, _ = _journal(disk)
+    for is_deleted in (False, True):
+        left = MemoryDisk(disk.image())
+        if is_deleted:
+            left.remove(path)
+        folder = kind.open(left)
+        with folder.exclusive() as writer:
+            writer.erase(ANN)
+        assert not any(each.startswith("ends/") for each in left.image())
+        assert read(folder, ANN) == []
+        append(folder, ANN, record(7))
+        assert texts(read(kind.open(left), ANN)) == [record(7)]
+
+
+@KINDS
+@pytest.mark.parametrize("damage", ["zeros", "short", "empty", "text", "another's", "forged"])
+def test_a_mark_that_cannot_be_read_blocks_nothing(kind: Kind, damage: str) -> None:
+    """`verify` names it, and the next close replaces it where something was saved."""
+    disk = _closed(kind)
+    path = _mark(disk)
+    content = disk.image()[path] or b""
+    head, line, _ = content.split(b"\n")
+    other = _closed(kind)
+    disk.put(
+        path,
+        {
+            "zeros": bytes(len(content)),
+            "short": content[:-1],
+            "empty": b"",
+            "text": b'{"journal":[],"crc":"00000000"}\n\n',
+            "another's": head
+            + b"\n"
+            + (other.image()[_mark(other)] or b"").split(b"\n")[1]
+            + b"\n",
+            "forged": head + b"\n" + line[:-1] + b"\n",
+        }[damage],
+    )
+    folder = kind.open(disk)
+    assert texts(read(folder, ANN)) == _SAVED
+    assert folder.verify(folder.anchor()) == [f"/store/{path}"]
+
+    append(folder, ANN, record(4))
+    folder.close()
+    assert folder.verify(folder.anchor()) == []
+
+
+def test_marks_of_other_programs_are_passed_over(tmp_path: Path) -> None:
+    """A link, a pipe or a folder, in the place of the folder of marks or of one of them."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "kept").write_text("kept")
+    store = tmp_path / "store"
+    folder = PLAIN.open(LocalFiles(str(store)))
+    append(folder, ANN, *_SAVED)
+    folder.close()
+    [mark] = (store / "ends").iterdir()
+    mark.unlink()
+    mark.symlink_to(tmp_path / "elsewhere" / "kept")
+    assert texts(read(folder, ANN)) == _SAVED
+    assert folder.verify(folder.anchor()) == [str(mark)]
+
+    mark.unlink()
+    (store / "ends").rmdir()
+    (store / "ends").symlink_to(tmp_path / "elsewhere")
+    append(folder, BOB, record(1))
+    folder.close()
+    assert texts(read(folder, ANN)) == _SAVED
+    with folder.exclusive() as writer:
+        writer.erase(ANN)
+    assert [each.name for each in (tmp_path / "elsewhere").iterdir()] == ["kept"]
+    folder.close()
+
+
+@KINDS
+def test_a_restored_backup_outdates_marks_that_were_left(kind: Kind) -> None:
+    """A new file never has a number that a mark of an unknown file has."""
+    disk = MemoryDisk()
+    folder = kind.open(disk)
+    append(folder, BOB, record(1))
+    backup = disk.image()
+    for number in range(1, 9):
+        append(folder, ANN, record(number))
+        with folder.exclusive() as writer:
+            writer.rewrite(ANN, read(writer, ANN))
+    folder.close()
+    ends = {path: each for path, each in disk.image().items() if path.startswith("ends")}
+    disk = MemoryDisk(Image({**backup, **ends}))
+    with pytest.raises(CorruptJournalError, match="erase the place"):
+        append(kind.open(disk), ANN, record(20))
+    with kind.open(disk).exclusive() as writer:
+        writer.erase(ANN)
+    append(kind.open(disk), ANN, record(20))
+
+    assert texts(read(kind.open(disk), ANN)) == [record(20)]
+
+
+@KINDS
+def test_who_has_read_a_place_notices_a_cut(kind: Kind) -> None:
+    """A process that follows the place, one that saves to it, and one that reads its summary."""
+    disk = MemoryDisk()
+    writer, reader = kind.open(disk), kind.open(disk)
+    append(writer, ANN, *_SAVED)
+    assert summarize(reader, ANN)
+    records, position = followed(reader, ANN, [], None)
+    append(writer, ANN, record(4))
+    append(writer, ANN, record(5))
+    writer.rest()
+    path, content = _journal(disk)
+    disk.put(path, content[: content.rindex(b"\n", 0, -1) + 1])
+
+    with pytest.raises(CorruptJournalError, match="record 5 is missing, says its end mark"):
+        followed(reader, ANN, records, position)
+    with pytest.raises(_ERRORS):
+        append(reader, ANN, record(6))
+    cold = kind.open(disk)
+    with cold.summary(ANN) as summary:
+        assert summary is not None
+        with pytest.raises(CorruptJournalError, match="record 5 is missing"):
+            followed(cold, ANN, records, summary.position)
+
+
+@KINDS
+def test_many_places_are_marked_at_once(kind: Kind) -> None:
+    """More than are open at a time."""
+    disk = MemoryDisk()
+    folder = kind.open(disk)
+    for number in range(70):
+        append(folder, ("agent", "many", "user", str(number)), record(number))
+    folder.close()
+
+    ends = [path for path in disk.image() if path.startswith("ends/")]
+    assert len(ends) == 70
+    assert all(path.endswith(".end") for path in ends)
+    assert len(kind.open(disk).names()) == 70
+
+
+@KINDS
+def test_a_mark_vouches_for_nothing_in_doubt(kind: Kind) -> None:
+    """What a failed sync may have lost is not marked."""
+    disk = MemoryDisk()
+    folder = kind.open(disk)
+    append(folder, ANN, record(1))
+    disk.fail_at = frozenset({disk.count + 2})
+    with pytest.raises(Exception, match="refused"):
+        append(folder, ANN, record(2))
+    disk.fail_at = frozenset()
+    folder.reader.note_unended(_journal(disk)[0].removeprefix("journals/"))
+    folder.close()
+
+    assert not any(path.startswith("ends/") for path in disk.image())

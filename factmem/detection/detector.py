@@ -1,6 +1,6 @@
 """FactDetector: asks a model for the facts of a chat, validates its answer and saves the facts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 
@@ -14,7 +14,7 @@ from factmem.detection.current_values import CurrentValues
 from factmem.detection.known_values import OfferedConcept, offered_concepts
 from factmem.detection.prompts import continuation, detection_messages
 from factmem.detection.reconciliation import ReadItems, Verdict, fact_of, read_items, reconcile
-from factmem.detection.report import DetectionReport
+from factmem.detection.report import DetectionReport, Retraction
 from factmem.detection.request import DetectionRequest
 from factmem.detection.synonyms import KeywordSynonyms, Synonym
 from factmem.detection.verification import verified
@@ -207,18 +207,25 @@ def _settle(verdict: Verdict, place: Place, learned: Learned) -> None:
         for listed in listings:
             verdict.erased += [e for e in listed if e.place.identity == place.identity]
             listed[:] = [e for e in listed if e.place.identity != place.identity]
-        verdict.retracted = [e for e in verdict.retracted if e.place.identity != place.identity]
+        _refuse(verdict, lambda each: each.place.identity == place.identity)
         return
     for listed in (verdict.saved, verdict.confirmed):
         verdict.superseded += [each for each in listed if each.fact.id in learned.superseded]
         listed[:] = [each for each in listed if each.fact.id not in learned.superseded]
     refused = {(each.concept.keyword, id(each.value)) for each in learned.refused}
-    verdict.retracted = [
-        each
-        for each in verdict.retracted
-        if each.place.identity != place.identity
-        or (each.concept.keyword, id(each.value)) not in refused
-    ]
+    _refuse(
+        verdict,
+        lambda each: (
+            each.place.identity == place.identity
+            and (each.concept.keyword, id(each.value)) in refused
+        ),
+    )
+
+
+def _refuse(verdict: Verdict, is_refused: Callable[[Retraction], bool]) -> None:
+    """Move retractions that were not recorded."""
+    verdict.refused += filter(is_refused, verdict.retracted)
+    verdict.retracted = [each for each in verdict.retracted if not is_refused(each)]
 
 
 async def _asked(
@@ -297,4 +304,5 @@ def _report(verdict: Verdict, usage: Usage, *, dry_run: bool) -> DetectionReport
         verdict.doubtful,
         verdict.joined,
         verdict.erased,
+        verdict.refused,
     )

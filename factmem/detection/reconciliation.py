@@ -60,6 +60,7 @@ class Verdict:
     doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
     joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
     erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    refused: list[Retraction] = field(default_factory=list[Retraction])
     ended: set[tuple[Topic, Canonical]] = field(default_factory=set[tuple[Topic, Canonical]])
     """The values of `retracted`, for a fast look-up."""
 

@@ -75,3 +75,6 @@ class DetectionReport(Displayed):
     """Made-up keywords whose values were saved under another one."""
     erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
     """Facts that were not saved, as their place was erased after the chat was read."""
+    refused: list[Retraction] = field(default_factory=list[Retraction])
+    """Retractions that changed nothing: the value was said again later, or the place was erased after
+    the chat was read."""

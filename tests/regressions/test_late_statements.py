@@ -72,3 +72,5 @@ async def test_a_slower_retraction_ends_nothing(tmp_path: Path) -> None:
 
     assert await themes(tmp_path) == ["green"]
     assert reports[0].retracted == []
+    [refused] = reports[0].refused
+    assert (refused.value, refused.said_at) == ("green", NOW + timedelta(seconds=1))

@@ -53,7 +53,7 @@ class UnboundSubjectError(FactmemError, ValueError):
 
 
 class StoredFactError(FactmemError):
-    """A stored value does not fit the type its concept is asked for with.
+    """A stored value does not fit the type of the concept that it was loaded with.
 
     The value stays stored as it is. Load it with the type it was saved with, or without one
     through `load_all`.
@@ -89,11 +89,11 @@ class StoreBusyError(StorageError):
 
 
 class UnknownOutcomeError(StorageError):
-    """A commit was sent to a database, and no answer came: it may have happened or not.
+    """A commit was sent to a database and no answer came: it may or may not have been stored.
 
-    Saving the same fact object again is safe for what is current: its value is confirmed, not
-    doubled, and history may show one confirmation more. To decide by what is stored, load the
-    concept and compare the ids of its facts. After an `amend`, look at `entries` first.
+    Saving the same fact object again is safe: a stored value is confirmed, not doubled, and
+    history may show one more confirmation. To find out, load the concept and compare the ids of
+    its facts. After an `amend`, look at `entries` first.
     """
 
 
@@ -132,7 +132,7 @@ class ExtractionError(FactmemError):
         self.is_cut_off = is_cut_off
         """Whether the answer ended at the model's output limit."""
         self.usage: Usage = usage
-        """What the calls to the model cost; one call, where nobody says more."""
+        """The cost of the model calls; one call unless the model reports more."""
 
 
 class ChatModelError(FactmemError):

@@ -11,9 +11,9 @@ from factmem.models.clock import TimeProvider, system_clock, utc
 class StoreClock:
     """A clock that does not go back, over one that may. Safe for threads.
 
-    What has expired once stays expired: a reading is at least the one before it, and at least the
-    time of the last entry of the place that it is for. What is recorded carries the clock's time at
-    that moment, so that a clock which was wrong while it was only read spoils nothing for good.
+    An expired value stays expired: a reading is at least the previous one, and at least the time of
+    the place's last entry. Entries are recorded with the underlying clock's time, so a clock that
+    was wrong while it was only read has no lasting effect.
     """
 
     def __init__(self, clock: TimeProvider = system_clock) -> None:

@@ -10,11 +10,11 @@ from factmem.models.text import case_folded
 
 
 def phrase_of(description: str) -> str:
-    """Return what is asked for with case, width and white space folded.
+    """Return the searched phrase with case, width and white space folded.
 
     Raises:
-        TypeError: It is no text.
-        ValueError: It holds no word.
+        TypeError: It is not a string.
+        ValueError: It has no words.
     """
     if not isinstance(description, str):
         raise TypeError(f"description must be a str, not {type(description).__name__}: 'theme'")

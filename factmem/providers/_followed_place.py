@@ -50,7 +50,7 @@ class PlaceView:
             is_end = self.take_in(start, reading) and reading.is_end
 
     def take_in(self, start: Position | None, reading: Reading) -> bool:
-        """Apply what was read from `start` on, and return whether no other thread did so before."""
+        """Apply the entries read from `start` on; return False if another thread did so before."""
         size = sum(len(record.data) for record in reading.records)
         with paused_collection(size // _BYTES_PER_FACT):
             return self._take_in(start, reading)
@@ -77,7 +77,7 @@ class PlaceView:
                 self.summarized = position.size
 
     def take(self, appended: Appended, records: Iterable[bytes]) -> None:
-        """Take in what was just appended, if all before it was seen; else it is read later."""
+        """Apply entries just appended, if all earlier ones were applied; else they are read later."""
         with self.lock:
             if self.is_warm and self.position is appended.before:
                 self._apply([decoded(record) for record in records])
@@ -89,7 +89,7 @@ class PlaceView:
 
 
 class PlaceViews:
-    """The views of many places, of which the least used are let go."""
+    """The views of many places; the least recently used are dropped."""
 
     def __init__(self) -> None:
         self._views: OrderedDict[Identity, PlaceView] = OrderedDict()

@@ -63,7 +63,7 @@ class PlaceInfo(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class ErasureReceipt(Displayed):
-    """What `erase` did, to be kept by those who must show it. It holds no value."""
+    """The result of `erase`, to keep as evidence. It holds no value."""
 
     scope: MemoryScope
     subject: MemorySubject
@@ -100,7 +100,7 @@ class Forgotten(int):
 
     @classmethod
     def total(cls, counts: Iterable[int]) -> Self:
-        """Return the sum of what several calls of `forget` returned."""
+        """Return the sum of the results of several calls of `forget`."""
         given = list(counts)
         return cls(sum(given), [each for count in given for each in getattr(count, "quoting", ())])
 
@@ -241,10 +241,10 @@ class FactStore(AgentMemoryProvider, Protocol):
         metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
     ) -> int:
-        """Forget the current values that meet all conditions given, and return how many they are.
+        """Forget the current values that meet all given conditions, and return their number.
 
-        They are out of every read at once, and do not come back by themselves. History still
-        shows that something was forgotten, and what was saved before.
+        They disappear from every read at once, and do not come back by themselves. History still
+        shows the earlier saves, and that a value was forgotten.
 
         Args:
             subject: The subject of the facts.
@@ -373,9 +373,9 @@ class FactStore(AgentMemoryProvider, Protocol):
     async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
         """Rewrite the ledger of a place, history included; return how many entries changed.
 
-        For what appending cannot do: removing old history, renaming a concept. Nothing else is
-        written in between. The result appears whole or not at all, and no copy of what it took out
-        stays. Times cannot change.
+        Use it to remove old history or to rename a concept, which appending cannot do. No other
+        write happens in between. The result is stored completely or not at all, and no copy of
+        removed entries stays. Times cannot change.
 
         Args:
             edit: Takes the entries, oldest first, and returns for each one the entry as it was,
@@ -384,13 +384,13 @@ class FactStore(AgentMemoryProvider, Protocol):
             scope: The scope of the place.
 
         Raises:
-            ValueError: What it returned is not as a store could have recorded it.
+            ValueError: A store could not have recorded the entries that it returned.
             StorageError: The store refused.
         """
         ...
 
     async def aclose(self) -> None:
-        """Finish what was accepted and let go of everything. Later calls raise `ValueError`."""
+        """Finish accepted work and release all resources. Later calls raise `ValueError`."""
         ...
 
     async def __aenter__(self) -> Self: ...

@@ -1,4 +1,4 @@
-"""Erasures as one process sees them: for providers that cannot compare moments themselves."""
+"""Erasures within one process, for providers that cannot compare moments themselves."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator
@@ -15,8 +15,8 @@ __all__ = ["Watch", "erasing", "watch"]
 
 
 _POLL_SECONDS = 0.005
-"""Between two looks at writes that an erasure waits for. They may be in other event loops, which
-have no common event; one write is under way for milliseconds, and erasures are rare."""
+"""The interval at which an erasure checks for running writes. They may belong to other event loops,
+which have no common event; a write takes milliseconds, and erasures are rare."""
 
 
 class Watch:
@@ -65,7 +65,7 @@ class _Erasures:
 
     def end(self, identity: Identity) -> None:
         with self.lock:
-            self._note(identity)  # a chat that was read meanwhile may hold what was erased
+            self._note(identity)  # a chat read during the erasure may hold erased facts
             _count_down(self.begun, identity)
 
     def _note(self, identity: Identity) -> None:

@@ -101,7 +101,7 @@ class GuardedProvider(AgentMemoryProvider):
 
     def _torn_writes(self) -> int:
         """Return how many unfinished writes the provider has found since the last event."""
-        # Of its class: a mock has whatever it is asked for.
+        # Looked up on the class, as a mock instance has every attribute.
         take: Callable[[object], int] | None = getattr(
             type(self._provider), "take_torn_writes", None
         )

@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 class _Shelf:
-    """One place: its entries as a file would hold them, and what is current."""
+    """One place: its entries as in a file, and its current facts."""
 
     __slots__ = ("index", "ledger", "life", "lines")
 

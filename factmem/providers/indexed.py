@@ -1,6 +1,6 @@
-"""What a store may offer besides, so that a recall after the first one reads no whole place.
+"""Optional protocols of a store that let a recall after the first one read only changes.
 
-factmem's own providers do. A store without it is read anew for each recall, and works as well.
+factmem's own providers implement them. Without them each recall reads whole places.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,28 +15,27 @@ __all__ = ["FollowedStore", "IndexedStore", "PlaceChanges"]
 
 @runtime_checkable
 class IndexedStore(Protocol):
-    """What a store may offer besides, so that recall does not begin anew each time.
+    """A store that keeps an index beside each place; an optional protocol.
 
-    An index is derived from the facts of a place, and opaque to the store: it can be lost at any
-    time. A store that is encrypted encrypts it, `erase` and a purging `forget` remove it.
+    An index is derived from the facts of a place and opaque to the store; it can be lost at any
+    time. An encrypted store encrypts it. `erase` and a purging `forget` remove it.
     """
 
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
-        """Return a string that differs whenever `load_all` may give something else than before.
+        """Return a string that changes whenever the result of `load_all` may have changed.
 
-        In microseconds where nothing was changed. It means something to this instance only. None
-        says that the store cannot tell.
+        Takes microseconds if nothing changed. Versions of different instances cannot be compared.
+        None means that the store does not know.
         """
         ...
 
     async def read_index(
         self, subject: MemorySubject, scope: MemoryScope
     ) -> bytes | memoryview | None:
-        """Return the index that was last written for a place; None without a whole one.
+        """Return the index last written for a place; None if there is no complete one.
 
-        A `memoryview` may be of a file that is mapped into memory, so that the operating system
-        reads what is used of a large one, and lets go of it. It stays readable, whatever is written
-        or removed later.
+        A `memoryview` may refer to a file mapped into memory, so that the operating system reads
+        only the used parts of a large index. It stays readable after later writes and removals.
 
         Raises:
             StorageError: The store refused.
@@ -46,18 +45,18 @@ class IndexedStore(Protocol):
     async def write_index(
         self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
     ) -> bool:
-        """Keep an index of a place, in place of the one before, unless the place has changed.
+        """Replace the index of a place, unless the place has changed.
 
-        Whoever reads while it is written, in another process too, gets one or the other whole. It
-        is not made durable: a power cut may take it.
+        Concurrent readers, in other processes too, get the old or the new index, always complete.
+        The write is not durable: a power cut may lose it.
 
         Args:
             subject: The subject of the place.
             scope: Where its facts are visible.
-            index: What to keep.
-            version: What `version` gave before the facts were read that the index is made of.
-                When it would give something else now, nothing is written: a value that was purged
-                meanwhile must not come back.
+            index: The index.
+            version: The result of `version` from before the indexed facts were read. If the place
+                has another version now, nothing is written, so that a value purged meanwhile does
+                not come back.
 
         Returns:
             Whether it was written.
@@ -70,18 +69,18 @@ class IndexedStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlaceChanges:
-    """What is current in a place of the keywords that something has changed since a version."""
+    """The current facts of the keywords that have changed since a version."""
 
     version: str
-    """The place's version now: what to ask from next time."""
+    """The place's present version, for the next call."""
     facts: Mapping[str, Sequence[AnyFact | str]]
-    """By keyword, in the order of `load_all`. A fact that is as it was, in every field, may be given
-    by its id alone. Nothing where nothing is current any more; other keywords are as they were."""
+    """By keyword, in the order of `load_all`. A fact unchanged in every field may be given by its id
+    alone. A keyword without current facts has an empty sequence; absent keywords are unchanged."""
 
 
 @runtime_checkable
 class FollowedStore(Protocol):
-    """What an `IndexedStore` may offer besides, so that a recall after a save reads no whole place."""
+    """An `IndexedStore` that reports changes, so that a recall after a save reads only these."""
 
     async def changes(
         self,
@@ -91,16 +90,16 @@ class FollowedStore(Protocol):
         since: str,
         concepts: Iterable[Concept[Any, Any]] = (),
     ) -> PlaceChanges | None:
-        """Return what has changed since a version; None where that is unknown.
+        """Return the changes since a version; None if they are unknown.
 
-        Putting it in the place of what `load_all` gave at that version must give what `load_all`
-        gives now, with the same concepts: forgotten, expired and confirmed facts are changes too.
-        Then the place need not be read; after None it is.
+        Applied to the result of `load_all` at that version, the changes must give its present
+        result, with the same concepts: forgotten, expired and confirmed facts are changes too.
+        After None the caller reads the whole place.
 
         Args:
             subject: The subject of the place.
             scope: Where its facts are visible.
-            since: What `version` gave before the place was read, or the last changes.
+            since: The result of `version` from before the place was read, or of the last changes.
             concepts: The concepts whose value types are known; the same at each call.
 
         Raises:

@@ -1,4 +1,4 @@
-"""LearningStore: a store that records what was stated in a chat, by when it was said."""
+"""LearningStore: a store that orders statements of chats by the time at which they were said."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

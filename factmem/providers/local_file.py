@@ -76,22 +76,23 @@ class ProviderKeys:
 class LocalFileMemoryProvider(LedgerStore):
     """A `FactStore` in a folder of local files.
 
-    When a save returns, its facts survive kill -9 and a power cut. Saves that are under way at the
-    same time share one durable write. Any number of tasks, threads with loops of their own, and
-    processes may use one folder at once, through one instance or many; each sees what any other
-    has saved. After a fork, parent and child may both go on.
+    When a save returns, its facts survive kill -9 and a power cut. Concurrent saves share one
+    durable write. Any number of tasks, threads with their own event loops, and processes may use
+    one folder at once, through one instance or many; each sees the saves of all others. After a
+    fork, parent and child may both continue.
 
     Nothing touches the disk before the first call, and nothing is created before the first save.
-    Reading takes no lock. A warm `load` takes no thread: it makes one check of a few microseconds
-    whether the file is still what was read. Up to 1,024 places are kept warm in memory.
+    Reading takes no lock. A warm `load` uses no thread: it only checks, in a few microseconds,
+    whether the file has changed since it was read. Up to 1,024 places are kept in memory.
 
     The first save starts a thread that commits; it ends after ten idle seconds. A batch for many
     places starts up to eight threads that sync. The lock file and the folders stay open between
     calls. `aclose` ends the threads and closes the files.
 
-    A save that raises is not acknowledged, and is in the store whole or not at all. Cancelled
-    before its write has begun it is not kept; cancelled later, it is, and it is waited for. Only a
-    task that asyncio itself cancels (`Task.cancel`, `wait_for`) does not wait: either may be.
+    A save that raises is not acknowledged; it is stored completely or not at all. If it is
+    cancelled before its write begins, nothing is stored; if later, the save completes and the
+    cancelled task waits for it. A task cancelled by asyncio itself (`Task.cancel`, `wait_for`) does
+    not wait, and either outcome is possible.
 
     The first `load` of a large place that is not in memory searches its file for that concept. A
     place of more than 8 MB gets a summary: a file beside its journal with what is current, written
@@ -106,18 +107,18 @@ class LocalFileMemoryProvider(LedgerStore):
     runs in a worker thread, with the store's lock held.
 
     Args:
-        root: The folder. It is made, for its owner only, when the first fact is saved.
+        root: The folder. The first save creates it, readable by its owner only.
         storage: How files are kept: `SimpleStorage()`, the default, or `EncryptedStorage(...)`.
         clock: Returns the time, as an aware datetime; this machine's by default.
-        keep_history: How long what was replaced or forgotten stays readable by `history` and
-            `as_of`. None, the default, keeps it for ever; otherwise a journal is compacted now and
-            then, when more than half of it is older history.
+        keep_history: How long replaced and forgotten values stay readable by `history` and
+            `as_of`. None, the default, keeps them for ever; otherwise a journal is compacted when
+            more than half of it is older history.
 
         limit: The most that one place may hold; a save beyond it raises `PlaceFullError`.
 
     Raises:
-        TypeError: An argument is of the wrong kind, such as a key in the place of a storage.
-        ValueError: `root` is no path, or `keep_history` is negative.
+        TypeError: An argument has the wrong type, such as a key instead of a storage.
+        ValueError: `root` is not a path, or `keep_history` is negative.
         StorageError: (from every method) The disk refused, or the store is damaged.
         StoreBusyError: (from writing methods) The lock was held past the storage's deadline.
         DecryptionError: (from every method) The key is missing or wrong, or files do not verify.

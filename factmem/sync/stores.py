@@ -230,10 +230,10 @@ class StoreSync(WrapsContext[S]):
         metadata: Mapping[str, JsonValue] | None = None,
         purge: Purge = False,
     ) -> int:
-        """Forget the current values that meet all conditions given, and return how many they are.
+        """Forget the current values that meet all given conditions, and return their number.
 
-        They are out of every read at once, and do not come back by themselves. History still
-        shows that something was forgotten, and what was saved before.
+        They disappear from every read at once, and do not come back by themselves. History still
+        shows the earlier saves, and that a value was forgotten.
 
         Args:
             subject: The subject of the facts.
@@ -373,9 +373,9 @@ class StoreSync(WrapsContext[S]):
     def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
         """Rewrite the ledger of a place, history included; return how many entries changed.
 
-        For what appending cannot do: removing old history, renaming a concept. Nothing else is
-        written in between. The result appears whole or not at all, and no copy of what it took out
-        stays. Times cannot change.
+        Use it to remove old history or to rename a concept, which appending cannot do. No other
+        write happens in between. The result is stored completely or not at all, and no copy of
+        removed entries stays. Times cannot change.
 
         Args:
             edit: Takes the entries, oldest first, and returns for each one the entry as it was,
@@ -384,7 +384,7 @@ class StoreSync(WrapsContext[S]):
             scope: The scope of the place.
 
         Raises:
-            ValueError: What it returned is not as a store could have recorded it.
+            ValueError: A store could not have recorded the entries that it returned.
             StorageError: The store refused.
         """
         return self._portal.call(self._wrapped.rewrite, edit, subject, scope)
@@ -422,19 +422,18 @@ class IndexedStoreSync(StoreSync[I]):
     """An `InMemoryProvider`, or another store with indexes, without `await`."""
 
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
-        """Return a string that differs whenever `load_all` may give something else than before.
+        """Return a string that changes whenever the result of `load_all` may have changed.
 
-        In microseconds where nothing was changed. It means something to this instance only. None
-        says that the store cannot tell.
+        Takes microseconds if nothing changed. Versions of different instances cannot be compared.
+        None means that the store does not know.
         """
         return self._portal.call(self._wrapped.version, subject, scope)
 
     def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | memoryview | None:
-        """Return the index that was last written for a place; None without a whole one.
+        """Return the index last written for a place; None if there is no complete one.
 
-        A `memoryview` may be of a file that is mapped into memory, so that the operating system
-        reads what is used of a large one, and lets go of it. It stays readable, whatever is written
-        or removed later.
+        A `memoryview` may refer to a file mapped into memory, so that the operating system reads
+        only the used parts of a large index. It stays readable after later writes and removals.
 
         Raises:
             StorageError: The store refused.
@@ -444,18 +443,18 @@ class IndexedStoreSync(StoreSync[I]):
     def write_index(
         self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
     ) -> bool:
-        """Keep an index of a place, in place of the one before, unless the place has changed.
+        """Replace the index of a place, unless the place has changed.
 
-        Whoever reads while it is written, in another process too, gets one or the other whole. It
-        is not made durable: a power cut may take it.
+        Concurrent readers, in other processes too, get the old or the new index, always complete.
+        The write is not durable: a power cut may lose it.
 
         Args:
             subject: The subject of the place.
             scope: Where its facts are visible.
-            index: What to keep.
-            version: What `version` gave before the facts were read that the index is made of.
-                When it would give something else now, nothing is written: a value that was purged
-                meanwhile must not come back.
+            index: The index.
+            version: The result of `version` from before the indexed facts were read. If the place
+                has another version now, nothing is written, so that a value purged meanwhile does
+                not come back.
 
         Returns:
             Whether it was written.
@@ -473,16 +472,16 @@ class IndexedStoreSync(StoreSync[I]):
         since: str,
         concepts: Iterable[Concept[Any, Any]] = (),
     ) -> PlaceChanges | None:
-        """Return what has changed since a version; None where that is unknown.
+        """Return the changes since a version; None if they are unknown.
 
-        Putting it in the place of what `load_all` gave at that version must give what `load_all`
-        gives now, with the same concepts: forgotten, expired and confirmed facts are changes too.
-        Then the place need not be read; after None it is.
+        Applied to the result of `load_all` at that version, the changes must give its present
+        result, with the same concepts: forgotten, expired and confirmed facts are changes too.
+        After None the caller reads the whole place.
 
         Args:
             subject: The subject of the place.
             scope: Where its facts are visible.
-            since: What `version` gave before the place was read, or the last changes.
+            since: The result of `version` from before the place was read, or of the last changes.
             concepts: The concepts whose value types are known; the same at each call.
 
         Raises:
@@ -652,10 +651,10 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
         return self._portal.call(self._wrapped.history, concept, subject, scope)
 
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        """Return a string that differs whenever `load_all` may give something else than before.
+        """Return a string that changes whenever the result of `load_all` may have changed.
 
-        In microseconds where nothing was changed. It means something to this instance only. None
-        says that the store cannot tell.
+        Takes microseconds if nothing changed. Versions of different instances cannot be compared.
+        None means that the store does not know.
         """
         return self._portal.call(self._wrapped.version, subject, scope)
 
@@ -740,9 +739,9 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
         return self._portal.call(self._wrapped.history, concept, subject, scope)
 
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        """Return a string that differs whenever `load_all` may give something else than before.
+        """Return a string that changes whenever the result of `load_all` may have changed.
 
-        In microseconds where nothing was changed. It means something to this instance only. None
-        says that the store cannot tell.
+        Takes microseconds if nothing changed. Versions of different instances cannot be compared.
+        None means that the store does not know.
         """
         return self._portal.call(self._wrapped.version, subject, scope)

@@ -150,7 +150,16 @@ class JournalFolder:
 
     def names(self) -> list[JournalName]:
         """See `Journals.names`."""
-        return self.reader.names()
+        try:
+            return self.reader.names()
+        except (CorruptJournalError, DecryptionError):
+            # As in `read`: a rotation may replace the key and the files while they are listed.
+            if not self.files.exists("lock"):
+                raise
+            with self._exclusive_if_writable() as writer:
+                if writer is None:
+                    raise
+                return self.reader.names()
 
     def read_index(self, name: JournalName) -> bytes | memoryview | None:
         """See `IndexedJournals.read_index`."""

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 import pytest
 
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage._reader import FolderReader
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.encryption.key import Key
@@ -34,8 +36,9 @@ CALLS: dict[str, Callable[[Any], Awaitable[object]]] = {
 }
 
 
+@pytest.mark.parametrize("rotations", [1, pytest.param(6, marks=pytest.mark.storm)])
 @pytest.mark.parametrize("call", CALLS)
-async def test_calls_during_a_rotation(tmp_path: Path, call: str) -> None:
+async def test_calls_during_a_rotation(tmp_path: Path, call: str, rotations: int) -> None:
     """None of them ever meets a file of which it does not have the key."""
     storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
     async with LocalFileMemoryProvider(tmp_path / "store", storage=storage) as store:
@@ -44,7 +47,7 @@ async def test_calls_during_a_rotation(tmp_path: Path, call: str) -> None:
         is_over = anyio.Event()
 
         async def rotate() -> None:
-            for _ in range(6):
+            for _ in range(rotations):
                 await store.keys.rotate(Key.generate())
             is_over.set()
 
@@ -55,3 +58,28 @@ async def test_calls_during_a_rotation(tmp_path: Path, call: str) -> None:
                 await anyio.lowlevel.checkpoint()  # a warm load does not yield
 
         assert len(await store.places()) == len(PLACES)
+
+
+async def test_a_rotation_between_the_listing_and_the_reading_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are sealed with a newer key than the listing began with: it begins again."""
+    key = Key.generate()
+    storage = EncryptedStorage(Aes256GCMEncryptor(key))
+    async with LocalFileMemoryProvider(tmp_path / "store", storage=storage) as store:
+        for place in PLACES:
+            await store.save(SingleFact(PETS, "a dog"), place, AGENT)
+    listed, is_rotated = FolderReader.journal_files, False
+
+    def then_rotated(self: FolderReader, codec: Any) -> list[str]:
+        nonlocal is_rotated
+        files = listed(self, codec)
+        if not is_rotated:
+            is_rotated = True
+            anyio.from_thread.run(rotating.keys.rotate, Key.generate())
+        return files
+
+    monkeypatch.setattr(FolderReader, "journal_files", then_rotated)
+    async with LocalFileMemoryProvider(tmp_path / "store", storage=storage) as rotating:
+        assert len(await rotating.places()) == len(PLACES)
+    assert is_rotated

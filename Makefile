@@ -33,7 +33,7 @@ demo: $(VENV)/.installed
 	$(python) examples/support_agent.py
 
 test: $(VENV)/.installed-test
-	$(python) -m pytest -n 2
+	$(python) -m pytest -n 2 --dist worksteal
 
 check: $(VENV)/.installed-check
 	$(python) -m ruff check .
@@ -70,7 +70,7 @@ failover: $(VENV)/.installed-test
 # The sweeps among the tests, then kills and crashes for as long as you like: make storm KILLS=5000 STATES=5000000
 # Both count in all: half of the kills and of the states are of encrypted stores.
 storm: $(VENV)/.installed-test
-	$(python) -m pytest -n 2 -m storm
+	$(python) -m pytest -n 2 --dist worksteal -m 'storm or hypothesis' --thorough
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
@@ -79,7 +79,7 @@ storm: $(VENV)/.installed-test
 ifndef SHORT
 	$(python) -m tests.scaling
 	$(python) -m tests.storms.many_processes
-	$(python) -m pytest -n 2 -m 'storm or not types' --both-loops
+	$(python) -m pytest -n 2 --dist worksteal -m 'storm or not types' --both-loops --thorough
 endif
 
 # Small mistakes in the core, each of which the tests of its module must notice.

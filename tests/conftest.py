@@ -1,6 +1,8 @@
 """Event loops, a PostgreSQL server, and assertion details from the shipped contracts, for every test."""
 
+import gc
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,19 +14,21 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from tests.postgres.cluster import Cluster
 
+SHORT = 25
+"""The examples of each property in the default run; `make storm` tries Hypothesis' hundred."""
+
 # Local runs search anew; the one that decides whether a change lands is the same each time.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+settings.register_profile("long", derandomize=bool(os.environ.get("CI")))
+settings.register_profile("short", settings.get_profile("long"), max_examples=SHORT)
 
 pytest.register_assert_rewrite("factmem.testing")
 
 TESTS = Path(__file__).parent
 
-ONE_LOOP = {"agent", "detection", "memory", "prompt", "recall", "transfer"}
+ONE_LOOP = {"agent", "detection", "memory", "prompt", "recall", "regressions", "transfer"}
 """Folders of rooms that only await what is below them: asyncio stands for both loops there."""
 
-ONE_LOOP_SUITES = {"TestDelayedStore", "TestEncrypted", "TestInMemoryProvider", "TestOwnProvider"}
+ONE_LOOP_SUITES = {"TestDelayedStore", "TestInMemoryProvider", "TestOwnProvider"}
 """Conformance suites whose waiting is that of `TestPlain`, which runs on both loops."""
 
 BOTH_LOOPS = {
@@ -36,17 +40,58 @@ BOTH_LOOPS = {
     "recall/test_keeping_vectors.py",
     "recall/test_shared_place.py",
     "recall/test_slow_embedder.py",
+    "regressions/test_erased_meanwhile.py",
+    "regressions/test_own_rotation.py",
 }
 """Their files with tasks, threads or cancellation of their own, and the smoke test on trio."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that runs every test on both event loops, as `make storm` does."""
+    """Add the options of `make storm`."""
     parser.addoption("--both-loops", action="store_true", help="run every test on both event loops")
+    parser.addoption(
+        "--thorough", action="store_true", help="wait for the disk and try more random examples"
+    )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Replace fsync, which only a power cut would show, unless `--thorough` is given.
+
+    The order of writes and syncs is tested on a model of a disk, `tests/storage/disk_model.py`.
+    """
+    is_thorough = config.getoption("--thorough")
+    settings.load_profile("long" if is_thorough else "short")
+    if not is_thorough:
+        os.fsync = _without_waiting  # type: ignore[assignment]
+
+
+def _without_waiting(fd: int) -> None:
+    """Do what fsync does to a caller: nothing, or fail on a descriptor that is not open."""
+    os.fstat(fd)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep the garbage collector away from what collection makes, which stays to the end.
+
+    Thousands of tests are a million objects: traversing them took a third of the collection, and
+    each full collection during the tests would do it again.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the trio variants of tests for which the loop cannot matter."""
+    """Deselect the trio variants of tests for which the loop cannot matter.
+
+    Of tests with two loops and two kinds of storage, one loop runs each kind: a codec never sees
+    the loop. The other two variants are storms.
+    """
     if config.getoption("--both-loops"):
         return
     kept: list[pytest.Item] = []
@@ -56,18 +101,46 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if spared:
         config.hook.pytest_deselected(items=spared)
         items[:] = kept
+    names = {item.nodeid for item in kept}
+    for item in kept:
+        if _is_crossed(item) and _on_the_other_loop(item.nodeid) in names:
+            item.add_marker(pytest.mark.storm)
 
 
 def _is_spared(item: pytest.Item) -> bool:
     """Whether asyncio alone runs a test."""
-    callspec = getattr(item, "callspec", None)
-    if callspec is None or callspec.params.get("anyio_backend") != "trio":
+    if _loop(item) != "trio":
         return False
-    suite = getattr(item, "cls", None)
-    if suite is not None and suite.__name__ in ONE_LOOP_SUITES:
+    if _suite(item) in ONE_LOOP_SUITES:
         return True
     path = item.path.relative_to(TESTS)
     return path.parts[0] in ONE_LOOP and path.as_posix() not in BOTH_LOOPS
+
+
+def _is_crossed(item: pytest.Item) -> bool:
+    """Whether a test is in the clear on trio or encrypted on asyncio."""
+    loop = _loop(item)
+    if loop is None:
+        return False
+    kinds = {*item.name.removesuffix("]").replace("[", "-").split("-"), _suite(item)}
+    if kinds & {"plain", "TestPlain"}:
+        return loop == "trio"
+    return loop == "asyncio" and bool(kinds & {"encrypted", "TestEncrypted"})
+
+
+def _on_the_other_loop(name: str) -> str:
+    loops = {"asyncio": "trio", "trio": "asyncio"}
+    return re.sub(r"\b(asyncio|trio)\b", lambda found: loops[found[0]], name)
+
+
+def _loop(item: pytest.Item) -> str | None:
+    """The event loop that a test runs on, or None."""
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else callspec.params.get("anyio_backend")
+
+
+def _suite(item: pytest.Item) -> str | None:
+    return getattr(getattr(item, "cls", None), "__name__", None)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -75,6 +148,15 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Run every async test and fixture once on each event loop, where a loop can matter."""
     backend: str = request.param
     return backend
+
+
+@pytest.fixture(
+    params=[pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.storm)]
+)
+def stride(request: pytest.FixtureRequest) -> int:
+    """The step through the cases of a sweep: one in seven by default, each one in a storm."""
+    step: int = request.param
+    return step
 
 
 @pytest.fixture(scope="session")

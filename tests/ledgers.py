@@ -22,9 +22,10 @@ from factmem.ledger.entries import (
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.statements import digest_of
 from factmem.models.values import canonical
+from tests.properties import examples
 
-searched = settings(max_examples=int(os.environ.get("LEDGERS", "60")), deadline=None)
-"""How many ledgers a property is tried with; `LEDGERS=5000` looks harder."""
+searched = settings(max_examples=int(os.environ.get("LEDGERS", examples(60))), deadline=None)
+"""The settings of properties of ledgers; `LEDGERS=5000` looks harder."""
 
 KEYWORDS = ["theme", "languages"]
 SOURCES: list[SourceEntry] = [

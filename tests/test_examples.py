@@ -1,10 +1,13 @@
-"""Every example runs as a user would run it: a process of its own, an empty directory, no network.
+"""Each example runs with warnings as errors, in an empty directory, without a network.
 
-Warnings are errors, in the processes that an example starts as well.
+The default run executes it in this process, whose imports are done. `make storm` runs it as a user
+does: in a process of its own, where warnings of the processes that it starts are errors as well.
 """
 
 import os
 import runpy
+import socket
+import sqlite3
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -36,6 +39,23 @@ sys.addaudithook(refuse)
 """
 
 
+_refusing = False
+"""Whether `refuse` is in force in this process."""
+
+
+def refuse(event: str, args: tuple[object, ...]) -> None:
+    """Stop a test that leaves the machine. An audit hook cannot be removed, so it has a switch."""
+    if not _refusing:
+        return
+    address = args[1] if event == "socket.connect" else None
+    is_remote = isinstance(address, tuple) and address[0] not in {"127.0.0.1", "::1"}
+    if event == "socket.getaddrinfo" or is_remote:
+        raise RuntimeError("an example reached for the network")
+
+
+sys.addaudithook(refuse)
+
+
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """A user's environment, without keys and endpoints, in which every Python refuses to dial."""
@@ -51,12 +71,57 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.name)
-def test_example_runs(example: Path, tmp_path: Path, environment: dict[str, str]) -> None:
-    """It ends well, has something to show, and has nothing to complain about."""
+@pytest.fixture
+def alone(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory, that environment, and no network, for this process."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    for name in os.environ.keys() - environment.keys():
+        if not name.startswith("PYTEST"):
+            monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.modules[__name__], "_refusing", True)
+    return empty
+
+
+def skip_elsewhere(example: Path) -> None:
     framework = ELSEWHERE.get(example.name)
     if framework and find_spec(framework) is None:
         pytest.skip(f"make frameworks ONLY={framework}")
+
+
+def check_left(folder: Path) -> None:
+    """Nothing that an example leaves behind needs a key that is lost."""
+    left = [made.read_text() for made in folder.rglob("factmem.json")]
+    assert all('"plain"' in manifest for manifest in left), "no key opens what it leaves behind"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.name)
+def test_example_runs(
+    example: Path, alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends well, has something to show, and has nothing to complain about."""
+    skip_elsewhere(example)
+    monkeypatch.setattr(sys, "argv", [str(example)])
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+    runpy.run_path(str(example), run_name="__main__")
+
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert shown.out.strip()
+    check_left(alone)
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.name)
+def test_example_runs_in_a_process_of_its_own(
+    example: Path, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """It imports all that it needs, and returns 0."""
+    skip_elsewhere(example)
     empty = tmp_path / "empty"
     empty.mkdir()
 
@@ -73,8 +138,14 @@ def test_example_runs(example: Path, tmp_path: Path, environment: dict[str, str]
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.strip()
-    left = [made.read_text() for made in empty.rglob("factmem.json")]
-    assert all('"plain"' in manifest for manifest in left), "no key opens what it leaves behind"
+    check_left(empty)
+
+
+@pytest.mark.usefixtures("alone")
+def test_the_guard_of_this_process_refuses() -> None:
+    """An example in this process would be caught."""
+    with pytest.raises(RuntimeError, match="reached for the network"):
+        socket.create_connection(("example.org", 80))
 
 
 def test_the_guard_refuses(environment: dict[str, str]) -> None:
@@ -94,7 +165,16 @@ class TestOwnProvider(ProviderContract):
     """The provider that users are shown how to write keeps the whole contract."""
 
     @pytest.fixture
-    def provider(self, tmp_path: Path) -> AgentMemoryProvider:
+    def provider(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AgentMemoryProvider:
+        connect = sqlite3.connect
+
+        def without_waiting(path: str) -> sqlite3.Connection:
+            """No test cuts the power, and waiting for the disk took nine tenths of the suite."""
+            connection = connect(path)
+            connection.execute("PRAGMA synchronous=OFF")
+            return connection
+
+        monkeypatch.setattr(sqlite3, "connect", without_waiting)
         made: AgentMemoryProvider = OWN_PROVIDER(str(tmp_path / "facts.sqlite"))
         return made
 

@@ -122,6 +122,7 @@ def test_importing_it_is_light() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.storm
 def test_a_suite_without_a_provider_says_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

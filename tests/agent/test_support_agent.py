@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.chat_server import ChatServer, calls_tools, says
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "support_agent.py"
@@ -21,6 +23,7 @@ PHONE = {
 }
 
 
+@pytest.mark.storm
 def test_an_endpoint_that_is_named_is_asked(tmp_path: Path) -> None:
     """It says which; the endpoint gets tools and memory, and its answers become facts."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}

@@ -127,6 +127,7 @@ with LocalStoreSync(LocalFileMemoryProvider(sys.argv[1])) as store:
 """
 
 
+@pytest.mark.storm
 def test_a_store_is_read_and_backed_up_while_another_process_writes(tmp_path: Path) -> None:
     """What was acknowledged before is shown and in the backup."""
     memory, backup = str(tmp_path / "memory"), str(tmp_path / "backup")
@@ -196,6 +197,7 @@ def _completions(typed: str) -> str:
     return done.stdout
 
 
+@pytest.mark.storm
 def test_completion_is_offered(tmp_path: Path) -> None:
     """The shell's script comes from the command itself, and lists commands and places."""
     store = str(tmp_path / "memory")

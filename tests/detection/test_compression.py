@@ -14,6 +14,7 @@ from factmem.models.facts import Concept, FactType
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
+from tests.properties import examples
 from tests.world import (
     AGE,
     AGENT,
@@ -307,7 +308,7 @@ def chats(draw: st.DrawFn) -> Chat:
 
 
 @given(chats())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_tool_calls_are_never_torn_apart(messages: Chat) -> None:
     """Whatever the order in which users, tools and models speak."""
     start = _last_exchange(messages)

@@ -147,6 +147,7 @@ async def test_the_program_speaks_stdio(tmp_path: Path) -> None:
             assert '"vim"' in await facts_of(client)
 
 
+@pytest.mark.storm
 async def test_the_program_encrypts_and_can_be_read_only(tmp_path: Path) -> None:
     key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
     options = ("--key-env", "NOTES_KEY")

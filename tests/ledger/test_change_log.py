@@ -14,6 +14,7 @@ from factmem.models.facts import (
     Concept,
     FactType,
 )
+from tests.properties import examples
 
 KEYWORDS = ["a", "b"]
 VALUES: list[str | int] = ["x", "y", "z", 1, 2]
@@ -76,7 +77,7 @@ def follow(known: dict[str, list[AnyFact]], changes: dict[str, list[AnyFact | st
     return followed
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(st.lists(st.tuples(steps, st.booleans()), max_size=16), st.sampled_from([[], *TYPED]))
 def test_changes_lead_from_one_version_to_the_next(done: list[Any], typed: Any) -> None:
     """Whatever was saved, confirmed, forgotten, described anew or has expired in between."""

@@ -21,6 +21,7 @@ from factmem import (
 from factmem.memory import MemoryDocuments
 from tests.doubles import BareProvider
 from tests.memory.document_editor import check_that_no_edit_is_lost
+from tests.properties import examples
 from tests.world import AGENT, ALICE, DEVICE, THEME, USER, memory_of, theme
 
 BOB = USER.of("bob")
@@ -209,7 +210,7 @@ COMMANDS = st.lists(
 
 
 @given(COMMANDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_they_behave_as_a_naive_model(commands: list[tuple[str, str, Any]]) -> None:
     """A dict of paths; what it refuses is refused, and nothing else changes."""
 

@@ -33,6 +33,7 @@ from factmem.recall.match import RecallResult
 from factmem.testing.chat import ScriptedChatModel
 from factmem.transfer.bundle import export_facts
 from tests.memory.test_views import NAMES
+from tests.properties import examples
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven"]
 """A word for each place; no other text has it."""
@@ -65,7 +66,9 @@ PLACES = st.lists(
     unique_by=lambda place: place.identity,
 ).map(described)
 SETTINGS = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 EMBEDDER = CallableEmbedder(
     lambda texts: [[float(text.count(n)) for n in NUMBERS] + [0.3] for text in texts], model="count"

@@ -91,6 +91,8 @@ def _is_caught(mutant: Mutant, copy: Path) -> bool:
         "-x",
         "-p",
         "no:cacheprovider",
+        "--both-loops",
+        "--thorough",
         "-k",
         "not trio",
     ]

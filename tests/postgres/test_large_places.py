@@ -90,7 +90,7 @@ async def _one_step(random: Random, stores: list[Any]) -> None:
             await store.forget(USER, AGENT, concept=concept)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.storm) for n in (1, 2))])
 async def test_it_is_a_place_like_any_other(
     opened: Opened, dsn: str, store: str, seed: int
 ) -> None:

@@ -28,6 +28,7 @@ from factmem.prompt.memory_message import (
 )
 from factmem.prompt.memory_text import MemoryParts
 from factmem.prompt.tokens import estimate_tokens
+from tests.properties import examples
 from tests.world import COMPANY, DEVICE, languages, note, placed, theme
 
 DAY = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -246,7 +247,7 @@ names = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_
     ),
     names,
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_every_text_reads_back_as_itself(
     told: list[tuple[str, str, JsonValue, float, object]], subject: str
 ) -> None:
@@ -267,7 +268,7 @@ def test_every_text_reads_back_as_itself(
 
 
 @given(st.text())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_text_that_somebody_made_smuggles_nothing(content: str) -> None:
     """Only lines of ours are taken from an earlier text; anything else is dropped."""
     for before in (content, f"<factmem_memory>\n{content}\n</factmem_memory>"):
@@ -349,7 +350,7 @@ def test_one_value_too_large_does_not_keep_the_others_out() -> None:
     st.integers(80, 600),
     st.sampled_from([estimate_tokens, len, lambda text: len(text.split())]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_text_is_larger_than_its_budget(
     told: list[tuple[int, str, float]], budget: int, count: object
 ) -> None:

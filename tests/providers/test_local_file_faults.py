@@ -238,17 +238,18 @@ REFUSING = set(CALLS) - {"is_unchanged", "exists", "close"}
 @pytest.mark.parametrize("times", [1, 10**6])
 @pytest.mark.parametrize("act", AFTER)
 async def test_an_error_at_every_file_call(
-    root: Path, key: Key | None, act: str, times: int
+    root: Path, key: Key | None, act: str, times: int, stride: int
 ) -> None:
     """Once or from then on: what was acknowledged stays, what was not is whole or not there."""
     call, wanted = AFTER[act]
     good, fault = 0, FailingDoor()
     while not good or fault.failed:
-        store = _opened(root / str(good), key, fault := FailingDoor())
+        folder = root / str(good)
+        store = _opened(folder, key, fault := FailingDoor())
         await store.save_many([theme("light"), languages("java")], ALICE, AGENT)
         await store.save(theme("dark"), ALICE, AGENT)
         fault.fails, fault.skip, fault.times = REFUSING, good, times
-        good += 1
+        good += stride
         error: StorageError | None = None
         try:
             await call(store)
@@ -259,12 +260,12 @@ async def test_an_error_at_every_file_call(
             assert isinstance(error.__cause__, OSError)
             assert "Input/output error" in str(error)
 
-        found = await current(_opened(root / str(good - 1), key, fault))
+        found = await current(_opened(folder, key, fault))
         assert found == wanted if error is None else found in (["dark", "java"], wanted)
         assert await current(store) == found
         await store.save(languages("after"), ALICE, AGENT)
         assert await current(store) == [*found, "after"]
-        assert await current(_opened(root / str(good - 1), key, fault)) == [*found, "after"]
+        assert await current(_opened(folder, key, fault)) == [*found, "after"]
     assert good > 4
 
 

@@ -23,6 +23,7 @@ from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.recall.match import RecallResult
 from factmem.testing.clock import SettableClock
 from tests.doubles import TopicEmbedder
+from tests.properties import examples
 from tests.world import (
     AGENT,
     ALICE,
@@ -158,7 +159,7 @@ async def agree(followers: dict[str, AgentMemory], stores: Sequence[LocalStore])
             )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(
     st.lists(st.tuples(steps, st.booleans()), min_size=2, max_size=14),
     st.sampled_from([InMemoryProvider, InMemoryProvider, Unfollowed]),
@@ -178,7 +179,7 @@ async def test_following_gives_what_beginning_anew_gives(
             await agree(followers, [store])
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.booleans(), steps), max_size=8))
 async def test_following_what_other_processes_do(
     tmp_path_factory: pytest.TempPathFactory, done: list[Any]

@@ -28,6 +28,7 @@ from factmem.providers.no_memory import NoMemory
 from factmem.recall.query import RecallSettings, RecallWeights
 from factmem.testing.clock import SettableClock
 from tests.doubles import TopicEmbedder
+from tests.properties import examples
 from tests.world import (
     AGENT,
     ALICE,
@@ -264,7 +265,7 @@ names = st.sampled_from(["a", "b", "ab", "a/b", "A", "a%", "..", "café", "cafe\
 saved = st.lists(st.tuples(names, names, names), max_size=8)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(saved=saved, asked=st.tuples(names, names))
 async def test_sibling_names_never_mix(saved: Any, asked: tuple[str, str]) -> None:
     """A recall finds what was saved under these very names, nothing of others: through views too."""

@@ -27,11 +27,13 @@ KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.n
 
 @KINDS
 @pytest.mark.parametrize("what", TAMPERINGS)
-def test_damage_is_told_and_left_as_it_is(kind: Kind, what: str) -> None:
+def test_damage_is_told_and_left_as_it_is(kind: Kind, what: str, stride: int) -> None:
     """Reading and writing raise an error that names the file; not a byte is changed."""
     store = sample(kind)
 
-    verdicts = [verdict(store, store.disk(files)) for files in TAMPERINGS[what](store)]
+    verdicts = [
+        verdict(store, store.disk(files)) for files in list(TAMPERINGS[what](store))[::stride]
+    ]
 
     assert set(verdicts) == {"told"}
 
@@ -47,7 +49,7 @@ def test_a_forger_is_told_on_in_an_encrypted_store(what: str) -> None:
 
 
 @KINDS
-def test_what_was_added_does_no_harm(kind: Kind) -> None:
+def test_what_was_added_does_no_harm(kind: Kind, stride: int) -> None:
     """A byte or a line too many costs nothing, or is told; nothing is invented."""
     store = sample(kind)
     content, lines = store.files[store.ann], store.lines()
@@ -55,7 +57,7 @@ def test_what_was_added_does_no_harm(kind: Kind) -> None:
 
     added = [content[:at] + b"7" + content[at:] for at in range(last)]
     added += [b"\n".join([*lines[:at], b'{"n":99,"v":1}', *lines[at:], b""]) for at in range(12)]
-    verdicts = [verdict(store, store.disk(store.with_content(each))) for each in added]
+    verdicts = [verdict(store, store.disk(store.with_content(each))) for each in added[::stride]]
 
     assert set(verdicts) <= {"told", "right"}
     assert verdicts.count("told") > len(verdicts) / 2

@@ -14,6 +14,7 @@ from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.encryption.ring import KeyRing
 from factmem.storage.simple import SimpleStorage
+from tests.properties import examples
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import KEYS, PLAIN, SEALED, Kind, append, read, record, texts
 
@@ -94,7 +95,7 @@ def test_a_sealed_file_name_says_nothing(name: JournalName) -> None:
 
 
 @KINDS
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(names=st.lists(_NAMES, min_size=1, max_size=8, unique=True))
 def test_names_are_listed_as_they_were_given(kind: Kind, names: list[JournalName]) -> None:
     """And each has what was saved under it."""
@@ -112,7 +113,7 @@ def test_names_are_listed_as_they_were_given(kind: Kind, names: list[JournalName
 
 @KINDS
 @settings(
-    max_examples=40,
+    max_examples=examples(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -46,6 +46,7 @@ def test_both_ways_work_in_a_notebook(tmp_path: Path) -> None:
     assert tree.startswith("memory: 1\n  product/my-app: 1")
 
 
+@pytest.mark.storm
 def test_growth_is_plotted(tmp_path: Path) -> None:
     """Records show as a table, histories go into a data frame, and the picture is there."""
     records, _, count = _executed("growth.ipynb", tmp_path)

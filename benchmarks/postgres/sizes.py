@@ -131,6 +131,10 @@ async def large(dsn: str, facts: int) -> None:
             "amend": lambda: store.amend(lambda _, at: [{"at": at, "facts": [entry]}], *where),
             "load after that": lambda: store.load(_concept(9), *where),
             "purge": lambda: store.forget(*where, concept=_concept(6), purge=True),
+            "load after a purge": lambda: store.load(_concept(7), *where),
+            "amend by what holds": lambda: store.amend_current(
+                lambda _, at: {"at": at, "facts": [entry]}, *where
+            ),
         }
         for name, work in works.items():
             print(f"  {name:20} {await timed(work):8.1f} ms", flush=True)

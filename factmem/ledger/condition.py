@@ -27,6 +27,14 @@ class Condition:
     fact_ids: frozenset[str] | None = None
     metadata: Mapping[str, JsonValue] | None = None
 
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The keywords and the ids of facts that it names; None where it names none."""
+        alone = {name for name in (self.keyword, self.fact_id) if name is not None}
+        names = alone.union(self.keywords or (), self.fact_ids or ())
+        is_limited = self.keywords is not None or self.fact_ids is not None
+        return frozenset(names) if alone or is_limited else None
+
     def is_met_by(self, keyword: str, key: Canonical, item: Item) -> bool:
         """Whether an item meets all conditions; by source, when it has no source but that one."""
         return (

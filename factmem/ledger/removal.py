@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from factmem.concurrency.garbage import paused_collection
 from factmem.ledger.condition import Condition
 from factmem.ledger.entries import (
     Entry,
@@ -21,6 +22,7 @@ from factmem.ledger.entries import (
 )
 from factmem.ledger.items import values_of
 from factmem.ledger.quotes import QuotedValues
+from factmem.ledger.related import KINDS, RelatedEntries
 from factmem.ledger.statements import digest_of
 from factmem.ledger.trace import Life, SavedFact, Trace
 from factmem.models.values import Canonical
@@ -89,30 +91,76 @@ def purged(
         now: The time, as a stamp.
         quotes: Whether the values are also taken out of the quotes of all other facts.
     """
-    trace = Trace(entries)
-    now = max(now, trace.recorded_at)
-    dead = [life for life in trace.lives if life.is_dead(now)]
-    keys = {
-        (life.keyword, life.key)
-        for life in dead
-        if condition.is_met_by(life.keyword, life.key, life.item)
-    }
-    gone = {life for life in dead if (life.keyword, life.key) in keys}
-    sources = [
-        saved.fact["source"]
-        for saves in trace.saved
-        for saved in saves
-        if "source" in saved.fact and any(value.life in gone for value in saved.values)
-    ]
-    kept = {life for life in trace.lives if not life.is_dead(now)}
-    keys |= _retracted_alone(condition)
-    rest = Rest(trace, gone, sources=sources, current=kept, nameless=keys).of(entries)
-    proofs = [quote for source in sources if (quote := source.get("quote"))]
-    values = QuotedValues(map(_value_of, {key for _, key in keys}), proofs)
-    quoting = tuple({fact["id"]: None for fact in _quoting(rest, values)})
-    if not quotes or not quoting:
-        return Purged(rest, quoting)
-    return Purged([each and _without(each, values) for each in rest], ())
+    with paused_collection(len(entries)):
+        related = RelatedEntries(entries)
+        now = max(now, related.recorded_at)
+        doomed = _Doomed.of(related, condition, now)
+        if doomed.sources and condition.names is not None:
+            names = condition.names | related.sharing(doomed.sources)
+            doomed = _Doomed.of(related, condition, now, names)
+        keys = doomed.keys | _retracted_alone(condition)
+        rest = doomed.rest(related, keys)
+        proofs = [quote for source in doomed.sources if (quote := source.get("quote"))]
+        values = QuotedValues(map(_value_of, {key for _, key in keys}), proofs)
+        quoting = tuple({fact["id"]: None for fact in _quoting(rest, values)})
+        if not quotes or not quoting:
+            return Purged(rest, quoting)
+        return Purged([each and _without(each, values) for each in rest], ())
+
+
+class _Doomed(NamedTuple):
+    """The lives that a purge removes, among the entries that it has to look at."""
+
+    numbers: Sequence[int]
+    """The numbers of these entries."""
+    trace: Trace
+    gone: set[Life]
+    current: list[Life]
+    keys: set[tuple[str, Canonical]]
+    """The purged values, each with its keyword."""
+    sources: list[SourceEntry]
+    """The sources that stated them."""
+
+    @classmethod
+    def of(
+        cls,
+        related: RelatedEntries,
+        condition: Condition,
+        now: str,
+        names: frozenset[str] | None = None,
+    ) -> "_Doomed":
+        """Return what a condition removes; `names` are what to look at, if not at all entries."""
+        names = condition.names if names is None else names
+        numbers = range(len(related.recorded)) if names is None else related.to(names).numbers
+        trace = Trace(related.at(numbers))
+        dead = [life for life in trace.lives if life.is_dead(now)]
+        keys = {
+            (life.keyword, life.key)
+            for life in dead
+            if condition.is_met_by(life.keyword, life.key, life.item)
+        }
+        gone = {life for life in dead if (life.keyword, life.key) in keys}
+        sources = [
+            saved.fact["source"]
+            for saves in trace.saved
+            for saved in saves
+            if "source" in saved.fact and any(value.life in gone for value in saved.values)
+        ]
+        current = [life for life in trace.lives if not life.is_dead(now)]
+        return cls(numbers, trace, gone, current, keys, sources)
+
+    def rest(
+        self, related: RelatedEntries, keys: Iterable[tuple[str, Canonical]]
+    ) -> list[Entry | None]:
+        """Return all entries without the removed values."""
+        rest = Rest(
+            self.trace, self.gone, sources=self.sources, current=self.current, nameless=keys
+        )
+        after: list[Entry | None] = list(related.at(range(len(related.recorded))))
+        entries = related.at(self.numbers)
+        for number, entry in zip(self.numbers, rest.of(entries), strict=True):
+            after[number] = entry
+        return after
 
 
 def _value_of(key: Canonical) -> JsonValue:
@@ -209,7 +257,7 @@ class Rest:
         return [self._entry(number, entry) for number, entry in enumerate(entries)]
 
     def _entry(self, number: int, entry: Entry) -> Entry | None:
-        if not {"facts", "forget", "retract"} & entry.keys():
+        if KINDS.isdisjoint(entry):
             return entry
         facts = [fact for each in self._trace.saved[number] if (fact := self._fact(each))]
         forget = self._forget(number, entry)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from factmem.errors import CorruptJournalError, DecryptionError, FactmemError
-from factmem.ledger.entries import encoded, stored
+from factmem.ledger.entries import Entry, encoded, stored
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import identity_of
 from factmem.providers._postgres import chunks, rewriting
@@ -188,6 +188,29 @@ async def test_a_purge_leaves_nothing_in_a_chunk(
     is_plain = "plain" in request.node.name
     assert len(set(before) & set(after)) == (len(before) - 1 if is_plain else 0)
     assert len(await opened().load(LANGUAGES, USER, AGENT)) == 29
+
+
+async def test_changes_keep_what_was_read(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that forgets, purges or amends does not read a large place again after it."""
+    provider, other = opened(), opened()
+    await _fill(provider, 30)
+    await provider.save(theme("dark"), USER, AGENT)
+    await provider.load_all(USER, AGENT)
+
+    await provider.forget(USER, AGENT, concept=LANGUAGES, value="v3")
+    await provider.forget(USER, AGENT, concept=LANGUAGES, value="v7", purge=True)
+    entry: Entry = {"at": "", "facts": [stored(theme("light"))]}
+    await provider.amend_current(lambda ledger, at: {**entry, "at": at}, USER, AGENT)
+    await other.save(languages("v30"), USER, AGENT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("factmem.providers._postgres.places.opened", lambda *_: 1 / 0)
+        found = await provider.load_all(USER, AGENT)
+        with pytest.raises(ZeroDivisionError):
+            await opened().load_all(USER, AGENT)
+    assert found == await opened().load_all(USER, AGENT)
+    assert len(found) == 30
+    assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == ["light"]
 
 
 async def test_keys_are_rotated_and_anchors_stay_true(

@@ -20,7 +20,7 @@ from factmem.providers._postgres.batches import Appended, Batch, Save, Saved, ne
 from factmem.providers._postgres.chunks import stamp_at
 from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.erasures import Moment, moment_of
-from factmem.providers._postgres.places import PlaceReader, counted, micros
+from factmem.providers._postgres.places import Edited, PlaceReader, Position, counted, micros
 from factmem.providers._postgres.reads import PlaceReads
 from factmem.providers._postgres.rewriting import PlaceRewriter
 from factmem.providers._postgres.sealing import UnknownGenerationError
@@ -102,9 +102,11 @@ class PostgresPlaces(PlaceReads):
     def change(self, identity: Identity, decide: Decision) -> int:
         """Change a place by what is current in it, and return how many values that forgets."""
         mark, count = new_mark(), 0
+        edited: Edited | None = None
+        seen: Position | None = None
 
         def write(session: Session, unknown: int) -> int:
-            nonlocal count
+            nonlocal count, edited, seen
             reader = self.reading(session)
             if reader is None:
                 return 0
@@ -118,6 +120,7 @@ class PostgresPlaces(PlaceReads):
                     return count
                 reader.follow(session, {identity: view})
                 with view.lock:
+                    seen = view.position
                     now = self._clock.now(view.ledger.recorded_at)
                     recorded_at = view.ledger.recorded_at
                     change = decide(view.ledger, now)
@@ -127,11 +130,15 @@ class PostgresPlaces(PlaceReads):
                     writer.add(session, identity, [decoded(body)], mark)
                 if change.edit is not None:
                     writer.count_purge(session, identity)
-                    writer.edit(session, identity, change.edit, is_purge=True)
+                    edited = writer.edit(session, identity, change.edit, is_purge=True)
                 count = len(change.forget)
             return count
 
-        return self._changed(identity, write)
+        done = self._changed(identity, write)
+        view = self._views.known(identity)
+        if view is not None and seen is not None and edited is not None:
+            view.took_edit(seen, edited)
+        return done
 
     def _changed(self, identity: Identity, write: Callable[[Session, int], R]) -> R:
         try:
@@ -250,7 +257,8 @@ class PostgresPlaces(PlaceReads):
 
     def _edit(self, identity: Identity, edit: Edit) -> int:
         def edited(session: Session, writer: PlaceRewriter) -> int:
-            return writer.edit(session, identity, edit)
+            done = writer.edit(session, identity, edit)
+            return 0 if done is None else done.freed
 
         try:
             return self._edit_locked(identity, edited)

@@ -9,7 +9,7 @@ import struct
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import accumulate
@@ -155,6 +155,54 @@ def packed(
         first, max(latest, *times), start, tag, offsets, times, ends, topics, owners
     )
     return directory, _SEPARATOR.join(line.stored for line in lines)
+
+
+class Replacement(NamedTuple):
+    """A line in the place of another one, and what it holds."""
+
+    at: int
+    stored: bytes
+    entry: Entry
+
+
+def edited(
+    directory: Directory, stored: bytes, changes: Mapping[int, Replacement | None]
+) -> tuple[Directory, bytes] | None:
+    """Return a chunk of plain lines with other ones in the place of some; None if none is left.
+
+    Args:
+        directory: The chunk's directory.
+        stored: Its lines.
+        changes: What replaces the line at each changed index; None removes it.
+    """
+    kept = [n for n in range(len(directory.offsets)) if changes.get(n, _SEPARATOR) is not None]
+    if not kept:
+        return None
+    skipped = directory.offsets[kept[0]]
+    new_index = {index: number for number, index in enumerate(kept)}
+    offsets = array("I", [directory.offsets[index] - skipped for index in kept])
+    times, lines = array("q"), list[bytes]()
+    topics, owners = array("I"), array("H")
+    for topic, owner in zip(directory.topics, directory.owners, strict=True):
+        if owner not in changes:
+            topics.append(topic)
+            owners.append(new_index[owner])
+    for index in kept:
+        new = changes.get(index)
+        if new is None:
+            begin, end = directory.span(index)
+            times.append(directory.times[index])
+            lines.append(stored[begin:end])
+            continue
+        times.append(new.at)
+        lines.append(new.stored)
+        for topic in topics_of(new.entry):
+            topics.append(topic)
+            owners.append(new_index[index])
+    sizes = (len(line) + len(_SEPARATOR) for line in lines)
+    ends = array("I", [end - len(_SEPARATOR) for end in accumulate(sizes)])
+    head = directory._replace(first=directory.first + skipped, offsets=offsets, times=times)
+    return head._replace(ends=ends, topics=topics, owners=owners), _SEPARATOR.join(lines)
 
 
 def opened(

@@ -13,6 +13,7 @@ from factmem.concurrency.garbage import paused_collection
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, TamperedError
 from factmem.ledger.entries import Entry, moment
 from factmem.ledger.ledger import Ledger
+from factmem.ledger.related import refolded
 from factmem.models.places import Identity
 from factmem.providers._postgres.chunks import Directory, entries_of, opened
 from factmem.providers._postgres.driver import Row, Session
@@ -70,6 +71,18 @@ class Answer(NamedTuple):
     """How many of the entries are in each chunk; the others come after them."""
     is_in_chunks: bool = False
     """Whether what is new is in chunks, which were not read."""
+
+
+class Edited(NamedTuple):
+    """An edit of a place."""
+
+    freed: int
+    """How many bytes of lines it freed."""
+    before: Answer
+    after: Sequence[Entry | None]
+    """What is left of each entry."""
+    position: Position | None
+    """The end of the place after it; None where nothing is left."""
 
 
 class NewRow(NamedTuple):
@@ -146,6 +159,24 @@ class View:
             for entry in entries:
                 self.ledger.apply(entry)
             self.position = after
+
+    def took_edit(self, seen: Position, edited: Edited) -> None:
+        """Take in an edit by this process: only what it touched is folded again.
+
+        Args:
+            seen: How far the place was read when its row was locked.
+            edited: The edit, also of what the same transaction added.
+        """
+        _, before, after, end = edited
+        with self.lock:
+            if self.position is not seen or end is None:
+                return
+            for number, entry in zip(before.numbers, before.entries, strict=True):
+                if number > seen.extent.last:
+                    self.ledger.apply(entry)
+            ledger = refolded(self.ledger, before.entries, after)
+            if ledger is not None:  # else the next read begins anew, at the new snapshot
+                self.ledger, self.position = ledger, end
 
     def outdate(self) -> None:
         """Have the next read ask the database."""

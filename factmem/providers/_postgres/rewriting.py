@@ -3,7 +3,7 @@
 All of it happens inside a transaction that holds the lock of the place.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from factmem.ledger.entries import Edit, Entry, encoded_entry
 from factmem.models.places import Identity
@@ -12,7 +12,7 @@ from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.batches import EMPTY_AT, NO_MARK, End, Line
 from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.erasures import count_erasure
-from factmem.providers._postgres.places import Answer, micros
+from factmem.providers._postgres.places import Answer, Edited, Position, micros
 from factmem.providers._postgres.sealing import NO_TAG, Extent, Sealer
 from factmem.providers._postgres.writing import PlaceWriter
 
@@ -33,24 +33,24 @@ class PlaceRewriter(PlaceWriter):
 
     def edit(
         self, session: Session, identity: Identity, edit: Edit, *, is_purge: bool = False
-    ) -> int:
-        """Apply an edit to all entries of a place, and return how many bytes that freed.
+    ) -> Edited | None:
+        """Apply an edit to all entries of a place; None where it changes nothing.
 
         After a purge the lines are sealed under a new data key: the old one opens their copies.
         """
         answer = self._reader.whole(session, identity)
         if answer is None:
-            return 0
+            return None
         after = list(edit(answer.entries))
         pairs = zip(answer.entries, after, strict=True)
         changed = [(old, new) for old, new in pairs if new is not old]
         if not changed:
-            return 0
+            return None
         freed = _size(old for old, _ in changed) - _size(new for _, new in changed)
         new_key = self._new_data_key(session, self._reader.key(identity)) if is_purge else None
         size = answer.position.size - freed
-        self._replace(session, identity, answer, after, size=size, new_key=new_key)
-        return freed
+        position = self._replace(session, identity, answer, after, size=size, new_key=new_key)
+        return Edited(freed, answer, after, position)
 
     def rekey(self, session: Session, identity: Identity) -> None:
         """Seal all of a place again, under a new data key of the current generation."""
@@ -113,8 +113,11 @@ class PlaceRewriter(PlaceWriter):
         *,
         size: int,
         new_key: bytes | None = None,
-    ) -> None:
-        """Replace the entries of a place by those that an edit left of them, of so many bytes."""
+    ) -> Position | None:
+        """Replace the entries of a place by those that an edit left of them, of so many bytes.
+
+        Return its new end; None where the place is gone.
+        """
         key = self._reader.key(identity)
         locked = self.lock(session, key)
         session.rows(sql.DELETE_INDEX, [key])
@@ -122,7 +125,7 @@ class PlaceRewriter(PlaceWriter):
             session.rows(sql.DELETE_FROM, [key, 0])
             session.rows(sql.DELETE_CHUNKS, [key])
             session.rows(sql.DELETE_PLACE, [key])
-            return
+            return None
         sealer = self._reader.sealer(key, new_key or locked.data_key)
         in_chunks = sum(answer.chunks)
         # Sealed lines follow each other: all of them are sealed again.
@@ -134,11 +137,13 @@ class PlaceRewriter(PlaceWriter):
         else:
             tag = self._patch(session, key, answer, after, sealer)
         made, snapshot, last = locked.extent
-        end = End(key, sealer.tail(Extent(made, snapshot + 1, last), tag))
+        extent = Extent(made, snapshot + 1, last)
+        end = End(key, sealer.tail(extent, tag))
         if new_key is not None:
             end = End(key, end.tail, sealer.seal_names(identity), new_key)
         session.rows(sql.SET_EDITED, [size, key])
         self._insert(session, [], [end])
+        return Position(extent, last, tag, size)
 
     def _regroup(
         self,
@@ -180,19 +185,13 @@ class PlaceRewriter(PlaceWriter):
         sealer: Sealer,
     ) -> bytes:
         """Write those chunks again that have changed, and the loose lines from the first change on."""
-        begin, latest = 0, EMPTY_AT
+        begin = 0
         for count in answer.chunks:
             span = slice(begin, begin + count)
-            numbers, old, new = answer.numbers[span], answer.entries[span], after[span]
-            if any(one is not two for one, two in zip(old, new, strict=True)):
-                ((marks,),) = session.rows(sql.DELETE_CHUNK, [key, numbers[0]])
-                kept = [(n, e) for n, e in zip(numbers, new, strict=True) if e is not None]
-                lines, _ = _sealed(kept, sealer)
-                if lines:
-                    entries = [entry for _, entry in kept]
-                    group = chunks.packed(lines, entries, sealer, NO_TAG, latest)
-                    self._add_chunk(session, key, group, sealer, marks)
-            latest = max(latest, micros(max(entry["at"] for entry in old)))
+            both = zip(answer.entries[span], after[span], strict=True)
+            changed = {index: new for index, (old, new) in enumerate(both) if new is not old}
+            if changed:
+                self._edit_chunk(session, key, answer.numbers[begin], changed, sealer)
             begin += count
         numbers, old, new = answer.numbers[begin:], answer.entries[begin:], after[begin:]
         pairs = zip(numbers, old, new, strict=True)
@@ -207,6 +206,28 @@ class PlaceRewriter(PlaceWriter):
             rows = [Line(key, *line[:2], found[line.number], line.stored) for line in lines]
             self._insert(session, rows, [])
         return NO_TAG
+
+    def _edit_chunk(
+        self,
+        session: Session,
+        key: str,
+        number: int,
+        changed: Mapping[int, Entry | None],
+        sealer: Sealer,
+    ) -> None:
+        """Write a chunk of plain lines again with other entries in the place of some."""
+        rows = session.rows(sql.TAKE_CHUNK, [key, number, number])
+        if not rows:
+            raise self._reader.damaged("Entries of a place are missing")
+        ((first, marks, stored, lines),) = rows
+        directory = chunks.Directory.load(first, sealer.open_directory(first, stored))
+        new = {
+            index: entry and chunks.Replacement(micros(entry["at"]), encoded_entry(entry), entry)
+            for index, entry in changed.items()
+        }
+        group = chunks.edited(directory, lines, new)
+        if group is not None:
+            self._add_chunk(session, key, group, sealer, marks)
 
     def _add_chunk(
         self,

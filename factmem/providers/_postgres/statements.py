@@ -143,7 +143,10 @@ VALUES (%s, %s, %s, %s, %s::bigint[], %b, %b)
 
 SET_FOLDED = "UPDATE factmem.places SET folded = %s WHERE place = %s"
 
-DELETE_CHUNK = "DELETE FROM factmem.chunks WHERE place = %s AND first = %s RETURNING marks"
+TAKE_CHUNK = """
+DELETE FROM factmem.chunks WHERE place = %s AND first <= %s AND last >= %s
+RETURNING first, marks, directory, lines
+"""
 
 DELETE_CHUNKS = "DELETE FROM factmem.chunks WHERE place = %s RETURNING marks"
 

@@ -1,0 +1,111 @@
+"""Purges and edits look at related entries only, and come to what a look at all of them comes to."""
+
+from hypothesis import given
+
+from factmem.ledger.condition import Condition
+from factmem.ledger.entries import Entry
+from factmem.ledger.ledger import Ledger
+from factmem.ledger.related import RelatedEntries, refolded
+from factmem.ledger.removal import purged
+from tests.ledgers import (
+    Step,
+    conditions,
+    entries_of,
+    entry,
+    ledgers,
+    moments,
+    names,
+    saved,
+    searched,
+    shown,
+    stamp,
+)
+
+
+@searched
+@given(ledgers(max_size=14), conditions(), ledgers(max_size=6))
+def test_a_purged_ledger_is_what_a_new_fold_would_be(
+    steps: list[Step], condition: Condition, later: list[Step]
+) -> None:
+    """Also after more entries, which use the positions of facts and descriptions from before."""
+    before = entries_of(steps)
+    now = max(stamp(95), Ledger(before).recorded_at)
+    after = purged(before, condition, now).entries
+
+    found = refolded(Ledger(before), before, after)
+
+    expected = Ledger(each for each in after if each is not None)
+    if found is None:  # only where a look at a part does not tell the order
+        return
+    for each in [None, *entries_of(later)]:
+        if each is not None:
+            found.apply(each)
+            expected.apply(each)
+        for then in moments([*before, *entries_of(later)], expected.recorded_at):
+            assert _shown(found, then) == _shown(expected, then)
+            assert names(found, then) == names(expected, then)
+
+
+def _shown(ledger: Ledger, now: str) -> list[object]:
+    """Everything of a ledger, and in which order: the numbers of items only count beside others."""
+    facts = [(fact.concept.keyword, fact.id) for fact in ledger.load_all((), now)]
+    return [facts, sorted(shown(ledger, now), key=str)]
+
+
+def test_a_purge_is_folded_into_a_ledger() -> None:
+    """It is the case that this is for: never a new fold."""
+    before = [entry(n, saved(f"v{n}", fact_id=f"f{n}", keyword=f"k{n % 3}")) for n in range(9)]
+    before.append({"at": stamp(9), "forget": [("k1", "f1", 0), ("k1", "f4", 0)]})
+    after = purged(before, Condition("k1"), stamp(10)).entries
+    ledger = Ledger(before)
+    version = ledger.version(stamp(10))
+
+    found = refolded(ledger, before, after)
+
+    assert found is not None
+    assert [(n, each) for n, each in enumerate(after) if each is not before[n]] == [
+        (1, None),
+        (4, None),
+        (9, None),
+    ]
+    assert shown(found, stamp(10)) == shown(Ledger(filter(None, after)), stamp(10))
+    assert found.version(stamp(10)) != version
+
+
+def test_entries_are_related_by_keywords_facts_and_each_other() -> None:
+    """The others are not looked at."""
+    entries: list[Entry] = [
+        entry(1, saved("a", keyword="one", fact_id="f1")),
+        entry(2, saved("b", keyword="two", fact_id="f1")),
+        entry(
+            3, saved("c", keyword="two", fact_id="f2"), saved("d", keyword="three", fact_id="f3")
+        ),
+        {"at": stamp(4), "forget": [("three", "f3", 0)]},
+        entry(5, saved("e", keyword="four", fact_id="f5")),
+        {"at": stamp(6), "retract": [{"keyword": "four", "timestamp": stamp(6)}]},
+        {"at": stamp(7), "link": "of a later version"},  # type: ignore[typeddict-unknown-key]
+    ]
+    related = RelatedEntries(entries)
+
+    assert related.to({"one"}).numbers == [0, 1, 2, 3]
+    assert related.to({"f5"}).numbers == [4, 5]
+    assert related.to({"missing"}).numbers == []
+
+
+def test_facts_of_the_same_conversation_are_related_by_it() -> None:
+    """The messages before their quotes may hold the purged words."""
+    said = {"kind": "user", "conversation": "chat", "message": 1, "quote": "it is 1234"}
+    heard = {"kind": "user", "conversation": "chat", "message": 2, "before": "it is 1234"}
+    entries: list[Entry] = [
+        entry(1, saved("1234", keyword="pin", fact_id="f1", source=said)),
+        entry(2, saved("x", keyword="other", fact_id="f2", source=heard)),
+        entry(3, saved("y", keyword="more", fact_id="f3")),
+        {"at": stamp(4), "forget": [("pin", "f1", 0)]},
+    ]
+
+    rest = purged(entries, Condition("pin"), stamp(5)).entries
+
+    assert [each is old for each, old in zip(rest, entries, strict=True)] == [
+        *(False, False, True, False)
+    ]
+    assert b"1234" not in repr(rest).encode()

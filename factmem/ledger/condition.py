@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
 from factmem.ledger.entries import source_of
 from factmem.ledger.items import Item
 from factmem.models.metadata import includes
 from factmem.models.sources import FactSource
-from factmem.models.values import Canonical
+from factmem.models.values import Canonical, JsonValue
 
 __all__ = ["Condition"]
 

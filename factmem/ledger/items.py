@@ -4,11 +4,9 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from pydantic import JsonValue
-
 from factmem.ledger.entries import SourceEntry, StoredFact
 from factmem.ledger.statements import Retractions, digest_of, said_at
-from factmem.models.values import Canonical, canonical
+from factmem.models.values import Canonical, JsonValue, canonical
 
 __all__ = ["NO_SOURCE", "ChangeLog", "Item", "Topic", "Touched", "outdated", "values_of"]
 

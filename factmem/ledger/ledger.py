@@ -25,8 +25,6 @@ from itertools import count, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from pydantic import JsonValue
-
 from factmem.concurrency.garbage import paused_collection
 from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
@@ -34,7 +32,7 @@ from factmem.ledger.items import ChangeLog, Item, Topic, Touched, outdated, valu
 from factmem.ledger.presentation import changed, concept_of, presented
 from factmem.ledger.statements import Retractions, said_at
 from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.values import Canonical, canonical
+from factmem.models.values import Canonical, JsonValue, canonical
 
 __all__ = ["Ledger", "LedgerState"]
 

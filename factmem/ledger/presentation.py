@@ -4,8 +4,6 @@ from copy import deepcopy
 from operator import attrgetter
 from typing import Any
 
-from pydantic import JsonValue
-
 from factmem.errors import StoredFactError
 from factmem.ledger.entries import moment, source_of
 from factmem.ledger.items import NO_SOURCE, Item, Topic, Touched
@@ -18,6 +16,7 @@ from factmem.models.facts import (
     stored_concept,
 )
 from factmem.models.metadata import NO_METADATA, Metadata
+from factmem.models.values import json_type
 
 __all__ = ["changed", "concept_of", "presented"]
 
@@ -30,7 +29,8 @@ def concept_of(keyword: str, topic: Topic, items: list[Item]) -> Concept[Any, An
             is_all_text = False
             break
     fact_type = FactType.SINGLE if topic.fact_type == "SINGLE" else FactType.MULTIPLE
-    return stored_concept(keyword, topic.description, fact_type, str if is_all_text else JsonValue)
+    value_type = str if is_all_text else json_type()
+    return stored_concept(keyword, topic.description, fact_type, value_type)
 
 
 def changed(

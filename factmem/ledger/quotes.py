@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from unicodedata import normalize
 
-from pydantic import JsonValue
+from factmem.models.values import JsonValue
 
 __all__ = ["REMOVED", "QuotedValues"]
 

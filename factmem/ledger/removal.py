@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from pydantic import JsonValue
 from pydantic_core import from_json
 
 from factmem.concurrency.garbage import paused_collection
@@ -25,7 +24,7 @@ from factmem.ledger.quotes import QuotedValues
 from factmem.ledger.related import KINDS, RelatedEntries
 from factmem.ledger.statements import digest_of
 from factmem.ledger.trace import Life, SavedFact, Trace
-from factmem.models.values import Canonical
+from factmem.models.values import Canonical, JsonValue
 
 __all__ = ["Purged", "Rest", "compacted", "purged", "tidied"]
 

@@ -13,7 +13,6 @@ from factmem.ledger.entries import (
     ForgottenItem,
     RetractedValue,
     StoredFact,
-    check_entry,
     decoded,
     encoded_entry,
     stamped,
@@ -147,6 +146,8 @@ def _other(entry: Entry) -> _Mark:
 
 def _checked_entry(entry: Entry, number: int) -> Entry:
     """Return a copy of an entry as a store would read it back."""
+    from factmem.ledger.entry_check import check_entry  # the first save needs none of it
+
     try:
         check_entry(entry)
         copy = decoded(stamped(encoded_entry(entry), entry["at"]))

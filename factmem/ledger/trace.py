@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable
 
-from pydantic import JsonValue
-
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.items import Item
 from factmem.ledger.ledger import Ledger
-from factmem.models.values import Canonical, canonical
+from factmem.models.values import Canonical, JsonValue, canonical
 
 __all__ = ["Life", "SavedFact", "SavedValue", "Trace"]
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
-from pydantic import GetCoreSchemaHandler, JsonValue
+from pydantic import GetCoreSchemaHandler
 from pydantic.errors import PydanticUserError
 from pydantic_core import CoreSchema, SchemaError
 from typing_extensions import TypeForm, TypeVar
@@ -20,7 +20,7 @@ from factmem.models.metadata import NO_METADATA, checked_metadata
 from factmem.models.names import checked_name, checked_text
 from factmem.models.schema import concept_schema
 from factmem.models.sources import FactSource
-from factmem.models.values import ValueCodec, codec_of
+from factmem.models.values import JsonValue, ValueCodec, codec_of
 
 __all__ = ["AnyFact", "Concept", "Fact", "FactType", "MultipleFacts", "SingleFact"]
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import orjson
-from pydantic import JsonValue
 
 from factmem._arguments import kind_of
 from factmem.models.names import checked_name
+from factmem.models.values import JsonValue
 
 __all__ = [
     "MAX_KEYS",

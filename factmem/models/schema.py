@@ -7,9 +7,11 @@ the values are plain JSON. The other model types are standard dataclasses, which
 
 from typing import Any, NotRequired, get_args
 
-from pydantic import GetCoreSchemaHandler, JsonValue
+from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict, TypeVar
+
+from factmem.models.values import json_type
 
 __all__ = ["concept_schema"]
 
@@ -48,5 +50,5 @@ def _plain(concept: Any) -> dict[str, Any]:
 def _value_type(annotation: object) -> object:
     arguments = get_args(annotation)
     if not arguments or isinstance(arguments[0], TypeVar):
-        return JsonValue
+        return json_type()
     return arguments[0]

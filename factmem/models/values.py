@@ -7,16 +7,43 @@ refused before it is stored: `ValueCodec.dump` reads its own output back and com
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Any, TypeAlias, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_origin
 
 import orjson
 import pydantic_core
-from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, PydanticSerializationError
 
 from factmem.models.names import is_text
 
-__all__ = ["Canonical", "ValueCodec", "canonical", "codec_of"]
+__all__ = ["Canonical", "JsonValue", "ValueCodec", "canonical", "codec_of", "json_type"]
+
+
+def json_type() -> object:
+    """Return pydantic's `JsonValue`, the value type of a concept whose values may be any JSON."""
+    from pydantic import JsonValue as PydanticJsonValue  # see JsonValue
+
+    return PydanticJsonValue
+
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+else:
+
+    class JsonValue:
+        """Stands for pydantic's `JsonValue` in annotations.
+
+        Importing that loads all of `pydantic.types`, half the time of `import factmem`. A schema of
+        an annotated class is the same as with pydantic's own.
+        """
+
+        __module__ = "pydantic"  # what `help` shows
+
+        @classmethod
+        def __get_pydantic_core_schema__(
+            cls, source: object, handler: GetCoreSchemaHandler
+        ) -> CoreSchema:
+            return handler.generate_schema(json_type())
 
 
 Canonical: TypeAlias = str | bytes
@@ -50,13 +77,22 @@ class ValueCodec:
     Text takes a short way, as nearly all facts are text. No error message quotes a value.
     """
 
-    __slots__ = ("_adapter", "_name", "is_plain_text")
+    __slots__ = ("_built", "_form", "_name", "is_plain_text")
 
     def __init__(self, value_type: object) -> None:
         self.is_plain_text: bool = value_type is str
         self._name = _type_name(value_type)
         form: Any = value_type
-        self._adapter: TypeAdapter[Any] = TypeAdapter(form)
+        self._form = form
+        # Text needs no adapter until it is wrong. The first adapter of a process takes 10 ms, as
+        # pydantic looks for its plugins; any other type shows at once whether pydantic knows it.
+        self._built: TypeAdapter[Any] | None = None if self.is_plain_text else TypeAdapter(form)
+
+    @property
+    def _adapter(self) -> TypeAdapter[Any]:
+        if self._built is None:
+            self._built = TypeAdapter(self._form)
+        return self._built
 
     def check(self, value: object, keyword: str) -> Any:
         """Return `value` as its type has it, validated strictly.

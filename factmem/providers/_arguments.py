@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from pydantic import JsonValue
-
 from factmem._arguments import expect, expect_all
 from factmem.ledger.condition import Condition
 from factmem.ledger.entries import RetractedValue, StoredFact, moment, stamp, stored
@@ -16,7 +14,7 @@ from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
 from factmem.models.metadata import checked_metadata
 from factmem.models.names import checked_name
 from factmem.models.sources import FactSource
-from factmem.models.values import canonical
+from factmem.models.values import JsonValue, canonical
 from factmem.providers.base import Purge
 from factmem.providers.learning import RetractedFact
 

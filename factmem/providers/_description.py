@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 import pydantic_core
-from pydantic import JsonValue
 
 from factmem.models.facts import AnyFact
 from factmem.models.text import case_folded
+from factmem.models.values import JsonValue
 
 
 def phrase_of(description: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.to_thread import run_sync
-from pydantic import JsonValue
 from typing_extensions import override
 
 from factmem._arguments import expect, expect_function
@@ -30,6 +29,7 @@ from factmem.models.checked import checked_concept, checked_concepts
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
 from factmem.models.sources import FactSource
+from factmem.models.values import JsonValue
 from factmem.providers._arguments import (
     check_purge,
     condition_of,

@@ -12,8 +12,6 @@ from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
-from pydantic import JsonValue
-
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import HistoryEntry
 from factmem.ledger.replay import CurrentChange
@@ -21,6 +19,7 @@ from factmem.models.display import Displayed
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
+from factmem.models.values import JsonValue
 
 __all__ = [
     "AgentMemoryProvider",

@@ -7,7 +7,6 @@ from types import EllipsisType
 from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
-from pydantic import JsonValue
 from typing_extensions import override
 
 from factmem.events import MemoryEvents, MemoryOperation
@@ -18,6 +17,7 @@ from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
+from factmem.models.values import JsonValue
 from factmem.providers._place_lists import in_order
 from factmem.providers.base import (
     AgentMemoryProvider,

@@ -10,9 +10,10 @@ from factmem.cli.place_names import place_name
 from factmem.ledger.entries import stamp, stored
 from factmem.ledger.history import HistoryEntry
 from factmem.memory.origin import FactOrigin
-from factmem.models.facts import AnyFact, Concept, stored_concept
+from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Place
 from factmem.models.sources import FactSource
+from factmem.models.stored_facts import stored_concept
 from factmem.providers.base import PlaceInfo
 
 __all__ = [

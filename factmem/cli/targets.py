@@ -10,8 +10,9 @@ from factmem.cli.opening import Store
 from factmem.cli.options import Options
 from factmem.cli.reads import facts_of
 from factmem.cli.value_kinds import Kind, check_kind, concept_value, kinds_of, parsed
-from factmem.models.facts import AnyFact, Concept, FactType, stored_concept
+from factmem.models.facts import AnyFact, Concept, FactType
 from factmem.models.places import Place
+from factmem.models.stored_facts import stored_concept
 
 __all__ = ["Target", "held_anywhere", "held_in", "target_of"]
 

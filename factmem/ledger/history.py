@@ -11,7 +11,8 @@ from factmem.ledger.items import Item, values_of
 from factmem.ledger.presentation import presented
 from factmem.ledger.trace import SavedFact, Trace
 from factmem.models.display import Displayed, Sheet, fact_cells, one_kind
-from factmem.models.facts import AnyFact, Concept, FactType, stored_concept
+from factmem.models.facts import AnyFact, Concept, FactType
+from factmem.models.stored_facts import stored_concept
 
 __all__ = ["History", "HistoryAction", "HistoryEntry", "history"]
 

@@ -40,8 +40,8 @@ class Item:
         self.value: JsonValue = value
         self.fact_id: str = fact["id"]
         self.position: int = position
-        self.timestamp: str = fact["timestamp"]
-        self.said: str = min(self.timestamp, at)
+        self.timestamp: str = (timestamp := fact["timestamp"])
+        self.said: str = timestamp if timestamp < at else at
         """When it was last said, but not after it was recorded."""
         self.importance: float = fact.get("importance", 0.5)
         self.expires_at: str | None = fact.get("expires_at")
@@ -165,7 +165,8 @@ class Topic:
     def restored(cls, fields: list[Any], texts: dict[str, str]) -> "Topic":
         """Return the topic of `fields`; see `Item.restored`."""
         topic = cls()
-        description, topic.fact_type, items, retractions = fields
+        description, fact_type, items, retractions = fields
+        topic.fact_type = "SINGLE" if fact_type == "SINGLE" else "MULTIPLE"
         topic.description = texts.setdefault(description, description)
         if len(items) == 1:
             topic._only = item = Item.restored(items[0], texts)
@@ -197,7 +198,7 @@ class Topic:
     def alive(self, now: str) -> list[Item]:
         """Return the items that have not expired at `now`."""
         if (item := self._only) is not None:
-            return [item] if item.is_alive(now) else []
+            return [item] if item.expires_at is None or item.expires_at > now else []
         return [item for item in (self._items or {}).values() if item.is_alive(now)]
 
     def hold(self, key: Canonical, item: Item) -> None:
@@ -218,6 +219,8 @@ class Topic:
 
     def hold_none(self) -> dict[Canonical, Item]:
         """Let go of all items, and return them."""
+        if self._only is None and self._items is None:
+            return {}
         items = self.items
         self._only = self._items = self._names = self._digests = None
         return items

@@ -21,7 +21,7 @@ be removed from a ledger without changing its current items.
 from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Collection, Iterable
-from itertools import count, pairwise
+from itertools import count
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -29,9 +29,9 @@ from factmem.concurrency.garbage import paused_collection
 from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.items import ChangeLog, Item, Topic, Touched, outdated, values_of
-from factmem.ledger.presentation import changed, concept_of, presented
+from factmem.ledger.presentation import changed, concept_of, presented, single
 from factmem.ledger.statements import Retractions, said_at
-from factmem.models.facts import AnyFact, Concept, L
+from factmem.models.facts import AnyFact, Concept, FactType, L
 from factmem.models.values import Canonical, JsonValue, canonical
 
 __all__ = ["Ledger", "LedgerState"]
@@ -138,28 +138,32 @@ class Ledger:
             if topic is None or topic.description != description:
                 self._passed[keyword] = description
             return
-        self._passed.pop(keyword, None)
+        if self._passed:
+            self._passed.pop(keyword, None)
+        # Not the string of the entry: 100,000 keywords share two.
+        fact_type = "SINGLE" if fact["type"] == "SINGLE" else "MULTIPLE"
         if topic is None:
             topic = self._topics[keyword] = Topic()
-        elif topic.description != description or topic.fact_type != fact["type"]:
+        elif topic.description != description or topic.fact_type != fact_type:
             self._note(keyword, None)
         topic.description = self._texts.setdefault(description, description)
         if "expires_at" in fact:
             self.may_expire = True
             insort(self._expiries, (fact["expires_at"], keyword))
-        topic.fact_type = fact["type"]
-        if fact["type"] == "SINGLE":
+        topic.fact_type = fact_type
+        if fact_type == "SINGLE":
             self._replace(topic, fact, at)
         else:
             self._add(topic, fact, at, past)
 
     def _replace(self, topic: Topic, fact: StoredFact, at: str) -> None:
         replaced = topic.hold_none()
-        self._note(fact["keyword"], None)
+        if self._log is not None:
+            self._note(fact["keyword"], None)
         if "value" in fact:
             value = fact["value"]
-            key = canonical(value)
-            item = replaced.get(key)
+            key = value if type(value) is str else canonical(value)
+            item = replaced.get(key) if replaced else None
             if item is not None and item.is_alive(at):
                 del replaced[key]
                 item.confirm(fact, at)
@@ -324,12 +328,17 @@ class Ledger:
         order: list[int] = []
         for keyword, topic in self._topics.items():
             items = topic.alive(now)
-            if items:
-                concept = named.get(keyword) or concept_of(keyword, topic, items)
+            if not items:
+                continue
+            concept = (named and named.get(keyword)) or concept_of(keyword, topic, items)
+            if concept.fact_type is FactType.SINGLE:
+                facts.append(single(concept, items[-1]))
+                order.append(items[0].number)
+            else:
                 found = presented(concept, items)
                 facts += found
                 order += [items[0].number] * len(found)
-        if any(before > after for before, after in pairwise(order)):
+        if order != sorted(order):
             places = sorted(range(len(order)), key=order.__getitem__)
             facts = [facts[place] for place in places]
         return facts

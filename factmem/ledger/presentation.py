@@ -1,6 +1,8 @@
 """Current values as the facts that a concept asks for."""
 
 from copy import deepcopy
+from datetime import datetime
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -13,12 +15,12 @@ from factmem.models.facts import (
     FactType,
     MultipleFacts,
     SingleFact,
-    stored_concept,
 )
 from factmem.models.metadata import NO_METADATA, Metadata
+from factmem.models.stored_facts import stored_concept, stored_single
 from factmem.models.values import json_type
 
-__all__ = ["changed", "concept_of", "presented"]
+__all__ = ["changed", "concept_of", "presented", "single"]
 
 
 def concept_of(keyword: str, topic: Topic, items: list[Item]) -> Concept[Any, Any]:
@@ -58,25 +60,33 @@ def presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
     if not items:
         return []
     if concept.fact_type is FactType.SINGLE:
-        return [_single(concept, items[-1])]
+        return [single(concept, items[-1])]
     saves: dict[str, list[Item]] = {}
     for item in items:
         saves.setdefault(item.fact_id, []).append(item)
     return [_multiple(concept, save) for save in saves.values()]
 
 
-def _single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
-    fact: SingleFact[Any] = _new(SingleFact)
-    _put(fact, "concept", concept)
-    _put(fact, "value", _value(concept, item))
-    _put(fact, "timestamp", moment(item.timestamp))
-    _put(fact, "importance", item.importance)
-    _put(fact, "source", None if item.sources is NO_SOURCE else source_of(item.sources[0]))
-    _put(fact, "expires_at", None if item.expires_at is None else moment(item.expires_at))
-    _put(fact, "id", item.fact_id)
-    _put(fact, "metadata", _metadata(item))
-    _put(fact, "confirmed_at", moment(item.confirmed_at))
-    return fact
+def single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
+    """Return an item as a fact of a concept that holds one value."""
+    value, expires_at = item.value, item.expires_at
+    return stored_single(
+        concept,
+        value if type(value) is str and concept.value_type is str else _value(concept, item),
+        item.fact_id,
+        moment(item.timestamp),
+        _confirmation(item.confirmed_at),
+        item.importance,
+        None if expires_at is None else moment(expires_at),
+        None if item.sources is NO_SOURCE else source_of(item.sources[0]),
+        _metadata(item) if item.metadata else NO_METADATA,
+    )
+
+
+@lru_cache(maxsize=16)
+def _confirmation(stamp: str) -> datetime:
+    """Return the datetime of a confirmation; the same object for values that were saved together."""
+    return moment(stamp)
 
 
 def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[Any]:

@@ -177,8 +177,12 @@ class Concept(Generic[T, F]):
     def __delattr__(self, name: str) -> None:
         raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be deleted")
 
-    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return stored_concept, (*self._state(), self.detect)
+    def __getstate__(self) -> tuple[object, ...]:
+        return (*self._state(), self.detect)
+
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        for name, value in zip(_PICKLED, state, strict=True):
+            object.__setattr__(self, name, value)
 
     def _state(self) -> tuple[str, str, FactType, object]:
         return self.keyword, self.description, self.fact_type, self.value_type
@@ -188,22 +192,7 @@ class Concept(Generic[T, F]):
         return concept_schema(cls, source, handler)
 
 
-def stored_concept(
-    keyword: str,
-    description: str,
-    fact_type: FactType,
-    value_type: object,
-    detect: bool = True,
-) -> Concept[Any, Any]:
-    """Return a concept from what a store holds of it; the names were checked when it was saved."""
-    concept: Concept[Any, Any] = Concept.__new__(Concept)
-    put = object.__setattr__
-    put(concept, "keyword", keyword)
-    put(concept, "description", description)
-    put(concept, "fact_type", fact_type)
-    put(concept, "value_type", value_type)
-    put(concept, "detect", detect)
-    return concept
+_PICKLED = ("keyword", "description", "fact_type", "value_type", "detect")
 
 
 def _new_id() -> str:

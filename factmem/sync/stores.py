@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any
 
-from pydantic import JsonValue
 from typing_extensions import TypeVar
 
 from factmem._arguments import expect_methods
@@ -18,6 +17,7 @@ from factmem.ledger.replay import CurrentChange
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
+from factmem.models.values import JsonValue
 from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo, Purge
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.indexed import PlaceChanges

@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from factmem.ledger import entries
 from factmem.ledger.condition import Condition
 from factmem.ledger.entries import (
     Entry,
@@ -165,7 +166,7 @@ def shown(ledger: Ledger, now: str) -> list[tuple[Any, ...]]:
             (topic.description, topic.fact_type),
             item.value,
             item.fact_id,
-            item.timestamp,
+            entries.stamp(item.timestamp),
             item.importance,
             item.expires_at,
             item.confirmed_at,

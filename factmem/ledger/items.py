@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Collection, Iterator
+from datetime import datetime
 from typing import Any
 
-from factmem.ledger.entries import SourceEntry, StoredFact
+from factmem.ledger.entries import SourceEntry, StoredFact, moment, stamp
 from factmem.ledger.statements import Retractions, digest_of, said_at
 from factmem.models.values import Canonical, JsonValue, canonical
 
@@ -19,6 +20,7 @@ class Item:
     """One current value of a keyword, and the save that it came from."""
 
     __slots__ = (
+        "_said",
         "confirmed_at",
         "expires_at",
         "fact_id",
@@ -26,7 +28,6 @@ class Item:
         "metadata",
         "number",
         "position",
-        "said",
         "source_keys",
         "sources",
         "timestamp",
@@ -40,9 +41,10 @@ class Item:
         self.value: JsonValue = value
         self.fact_id: str = fact["id"]
         self.position: int = position
-        self.timestamp: str = (timestamp := fact["timestamp"])
-        self.said: str = timestamp if timestamp < at else at
-        """When it was last said, but not after it was recorded."""
+        timestamp = fact["timestamp"]
+        self.timestamp: datetime = moment(timestamp)
+        """When it was first said: the object that all facts made from this item share."""
+        self._said: str | None = None if timestamp <= at else at
         self.importance: float = fact.get("importance", 0.5)
         self.expires_at: str | None = fact.get("expires_at")
         self.confirmed_at: str = at
@@ -51,6 +53,11 @@ class Item:
         self.sources: list[SourceEntry | None] = NO_SOURCE if source is None else [source]
         self.source_keys: set[str] | None = None
 
+    @property
+    def said(self) -> str:
+        """When it was last said, but not after it was recorded; a stamp."""
+        return stamp(self.timestamp) if self._said is None else self._said
+
     def fields(self) -> list[Any]:
         """Return this item as plain JSON, for `restored`."""
         return [
@@ -58,8 +65,8 @@ class Item:
             self.value,
             self.fact_id,
             self.position,
-            self.timestamp,
-            None if self.said == self.timestamp else self.said,
+            stamp(self.timestamp),
+            self._said,
             self.importance,
             self.expires_at,
             self.confirmed_at,
@@ -76,8 +83,8 @@ class Item:
             item.value,
             item.fact_id,
             item.position,
-            item.timestamp,
-            said,
+            timestamp,
+            item._said,
             item.importance,
             item.expires_at,
             at,
@@ -85,7 +92,7 @@ class Item:
             sources,
         ) = fields
         item.confirmed_at = texts.setdefault(at, at)
-        item.said = item.timestamp if said is None else said
+        item.timestamp = moment(timestamp)
         item.sources = NO_SOURCE if sources is None else sources
         item.source_keys = None
         return item
@@ -96,10 +103,11 @@ class Item:
         A statement that was said before says nothing of importance and expiry.
         """
         said = min(fact["timestamp"], at)
-        if "stated" not in fact or said >= self.said:
+        last = self.said
+        if "stated" not in fact or said >= last:
             self.importance = fact.get("importance", 0.5)
             self.expires_at = fact.get("expires_at")
-        self.said = max(self.said, said)
+        self._said = max(last, said)
         self.confirmed_at = at
         # Models confirm values without knowing their metadata: a save without any keeps it.
         self.metadata = fact.get("metadata", self.metadata)

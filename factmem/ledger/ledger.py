@@ -330,7 +330,7 @@ class Ledger:
             items = topic.alive(now)
             if not items:
                 continue
-            concept = (named and named.get(keyword)) or concept_of(keyword, topic, items)
+            concept = named.get(keyword) or concept_of(keyword, topic, items)
             if concept.fact_type is FactType.SINGLE:
                 facts.append(single(concept, items[-1]))
                 order.append(items[0].number)

@@ -74,7 +74,7 @@ def single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
         concept,
         value if type(value) is str and concept.value_type is str else _value(concept, item),
         item.fact_id,
-        moment(item.timestamp),
+        item.timestamp,
         _confirmation(item.confirmed_at),
         item.importance,
         None if expires_at is None else moment(expires_at),
@@ -105,7 +105,7 @@ def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[An
     fact: MultipleFacts[Any] = _new(MultipleFacts)
     _put(fact, "concept", concept)
     _put(fact, "values", tuple([_value(concept, item) for item in items]))
-    _put(fact, "timestamp", moment(first.timestamp))
+    _put(fact, "timestamp", first.timestamp)
     _put(fact, "importance", importance)
     _put(fact, "source", source_of(first.sources[0]))
     _put(fact, "expires_at", None if expires_at is None else moment(expires_at))

@@ -15,7 +15,7 @@ from pydantic.annotated_handlers import GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from factmem.detection.candidates import RejectedItem, RejectionReason
-from factmem.ledger.entries import Entry, ForgottenItem, SourceEntry, StoredFact
+from factmem.ledger.entries import Entry, ForgottenItem, SourceEntry, StoredFact, stamp
 from factmem.ledger.items import Item
 from factmem.ledger.ledger import Ledger
 from factmem.models.display import Displayed
@@ -309,7 +309,7 @@ def _saved(fact_id: str, keyword: str, ledger: Ledger, item: Item) -> StoredFact
         "keyword": keyword,
         "description": ledger.description(keyword),
         "type": "MULTIPLE",
-        "timestamp": item.timestamp,
+        "timestamp": stamp(item.timestamp),
         "values": [item.value],
         "importance": item.importance,
     }

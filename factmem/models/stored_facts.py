@@ -26,14 +26,14 @@ class _StoredConcept(Generic[T, F]):
     __slots__ = Concept.__slots__
 
     def __init__(
-        self, keyword: str, description: str, fact_type: FactType, value_type: object
+        self: Any, keyword: str, description: str, fact_type: FactType, value_type: object
     ) -> None:
         self.keyword = keyword
         self.description = description
         self.fact_type = fact_type
         self.value_type = value_type
         self.detect = True
-        self.__class__ = Concept  # type: ignore[assignment]
+        self.__class__ = Concept
 
 
 class _StoredSingle(AnyFact):
@@ -44,7 +44,7 @@ class _StoredSingle(AnyFact):
     __delattr__ = object.__delattr__
 
     def __init__(  # noqa: PLR0917 - names of arguments would take a fifth of its time
-        self,
+        self: Any,
         concept: Concept[Any, Any],
         value: object,
         fact_id: str,
@@ -55,7 +55,7 @@ class _StoredSingle(AnyFact):
         source: FactSource | None,
         metadata: Metadata,
     ) -> None:
-        self.concept = concept
+        self.concept = concept  # pyright: ignore[reportIncompatibleMethodOverride]
         self.value = value
         self.id = fact_id
         self.timestamp = timestamp

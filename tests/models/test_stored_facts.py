@@ -1,0 +1,59 @@
+"""Facts as a store fills them in: the same objects as those that were checked."""
+
+import copy
+import dataclasses
+import pickle
+from datetime import UTC, datetime
+
+import pytest
+
+from factmem import Concept, FactType, SingleFact
+from factmem.models.metadata import NO_METADATA
+from factmem.models.stored_facts import stored_concept, stored_single
+
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+CITY = Concept("city", "Where the user lives")
+CHECKED = SingleFact(CITY, "Busan", id="x", timestamp=AT, confirmed_at=AT)
+
+
+def _filled() -> SingleFact[str]:
+    concept = stored_concept("city", "Where the user lives", FactType.SINGLE, str)
+    return stored_single(concept, "Busan", "x", AT, AT, 0.5, None, None, NO_METADATA)
+
+
+def test_a_filled_fact_is_the_checked_one() -> None:
+    """In type, fields, equality, hash and repr."""
+    filled = _filled()
+
+    assert type(filled) is SingleFact
+    assert type(filled.concept) is Concept
+    assert filled == CHECKED
+    assert hash(filled) == hash(CHECKED)
+    assert repr(filled) == repr(CHECKED)
+    for field in dataclasses.fields(SingleFact):
+        assert getattr(filled, field.name) == getattr(CHECKED, field.name)
+
+
+def test_a_filled_fact_is_frozen_copied_and_pickled() -> None:
+    """As any other."""
+    filled = _filled()
+
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        filled.value = "Seoul"  # type: ignore[misc]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        filled.concept.keyword = "town"
+    assert pickle.loads(pickle.dumps(filled)) == filled
+    assert copy.deepcopy(filled) == filled
+    assert dataclasses.replace(filled, value="Seoul").value == "Seoul"
+
+
+def test_a_concept_is_pickled_with_all_that_it_says() -> None:
+    """Whether models may write it is not part of equality."""
+    owned = Concept("plan", "The plan", FactType.MULTIPLE, value_type=int, detect=False)
+    assert owned.codec.load(1) == 1
+
+    back = pickle.loads(pickle.dumps(owned))
+
+    assert back == owned
+    assert back.detect is False
+    assert back.codec.load(1) == 1

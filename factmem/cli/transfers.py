@@ -1,9 +1,11 @@
 """Commands that move facts: export, import."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import anyio
 import typer
@@ -41,7 +43,19 @@ class Format(StrEnum):
     CSV = "csv"
     JSONL = "jsonl"
     KOOG = "koog"
+    CREWAI = "crewai"
+    MEM0 = "mem0"
 
+
+class _Imported(NamedTuple):
+    """How many entries were read, how many of them were new, and what was left out."""
+
+    read: int
+    new: int
+    problems: Sequence[str] = ()
+
+
+_Work: TypeAlias = Callable[[Store], Awaitable[_Imported]]
 
 PlaceOptions = Annotated[
     list[str] | None, typer.Option("--place", help="Only this place; may be repeated.")
@@ -83,7 +97,9 @@ def export(
 @app.command("import")
 def import_(
     ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or Koog's folder.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file, or the folder of Koog, CrewAI or mem0.")
+    ],
     file_format: Annotated[
         Format | None, typer.Option("--format", help="Found out by the file unless given.")
     ] = None,
@@ -91,35 +107,38 @@ def import_(
     kind: Annotated[
         Kind | None, typer.Option("--type", help="The kind of JSON of new keywords in rows.")
     ] = None,
+    user_field: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The field of memories that names their user; mem0's is user_id."
+        ),
+    ] = None,
+    keyword: Annotated[
+        str, typer.Option(help="The keyword of memories without a category.")
+    ] = "notes",
     koog_key_env: Annotated[
         str | None, typer.Option(help="The key of Koog's files is in this environment variable.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Read facts from a bundle, CSV, JSON Lines or Koog's folder. Importing twice changes nothing.
+    """Read facts from a bundle, CSV, JSON Lines, or a store of Koog, CrewAI or mem0.
 
-    `--place` selects places of a bundle; rows without a column `place` go there.
+    Importing twice changes nothing. `--place` selects places of a bundle; rows without a column
+    `place`, and memories of CrewAI and mem0, go there.
     """
     chosen = file_format or _format_of(file)
-    options = options_of(ctx)
     only = [place_named(each) for each in place or ()]
     if chosen is Format.BUNDLE:
-        report = run(
-            ctx, lambda store: import_facts(file, store, places=only or None), creates=True
-        )
-        new, read, problems = report.new, report.entries, []
+        work = _bundle(file, only)
     elif chosen is Format.KOOG:
-        from factmem.transfer.koog import import_koog
-
-        key = None if koog_key_env is None else Key.from_env(koog_key_env)
-        koog = run(ctx, lambda store: import_koog(file, store, key=key), creates=True)
-        new, read = koog.new, koog.new + koog.known
-        problems = [str(each) for each in koog.problems]
+        work = _koog(file, koog_key_env)
+    elif chosen in {Format.CREWAI, Format.MEM0}:
+        work = _memories(file, chosen, options_of(ctx), only, user_field, keyword)
     else:
-        problems = []
-        new, read = run(ctx, _rows(file, chosen, options, only, kind), creates=True)
+        work = _rows(file, chosen, options_of(ctx), only, kind)
+    read, new, problems = run(ctx, work, creates=True)
     if as_json:
-        print_json({"format": chosen.value, "read": read, "new": new, "problems": problems})
+        print_json({"format": chosen.value, "read": read, "new": new, "problems": [*problems]})
     else:
         print_line(f"Read {counted(read, 'entry', 'entries')}, {new:,} of them new")
         for problem in problems:
@@ -127,6 +146,12 @@ def import_(
 
 
 def _format_of(path: str) -> Format:
+    is_foreign = os.path.isdir(path) or path.lower().endswith((".json", ".db", ".sqlite"))
+    if is_foreign:
+        from factmem.transfer.memories import library_of
+
+        if (library := library_of(path)) is not None:
+            return Format(library)
     if os.path.isdir(path):
         return Format.KOOG
     if path.lower().endswith(".csv"):
@@ -136,42 +161,104 @@ def _format_of(path: str) -> Format:
     return Format.BUNDLE if start.startswith(b'{"format":"factmem-bundle"') else Format.JSONL
 
 
+def _bundle(path: str, only: list[Place]) -> _Work:
+    async def work(store: Store) -> _Imported:
+        with _bar() as progress:
+            report = await import_facts(path, store, places=only or None, progress=progress)
+        return _Imported(report.entries, report.new)
+
+    return work
+
+
+def _koog(path: str, key_env: str | None) -> _Work:
+    from factmem.transfer.koog import import_koog
+
+    key = None if key_env is None else Key.from_env(key_env)
+
+    async def work(store: Store) -> _Imported:
+        report = await import_koog(path, store, key=key)
+        return _Imported(report.new + report.known, report.new, [*map(str, report.problems)])
+
+    return work
+
+
+def _memories(
+    path: str,
+    chosen: Format,
+    options: Options,
+    only: list[Place],
+    user_field: str | None,
+    keyword: str,
+) -> _Work:
+    """Import the memories of another library into the place that `--place` names."""
+    if len(only) != 1:
+        raise CommandError(
+            f"Memories of {chosen} need one --place: product/my-app/user with the users' own "
+            f"names, or product/my-app/user/alice for all of them"
+        )
+    from factmem.transfer.memories import import_crewai, import_mem0
+
+    scope, subject = only[0].scope, only[0].subject
+    if subject.entity is None and (user_field is not None or chosen is Format.MEM0):
+        subject = replace(subject, per_entity=True)
+
+    async def work(store: Store) -> _Imported:
+        given: dict[str, Any] = {"scope": scope, "subject": subject, "keyword": keyword}
+        given |= {"concepts": options.concepts}
+        if user_field is not None:
+            given["user_field"] = user_field
+        read = import_mem0 if chosen is Format.MEM0 else import_crewai
+        with _bar() as progress:
+            report = await read(path, store, progress=progress, **given)
+        return _Imported(report.new + report.known, report.new, [*map(str, report.problems)])
+
+    return work
+
+
+@contextmanager
+def _bar() -> Generator[Callable[[int, int], None]]:
+    """Show a progress bar where a person watches; give the function that moves it."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("Importing", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
 def _rows(
     path: str, chosen: Format, options: Options, only: list[Place], kind: Kind | None
-) -> Callable[[Store], Any]:
+) -> _Work:
     if len(only) > 1:
         raise CommandError("Rows without a column 'place' go to one place: pass --place once")
     rows = csv_rows(path) if chosen is Format.CSV else json_rows(path)
 
-    async def work(store: Store) -> tuple[int, int]:
+    async def work(store: Store) -> _Imported:
         reader = RowReader(store, options, only[0] if only else None, kind)
         return await _written(store, await reader.entries(rows))
 
     return work
 
 
-async def _written(store: Store, found: dict[Place, list[Entry]]) -> tuple[int, int]:
-    """Write entries, with a progress bar where a person looks on; return new ones and all."""
+async def _written(store: Store, found: dict[Place, list[Entry]]) -> _Imported:
+    """Write entries, some places at a time."""
     total = sum(map(len, found.values()))
-    new = 0
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Importing", total=total)
-        limiter = anyio.CapacityLimiter(_PLACES_AT_ONCE)
+    new = done = 0
+    limiter = anyio.CapacityLimiter(_PLACES_AT_ONCE)
 
-        async def write(place: Place, entries: list[Entry]) -> None:
-            nonlocal new
-            async with limiter:
-                for start in range(0, len(entries), _AT_A_TIME):
-                    part = entries[start : start + _AT_A_TIME]
-                    count = await store.replay(part, place.subject, place.scope)
-                    new += count  # not `new += await`: another place may have added meanwhile
-                    progress.advance(task, len(part))
+    async def write(place: Place, entries: list[Entry]) -> None:
+        nonlocal new, done
+        async with limiter:
+            for start in range(0, len(entries), _AT_A_TIME):
+                part = entries[start : start + _AT_A_TIME]
+                count = await store.replay(part, place.subject, place.scope)
+                new += count  # not `new += await`: another place may have added meanwhile
+                done += len(part)
+                progress(done, total)
 
+    with _bar() as progress:
         try:
             async with anyio.create_task_group() as group:
                 for place, entries in found.items():
                     group.start_soon(write, place, entries)
         except ExceptionGroup as failed:  # the first failure has cancelled the other places
             raise failed.exceptions[0] from None
-    return new, total
+    return _Imported(total, new)

@@ -1,4 +1,4 @@
-"""Facts in and out of stores: bundles and Koog's files.
+"""Facts in and out of stores: bundles, and the stores of Koog, CrewAI and mem0.
 
 Imports providers.
 """
@@ -10,13 +10,25 @@ from factmem.transfer.bundle import (
     import_facts,
 )
 from factmem.transfer.koog import KoogProblem, KoogReport, import_koog
+from factmem.transfer.memories import (
+    MemoriesReport,
+    MemoryProblem,
+    import_crewai,
+    import_mem0,
+    library_of,
+)
 
 __all__ = [
     "ExportReport",
     "ImportReport",
     "KoogProblem",
     "KoogReport",
+    "MemoriesReport",
+    "MemoryProblem",
     "export_facts",
+    "import_crewai",
     "import_facts",
     "import_koog",
+    "import_mem0",
+    "library_of",
 ]

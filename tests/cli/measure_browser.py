@@ -3,11 +3,13 @@
     python -m tests.cli.measure_browser [--places 1000]
 
 Prints the time from Return to the tree of places, from opening a place to its table, and of key
-presses until the screen shows what they did.
+presses until the screen shows what they did; and the processor time of the browser for each, which
+a busy machine does not change.
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -22,6 +24,8 @@ from factmem.cli.application import app
 
 _VALUE = "[bold]x[/] \x1b[31mred\x1b[2J 👨\u200d👩 한국 مرحبا tea"
 _SESSION = "factmem-measure"
+_SETTLED = 5
+"""Seconds after which a place of 100,000 values is read to its end."""
 
 
 def _tmux(*arguments: str) -> str:
@@ -42,6 +46,21 @@ def _seconds(action: Callable[[], object], is_shown: Callable[[str], bool]) -> f
         if time.perf_counter() - start > 60:
             raise TimeoutError(_screen())
     return time.perf_counter() - start
+
+
+def _processor_seconds() -> float:
+    """Return the processor time that the browser in the session has used so far."""
+    shell = _tmux("list-panes", "-t", _SESSION, "-F", "#{pane_pid}").strip()
+    children = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+    if not children:
+        return 0.0
+    fields = Path(f"/proc/{children[0]}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _print_step(name: str, seconds: float, since: float) -> None:
+    used = _processor_seconds() - since
+    print(f"{name:22} {seconds:6.2f} s, {used:.2f} s of processor time")
 
 
 def _keys(*keys: str) -> Callable[[], object]:
@@ -72,23 +91,29 @@ def _measure(store: str, places: int) -> None:
         tree = _seconds(
             _keys("Enter"), lambda screen: "my-app" in screen and "Find place" in screen
         )
-        print(f"tree of the places     {tree:6.2f} s from Return")
+        _print_step("tree from Return", tree, 0.0)
         time.sleep(0.5)
         _keys("Down")()
         if places > 200:
             time.sleep(0.5)
+            before = _processor_seconds()
             opened = _seconds(_keys("Enter"), lambda screen: "u0" in screen)
-            print(f"branch of the tree     {opened:6.2f} s from Enter")
+            _print_step("branch from Enter", opened, before)
         _keys("Down")()
         time.sleep(0.5)
+        before = _processor_seconds()
         table = _seconds(_keys("Enter"), lambda screen: "k000000" in screen)
-        print(f"table of the place     {table:6.2f} s from Enter")
+        _print_step("table from Enter", table, before)
+        time.sleep(_SETTLED)
         assert "[bold]x[/] \\x1b[31mred\\x1b[2J" in _screen()
+        before = _processor_seconds()
         times = [_key_press("PageDown"), *(_key_press("Down") for _ in range(30))]
+        used = (_processor_seconds() - before) / len(times)
         idle = statistics.median(_seconds(lambda: None, lambda _: True) for _ in range(20))
         print(
             f"key press              {statistics.median(times) * 1000:6.1f} ms median, "
-            f"{max(times) * 1000:.1f} ms worst; of these {idle * 1000:.1f} ms to read the screen"
+            f"{max(times) * 1000:.1f} ms worst; of these {idle * 1000:.1f} ms to read the screen; "
+            f"{used * 1000:.1f} ms of processor time"
         )
     finally:
         _tmux("kill-session", "-t", _SESSION)

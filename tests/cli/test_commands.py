@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from factmem import LocalFileMemoryProvider, MemoryScope, MemorySubject, Place
+from factmem import Concept, LocalFileMemoryProvider, MemoryScope, MemorySubject, Place
 from factmem.cli import opening, options, reads
 from factmem.cli.application import app
 from factmem.cli.exits import CommandError, ExitCode
@@ -422,3 +422,52 @@ def test_ctrl_c_is_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(reads, "run", interrupted)
 
     assert call("--store", str(tmp_path), "places", code=ExitCode.INTERRUPTED) == ""
+
+
+MEM0 = Path(__file__).parent.parent / "data" / "mem0"
+
+
+def test_memories_of_mem0_are_imported_once(store: list[str]) -> None:
+    """To the users and agents that they name; the form is found out."""
+    command = [*store, "import", str(MEM0), "--place", "product/my-app/user"]
+
+    assert ask(*command) == {"format": "mem0", "read": 3, "new": 3, "problems": []}
+    assert ask(*command)["new"] == 0
+    assert [each["place"] for each in ask(*store, "places")] == [
+        "agent/desk/user/alice",
+        ALICE,
+        "product/my-app/user/bob",
+    ]
+    [fact] = ask(*store, "show", ALICE, "--reveal")
+    assert (fact["keyword"], fact["values"]) == ("preferences", ["Prefers Kotlin to Java"])
+
+
+def test_memories_of_crewai_are_imported_once(store: list[str], tmp_path: Path) -> None:
+    """With the application's concepts the newest value wins; the user is in a field."""
+    file = tmp_path / "records.json"
+    records = [
+        {"id": "r2", "content": "Seoul", "created_at": "2026-05-17T18:00:00", "scope": "/alice"},
+        {"id": "r1", "content": "Busan", "created_at": "2026-03-01T09:30:00", "scope": "/alice"},
+        {"id": "r0", "content": "Nowhere", "scope": "/alice"},
+    ]
+    file.write_text(json.dumps([{**each, "categories": ["city"]} for each in records]))
+    concepts = ["--concepts", "tests.cli.test_commands:CONCEPTS"]
+    command = [*store, *concepts, "import", str(file), "--place", "product/my-app/user"]
+
+    told = ask(*command, "--user-field", "scope")
+
+    assert (told["format"], told["read"], told["new"]) == ("crewai", 2, 2)
+    [problem] = told["problems"]
+    assert problem == "Memory 'r0' was left out: it has no time in 'created_at'"
+    assert ask(*command, "--user-field", "scope")["new"] == 0
+    [fact] = ask(*store, "show", ALICE, "city", "--reveal")
+    assert fact["value"] == "Seoul"
+
+
+CONCEPTS = [Concept("city", "Where the user lives")]
+
+
+def test_memories_need_a_place(store: list[str]) -> None:
+    """No place is made up for them."""
+    said = call(*store, "import", str(MEM0), code=ExitCode.USAGE)
+    assert "need one --place: product/my-app/user with" in said

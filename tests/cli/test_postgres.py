@@ -19,6 +19,9 @@ from tests.postgres.cluster import Cluster
 ALICE = "product/my-app/user/alice"
 
 
+MEM0 = Path(__file__).parent.parent / "data" / "mem0"
+
+
 def _url(cluster: Cluster) -> str:
     return f"postgresql://postgres@127.0.0.1:{cluster.port}/postgres"
 
@@ -83,6 +86,8 @@ def test_rows_and_keys(store: list[str], tmp_path: Path) -> None:
     )
     assert ask(*store, "import", str(rows))["new"] == 2
     assert ask(*store, "import", str(rows))["new"] == 0
+    memories = ["import", str(MEM0), "--place", "product/other/user"]
+    assert [ask(*store, *memories)["new"] for _ in range(2)] == [3, 0]
     for command in (["backup", str(tmp_path / "b")], ["salvage", ALICE, "--yes"]):
         assert "database" in call(*store, *command, code=ExitCode.USAGE)
     if "--key-file" in store:

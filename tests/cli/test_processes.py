@@ -6,6 +6,7 @@ import pty
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -151,27 +152,54 @@ def test_a_store_is_read_and_backed_up_while_another_process_writes(tmp_path: Pa
     assert verified.returncode == 0, verified.stderr
 
 
+def _rows_file(folder: Path) -> Path:
+    file = folder / "rows.csv"
+    rows = (f"{ALICE},k{number},{number},integer\n" for number in range(25_000))
+    file.write_text(f"place,keyword,value,type\n{''.join(rows)}")
+    return file
+
+
+def _memories_file(folder: Path) -> Path:
+    """Write what mem0's `get_all()` returned."""
+    file = folder / "memories.json"
+    memories = [
+        {
+            "id": f"m{number}",
+            "memory": f"Note {number}",
+            "user_id": "alice",
+            "created_at": f"2026-03-01T09:00:00.{number:06}+00:00",
+            "categories": [f"k{number}"],
+        }
+        for number in range(25_000)
+    ]
+    file.write_text(json.dumps({"results": memories}))
+    return file
+
+
 @pytest.mark.storm
-def test_a_killed_import_is_finished_by_repeating_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("made", [_rows_file, _memories_file])
+def test_a_killed_import_is_finished_by_repeating_it(
+    tmp_path: Path, made: Callable[[Path], Path]
+) -> None:
     """Nothing is lost or doubled."""
-    memory, rows = str(tmp_path / "memory"), tmp_path / "rows.csv"
-    with rows.open("w") as file:
-        file.write("place,keyword,value,type\n")
-        for number in range(25_000):
-            file.write(f"{ALICE},k{number},{number},integer\n")
-    process = subprocess.Popen([*FACTMEM, "--store", memory, "import", str(rows)])
+    memory = str(tmp_path / "memory")
+    command = ["--store", memory, "import", str(made(tmp_path))]
+    if made is _memories_file:
+        command += ["--place", "product/my-app/user"]
+    process = subprocess.Popen([*FACTMEM, *command])
     while not any((tmp_path / "memory").glob("journals/*.jsonl")) and process.poll() is None:
         time.sleep(0.005)
     process.kill()
     process.wait()
 
-    again = json.loads(_call("--store", memory, "import", str(rows), "--json").stdout)
+    again = json.loads(_call(*command, "--json").stdout)
 
-    assert again["read"] == 25_000
+    assert (again["read"], again["problems"]) == (25_000, [])
     [place] = json.loads(_call("--store", memory, "places", "--json").stdout)
-    assert place["count"] == 25_000
+    assert (place["place"], place["count"]) == (ALICE, 25_000)
     told = json.loads(_call("--store", memory, "history", ALICE, "k7", "--json").stdout)
     assert len(told) == 1
+    assert json.loads(_call(*command, "--json").stdout)["new"] == 0
 
 
 def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,19 @@ os.environ |= {"CREWAI_TRACING_ENABLED": "false", "OPENAI_API_KEY": "x"}
 from crewai import LLM, Agent, Crew, Task
 from crewai.flow.flow import Flow, start
 from crewai.flow.human_feedback import human_feedback
+from crewai.memory.storage.lancedb_storage import LanceDBStorage
+from crewai.memory.types import MemoryRecord
 from crewai.memory.unified_memory import Memory
 
-from factmem import AgentMemory, MemoryScopesProfile
+from factmem import AgentMemory, InMemoryProvider, MemoryScope, MemoryScopesProfile
 from factmem.errors import ChatModelError, UnboundSubjectError
 from factmem.integrations.crewai import FactmemMemory, lesson_concept
 from factmem.memory.runs import UNREACHABLE
 from factmem.models.sources import SourceKind
+from factmem.transfer.memories import import_crewai
 from tests.chat_server import ChatServer, calls_tools, says
 from tests.doubles import BreakableProvider
-from tests.world import ALICE, found_fact, known_values, vim_memory
+from tests.world import ALICE, USER, found_fact, known_values, vim_memory
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of CrewAI and its packages
 
@@ -319,3 +323,40 @@ def test_a_memory_without_entities() -> None:
 
     assert isinstance(mine, Memory)
     assert len(mine.recall("x", source="hitl")) == 1
+
+
+async def test_a_table_of_lancedb_is_imported_once(tmp_path: Path) -> None:
+    """What CrewAI's storage wrote: updated in place, deleted, and of two categories."""
+    table = LanceDBStorage(path=tmp_path / "memory", vector_dim=4)
+    texts = {"r1": "Lives in Busan", "r2": "Prefers Kotlin to Java", "r3": "Gone"}
+    when = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+    records = {
+        each: MemoryRecord(
+            id=each,
+            content=text,
+            scope="/home/alice",
+            categories=["notes"],
+            metadata={"k": 1},
+            importance=0.8,
+            created_at=when,
+            embedding=[0.1, 0.2, 0.3, 0.4],
+        )
+        for each, text in texts.items()
+    }
+    table.save([*records.values()])
+    table.update(records["r2"].model_copy(update={"content": "Prefers Rust to Java"}))
+    table.delete(record_ids=["r3"])
+    store, app = InMemoryProvider(), MemoryScope.Product("my-app")
+
+    for new in (2, 0):
+        report = await import_crewai(tmp_path, store, scope=app, subject=USER, user_field="scope")
+        assert (report.new, report.problems) == (new, ())
+
+    facts = await store.load_all(USER.of("alice"), app)
+    assert {fact.id: fact.values for fact in facts} == {
+        "r1": ("Lives in Busan",),
+        "r2": ("Prefers Rust to Java",),
+    }
+    assert {(fact.timestamp, fact.importance, fact.metadata["k"]) for fact in facts} == {
+        (when, 0.8, 1)
+    }

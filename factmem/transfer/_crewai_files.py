@@ -1,0 +1,198 @@
+"""Memories in the files that CrewAI keeps and exports. Nothing is written.
+
+memories.lance                              LanceDB, the default since the unified memory
+short_term/**/chroma.sqlite3, entities/**   Chroma, in older versions
+long_term_memory_storage.db                 SQLite, in older versions
+<file>.json                                 records as JSON
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from factmem.errors import MissingExtraError
+from factmem.models.sources import FactSource, SourceKind
+from factmem.transfer._memory_facts import (
+    ForeignMemory,
+    Record,
+    categories_of,
+    datetime_of,
+    json_records,
+    string_of,
+    text_of,
+)
+from factmem.transfer._vector_files import CHROMA, chroma_points, rows_of, tables_of
+
+_LANCE = "memories.lance"
+_LONG_TERM = "long_term_memory_storage.db"
+_COLUMNS = [
+    *("id", "content", "scope", "categories_str", "metadata_str", "importance", "created_at"),
+    *("source", "private"),
+]
+"""The columns of CrewAI's table, without the vectors, which take most of the room."""
+_BATCH = 10_000
+
+
+def is_crewai(path: Path) -> bool:
+    """Whether a path looks like a store of CrewAI's, or records of one."""
+    if path.is_dir():
+        return bool(_stores(path))
+    if path.suffix == ".json":
+        first = next(iter(json_records(path)), None)
+        return first is not None and first.fields is not None and "content" in first.fields
+    return "long_term_memories" in tables_of(path)
+
+
+def crewai_records(path: Path) -> list[Record]:
+    """Return the records of a store or an export.
+
+    Raises:
+        ValueError: The path holds nothing of CrewAI's, or is damaged.
+        MissingExtraError: It is a LanceDB table, and lancedb is not installed.
+        OSError: It cannot be read.
+    """
+    if path.is_dir():
+        stores = _stores(path)
+    elif path.exists():
+        stores = [path]
+    else:
+        raise ValueError(f"{str(path)!r} does not exist")
+    if not stores:
+        raise ValueError(
+            f"{str(path)!r} holds no memories of CrewAI: expected {_LANCE}, {_LONG_TERM}, or "
+            f"folders short_term and entities. Of another storage, give a JSON file of "
+            f"[record.model_dump(mode='json') for record in memory.list_records(limit=...)]"
+        )
+    return [record for store in stores for record in _records_in(store)]
+
+
+def _stores(folder: Path) -> list[Path]:
+    """Return the stores in a folder, or one level below."""
+    if folder.name == _LANCE:
+        return [folder]
+    found = [
+        each / name
+        for each in [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]
+        for name in (_LANCE, _LONG_TERM)
+        if (each / name).exists()
+    ]
+    for name in ("short_term", "entities", "entity"):
+        if (folder / name).is_dir():
+            found += sorted((folder / name).rglob(CHROMA))
+    return found
+
+
+def _records_in(store: Path) -> Iterator[Record]:
+    if store.name == _LANCE:
+        yield from _lance_records(store)
+    elif store.name == CHROMA:
+        yield from _chroma_records(store)
+    elif store.suffix in {".json", ".jsonl"}:
+        yield from json_records(store)
+    else:
+        yield from _long_term_records(store)
+
+
+def _lance_records(store: Path) -> Iterator[Record]:
+    try:
+        import lancedb  # pyright: ignore[reportMissingImports]
+    except ModuleNotFoundError:
+        raise MissingExtraError(
+            "CrewAI keeps its memories in LanceDB, and reading them needs the package lancedb: "
+            "pip install 'factmem[lancedb]', or import where CrewAI is installed"
+        ) from None
+    table = lancedb.connect(str(store.parent)).open_table(store.stem)
+    columns = [name for name in _COLUMNS if name in table.schema.names]
+    for start in range(0, table.count_rows(), _BATCH):
+        rows = table.search().select(columns).limit(_BATCH).offset(start).to_list()
+        for row in rows:
+            row["categories"] = _json(row.pop("categories_str", None), list)
+            row["metadata"] = _json(row.pop("metadata_str", None), dict)
+            yield Record(str(row.pop("id")), row)
+
+
+def _chroma_records(file: Path) -> Iterator[Record]:
+    for point in chroma_points(file):
+        payload = {**(point.payload or {})}
+        text, written = payload.pop("document", None), payload.pop("written", None)
+        yield Record(
+            point.id,
+            {
+                "content": text,
+                "created_at": written,
+                "categories": [point.collection],
+                "metadata": payload,
+            },
+        )
+
+
+def _long_term_records(file: Path) -> Iterator[Record]:
+    """Give what crews noted about their tasks; the time is a number of seconds."""
+    query = "SELECT id, task_description, metadata, datetime, score FROM long_term_memories"
+    for number, task, metadata, when, score in rows_of(file, f"{query} ORDER BY id"):
+        yield Record(
+            f"long-term-{number}",
+            {
+                "content": task,
+                "created_at": _moment(when),
+                "categories": ["long_term"],
+                "metadata": {**_json(metadata, dict), "score": score},
+            },
+        )
+
+
+def _moment(when: object) -> str:
+    try:
+        return datetime.fromtimestamp(float(str(when)), UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return str(when)
+
+
+def _json(text: object, kind: type[Any]) -> Any:
+    """Return what a column of JSON holds; an empty one where it is of another kind."""
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        found = None
+    return found if isinstance(found, kind) else kind()
+
+
+def crewai_memory(record: Record, user_field: str | None) -> ForeignMemory:
+    """Return a record of CrewAI's as a memory.
+
+    Raises:
+        ValueError: It lacks a field, or one is of another kind.
+    """
+    fields = record.checked()
+    own = fields.get("metadata")
+    metadata = {**own} if isinstance(own, Mapping) else {}
+    for name in ("scope", "source"):
+        if (value := string_of(fields, name)) is not None and value != "/":
+            metadata.setdefault(name, value)
+    if fields.get("private"):
+        metadata.setdefault("private", True)
+    importance = fields.get("importance", 0.5)
+    return ForeignMemory(
+        id=record.id,
+        text=text_of(fields, "content"),
+        said=datetime_of(fields, "created_at"),
+        user=_user(fields, metadata, user_field),
+        categories=categories_of(fields),
+        source=FactSource(SourceKind.DOCUMENT, "crewai"),
+        importance=min(max(importance, 0.0), 1.0) if isinstance(importance, float) else 0.5,
+        metadata={name: value for name, value in metadata.items() if value is not None},
+    )
+
+
+def _user(
+    fields: Mapping[str, Any], metadata: Mapping[str, Any], user_field: str | None
+) -> str | None:
+    """Return the user that a field names; of a scope, which is a path, its last part."""
+    if user_field is None:
+        return None
+    user = string_of({**metadata, **fields}, user_field)
+    if user_field == "scope" and user is not None:
+        return user.strip("/").rpartition("/")[2] or None
+    return user

@@ -1,0 +1,270 @@
+"""Memories of other libraries, and the ledger entries that they become."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+from pydantic import JsonValue
+
+from factmem._arguments import expect, expect_all, expect_function
+from factmem.ledger.entries import Entry, StoredFact, stamp, stored
+from factmem.models.clock import TimeProvider, utc
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.metadata import checked_metadata
+from factmem.models.names import checked_name, checked_text
+from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.models.sources import FactSource
+
+
+class Record(NamedTuple):
+    """A record as another library keeps it: its id and its fields."""
+
+    id: str
+    fields: Mapping[str, Any] | None
+    """None if it cannot be read."""
+
+    def checked(self) -> Mapping[str, Any]:
+        """Return the fields.
+
+        Raises:
+            ValueError: The record cannot be read.
+        """
+        if self.fields is None:
+            raise ValueError("it cannot be read")
+        return self.fields
+
+
+def json_records(file: Path) -> list[Record]:
+    """Return the objects in a file of JSON or JSON Lines: a list, or one under "results".
+
+    Raises:
+        ValueError: The file is no JSON, or holds no list of objects.
+    """
+    data = file.read_bytes()
+    try:
+        content = orjson.loads(data)
+    except ValueError:
+        try:
+            content = [orjson.loads(line) for line in data.splitlines() if line.strip()]
+        except ValueError as exc:
+            raise ValueError(f"{str(file)!r} is no JSON ({exc})") from None
+    if isinstance(content, dict):
+        if isinstance(stored := content.get("docstore"), dict):  # FAISS
+            return [Record(name, _object(payload)) for name, payload in stored.items()]
+        content = content.get("results", [content])
+    if not isinstance(content, list):
+        raise ValueError(f"{str(file)!r} holds no list of memories")  # noqa: TRY004 - data
+    return [
+        Record(str(_object(each).get("id", f"number {number}")), _object(each))
+        for number, each in enumerate(content)
+    ]
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def string_of(fields: Mapping[str, Any], name: str) -> str | None:
+    """Return a field if it is a string or a number that is not empty."""
+    value = fields.get(name)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def text_of(fields: Mapping[str, Any], *names: str) -> str:
+    """Return the first of some fields that is a string and not empty.
+
+    Raises:
+        ValueError: None of them is.
+    """
+    for name in names:
+        if (text := string_of(fields, name)) is not None:
+            return text
+    raise ValueError(f"it has no text in {' or '.join(map(repr, names))}")
+
+
+def datetime_of(fields: Mapping[str, Any], *names: str) -> datetime:
+    """Return the first of some fields that is a time; UTC if it has no time zone.
+
+    Raises:
+        ValueError: None of them is.
+    """
+    for name in names:
+        if (text := string_of(fields, name)) is not None:
+            try:
+                found = datetime.fromisoformat(text)
+            except ValueError:
+                continue
+            return found if found.tzinfo else found.replace(tzinfo=UTC)
+    raise ValueError(f"it has no time in {' or '.join(map(repr, names))}")
+
+
+def categories_of(fields: Mapping[str, Any]) -> list[str]:
+    """Return the categories of a record."""
+    given = fields.get("categories")
+    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignMemory:
+    """One memory of another library, in the words that factmem needs."""
+
+    id: str
+    text: str
+    said: datetime
+    user: str | None = None
+    """Whom it is about, by the name that the library has for the user."""
+    scope: MemoryScope | None = None
+    """Where it belongs, if the library says so; None for the scope of the import."""
+    categories: Sequence[str] = ()
+    """The first one becomes the concept; further ones are kept as metadata."""
+    source: FactSource | None = None
+    importance: float = 0.5
+    expires_at: datetime | None = None
+    metadata: dict[str, JsonValue] = field(default_factory=dict)
+
+
+class MemoryImport:
+    """How memories become facts in one import: their places, concepts and times.
+
+    Args:
+        scope: The scope of memories that name none.
+        subject: Their subject. One that is per entity and unbound gets the user of each memory.
+        keyword: The concept of memories without a category.
+        concepts: The application's concepts, found by their keywords.
+        clock: Tells the time: no fact counts as recorded later.
+
+    Raises:
+        TypeError: An argument is of the wrong kind.
+        ValueError: `keyword` is no valid name.
+    """
+
+    def __init__(
+        self,
+        scope: MemoryScope,
+        subject: MemorySubject,
+        keyword: str,
+        concepts: Iterable[Concept[Any, Any]],
+        clock: TimeProvider,
+    ) -> None:
+        self._scope = expect(scope, MemoryScope, "scope", 'MemoryScope.Product("my-app")')
+        self._subject = expect(subject, MemorySubject, "subject", 'USER.of("alice")')
+        self._keyword = checked_name(keyword, "keyword")
+        given = expect_all(concepts, Concept, "concepts", "concepts=[NOTES]")
+        self._concepts = {concept.keyword: concept for concept in given}
+        now = expect_function(clock, "clock", "clock=system_clock")()
+        self.now = utc(now, "clock's time")
+
+    def place_of(self, memory: ForeignMemory) -> Place:
+        """Return where a memory goes.
+
+        Raises:
+            ValueError: Its user's name is no valid name.
+        """
+        subject = self._subject
+        if subject.per_entity and subject.entity is None:
+            user = memory.user  # without one it concerns no one in particular
+            subject = MemorySubject.EVERYTHING if user is None else subject.of(user)
+        return Place(memory.scope or self._scope, subject)
+
+    def fact_of(self, memory: ForeignMemory, fact_id: str) -> AnyFact:
+        """Return a memory as a fact.
+
+        Raises:
+            ValueError: Its text or its metadata is invalid, or its concept holds no strings.
+        """
+        keyword, metadata = self._keyword_of(memory)
+        concept: Any = self._concepts.get(keyword) or self._concept(keyword)
+        value = concept.codec.load(checked_text(memory.text, "memory"))
+        given: dict[str, Any] = {
+            "timestamp": memory.said,
+            "importance": memory.importance,
+            "source": memory.source,
+            "expires_at": memory.expires_at,
+            "id": fact_id,
+            "metadata": checked_metadata(metadata),
+        }
+        if concept.fact_type is FactType.SINGLE:
+            return SingleFact(concept, value, **given)
+        return MultipleFacts(concept, [value], **given)
+
+    def _concept(self, keyword: str) -> Concept[Any, Any]:
+        """Return the concept of a keyword that the application does not have: many strings."""
+        words = keyword.replace("_", " ").replace("-", " ")
+        about = "" if keyword == self._keyword else f" about {words}"
+        return Concept(keyword, f"What was noted{about}", FactType.MULTIPLE)
+
+    def _keyword_of(self, memory: ForeignMemory) -> tuple[str, dict[str, JsonValue]]:
+        """Return the keyword of a memory, and its metadata with the categories that are left."""
+        metadata = dict(memory.metadata)
+        categories = [each for each in memory.categories if each.strip()]
+        if not categories:
+            return self._keyword, metadata
+        if len(categories) > 1:
+            metadata.setdefault("categories", [*categories])
+        try:
+            return checked_name(categories[0], "keyword"), metadata
+        except ValueError:  # a category may be of any length
+            metadata.setdefault("categories", [*categories])
+            return self._keyword, metadata
+
+
+class MemoryVersions:
+    """The texts of each memory that a place has or had, by the ids of their facts."""
+
+    def __init__(self, known: Iterable[Entry]) -> None:
+        self._facts: dict[str, list[StoredFact]] = {}
+        for entry in known:
+            for fact in entry.get("facts", ()):
+                self._facts.setdefault(_memory_of(fact["id"]), []).append(fact)
+
+    def entry_of(self, memory: ForeignMemory, how: MemoryImport) -> Entry | None:
+        """Return the entry that adds a memory to the place; None if the place has its text.
+
+        It is a statement of its day: an old memory never replaces a newer value of a concept that
+        holds one. If the place has another text of the same memory, that one is forgotten.
+
+        Raises:
+            ValueError: The memory is invalid: see `MemoryImport.fact_of`.
+        """
+        first = _fact_id(memory.id)
+        fact = stored(how.fact_of(memory, first))
+        older = self._facts.setdefault(first, [])
+        if any(_text(each) == _text(fact) for each in older):
+            return None
+        if older:
+            fact["id"] = f"{first}{_VERSION}{_digest(memory.text)}"
+        fact["stated"] = True
+        entry: Entry = {"at": min(fact["timestamp"], stamp(how.now)), "facts": [fact]}
+        if older:
+            entry["forget"] = [(each["keyword"], each["id"], 0) for each in older]
+        older.append(fact)
+        return entry
+
+
+_VERSION = "~"
+"""Separates the id of a memory from a digest of its text, in the ids of its later texts."""
+
+
+def _memory_of(fact_id: str) -> str:
+    return fact_id.partition(_VERSION)[0]
+
+
+def _text(fact: StoredFact) -> JsonValue:
+    values = fact.get("values")
+    return fact.get("value") if not values else values[0]
+
+
+def _fact_id(memory_id: str) -> str:
+    """Return the id of a memory's first fact: its own, where a fact can have it."""
+    is_plain = memory_id.isascii() and memory_id.isprintable() and 0 < len(memory_id) <= 100
+    return memory_id if is_plain and _VERSION not in memory_id else _digest(memory_id)
+
+
+def _digest(text: str) -> str:
+    return sha256(orjson.dumps(text)).hexdigest()[:32]

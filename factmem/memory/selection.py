@@ -39,6 +39,8 @@ class PlaceSelection:
         self.profile = profile
         self.boundary = boundary
         self._default_scopes = None if default_scopes is None else tuple(default_scopes)
+        self._defaults: tuple[Place, ...] | None = None
+        """The places of calls that name none, from the first of them on."""
 
     def __str__(self) -> str:
         subjects = [
@@ -61,8 +63,13 @@ class PlaceSelection:
             UnboundSubjectError: A per-entity subject has no entity.
             ValueError: There is no scope, neither in the call nor as a default.
         """
+        if subjects is None and scopes is None and self._defaults is not None:
+            return [*self._defaults]
         allows = self.boundary.allows
-        return [place for place in self.requested(subjects, scopes) if allows(place.identity)]
+        found = [place for place in self.requested(subjects, scopes) if allows(place.identity)]
+        if subjects is None and scopes is None:
+            self._defaults = tuple(found)
+        return found
 
     def requested(
         self,

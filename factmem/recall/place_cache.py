@@ -1,7 +1,8 @@
 """The facts of one place as this process last read them, and their vectors."""
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
@@ -65,15 +66,19 @@ class PlaceSnapshot:
         """Return a fact for each digest of an embedded text."""
         return {digest: fact for topic in self.topics.values() for fact, digest in topic.values()}
 
-    def changed_since(self, before: "PlaceSnapshot") -> set[str]:
-        """Return the keywords whose facts changed."""
-        changed = {
-            keyword
-            for keyword, known in self.topics.items()
-            if before.topics.get(keyword) is not known
-        }
-        changed |= before.topics.keys() - self.topics.keys()
-        return changed | (self.unreadable.keys() ^ before.unreadable.keys())
+    def changed_since(self, before: "PlaceSnapshot") -> list[str]:
+        """Return the keywords whose facts changed, in the order of the place.
+
+        Facts that are indexed in this order are in the order of the rows of their vectors, which
+        are then compared without a copy.
+        """
+        if self is before:
+            return []
+        known = before.topics.get
+        changed = [keyword for keyword, facts in self.topics.items() if known(keyword) is not facts]
+        gone = before.topics.keys() - self.topics.keys()
+        gone |= self.unreadable.keys() ^ before.unreadable.keys()
+        return [*changed, *(gone - set(changed))]
 
 
 class PlaceCache:
@@ -165,10 +170,11 @@ class PlaceCache:
             return KnownFact(fact, b"")
         return KnownFact(fact, text_digest(meaning_of(fact, self.identity[3])))
 
-    def texts(self, snapshot: PlaceSnapshot, digests: Collection[bytes]) -> dict[bytes, str]:
-        """Return the texts of digests."""
+    def to_embed(self, snapshot: PlaceSnapshot) -> tuple[AbstractSet[bytes], dict[bytes, str]]:
+        """Return the digests of all texts of a snapshot, and the texts that lack a vector."""
         facts = snapshot.by_digest()
-        return {digest: meaning_of(facts[digest], self.identity[3]) for digest in digests}
+        missing = self.vectors.missing(facts.keys())
+        return facts.keys(), {each: meaning_of(facts[each], self.identity[3]) for each in missing}
 
 
 EMPTY = PlaceSnapshot(0, None, {}, {})

@@ -2,7 +2,7 @@
 
 import threading
 from array import array
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import nan
 from time import monotonic
@@ -121,12 +121,13 @@ class PlaceVectors:
 
         Refused texts count as if they had one.
         """
+        return self.are_of(model, dimensions) and number <= self._whole_for
+
+    def are_of(self, model: str, dimensions: int) -> bool:
+        """Whether the vectors are of a model and have these dimensions, as far as there are any."""
         table = self._table
-        return (
-            model == self._model  # which `use` changes last
-            and number <= self._whole_for
-            and (table is None or table.dimensions == dimensions)
-        )
+        # `use` changes the model last.
+        return model == self._model and (table is None or table.dimensions == dimensions)
 
     @property
     def is_looked_up(self) -> bool:
@@ -148,11 +149,14 @@ class PlaceVectors:
             if table is not None and table.dimensions == dimensions:
                 self._table = table
 
-    def missing(self, digests: Collection[bytes]) -> list[bytes]:
+    def missing(self, digests: AbstractSet[bytes]) -> list[bytes]:
         """Return the digests that have no vector and were not refused, in order."""
         with self._lock:
-            known = self._refused if self._table is None else self._refused | self._table.keys()
-            return [each for each in digests if each not in known]
+            known = set[bytes]() if self._table is None else self._table.keys()
+            if known >= digests:
+                return []
+            refused = self._refused
+            return [each for each in digests if each not in known and each not in refused]
 
     def refuse(self, digest: bytes) -> None:
         """Record that the embedder refused a text, so that it is not sent again."""

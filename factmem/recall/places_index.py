@@ -17,7 +17,6 @@ from factmem.recall.match import Match
 from factmem.recall.place_cache import EMPTY, PlaceCache, PlaceSnapshot
 from factmem.recall.place_vectors import TextRows
 from factmem.recall.query import RecallQuery
-from factmem.recall.vector_table import unit
 
 __all__ = ["PlacesIndex", "holding", "seen_together"]
 
@@ -26,12 +25,16 @@ Snapshots: TypeAlias = Mapping[Identity, PlaceSnapshot]
 """The snapshots of some places."""
 
 
+Found: TypeAlias = tuple[list[list[Match]], list[UnreadableConcept]]
+"""The matches of each query, and what could not be read."""
+
+
 class _QuestionVectors:
     """The vectors of some places, and that of a question."""
 
-    def __init__(self, caches: Mapping[Identity, PlaceCache], vector: Sequence[float]) -> None:
+    def __init__(self, caches: Mapping[Identity, PlaceCache], vector: "array[float]") -> None:
         self._caches = caches
-        self._vector = unit(vector)
+        self._vector = vector
 
     def cosines(self, identity: Identity, texts: TextRows) -> Sequence[float]:
         return self._caches[identity].vectors.cosines(self._vector, texts)
@@ -72,8 +75,8 @@ class PlacesIndex:
         snapshots: Snapshots,
         queries: Sequence[RecallQuery],
         now: datetime,
-        vectors: Sequence[Sequence[float]] | None,
-    ) -> tuple[list[list[Match]], list[UnreadableConcept]]:
+        vectors: "Sequence[array[float]] | None",
+    ) -> Found:
         """Return the matches of each query, and what could not be read.
 
         Takes processor time, so it is for worker threads; any number may call at once.
@@ -82,21 +85,44 @@ class PlacesIndex:
             snapshots: The places when the recall began, or later.
             queries: What to look for.
             now: The time that recency is reckoned from.
-            vectors: Those of the queries, where meanings are compared.
+            vectors: Those of the queries, of length 1, where meanings are compared.
         """
         with self._lock:
-            known = self._snapshots
-            if any(known[each].number < new.number for each, new in snapshots.items()):
+            if self._is_behind(snapshots):
                 self._follow()
-            found = [
-                self._index.search(
-                    query,
-                    now,
-                    None if vectors is None else _QuestionVectors(self.caches, vectors[at]),
-                )
-                for at, query in enumerate(queries)
-            ]
-            return found, self.unreadable(self._snapshots)
+            return self._searched(queries, now, vectors)
+
+    def search_at_once(
+        self, snapshots: Snapshots, queries: Sequence[RecallQuery], now: datetime
+    ) -> Found | None:
+        """Do what `search` does by words in an event loop; None if that may take too long."""
+        is_quick = len(queries) == 1 and self._index.is_quick
+        if not is_quick or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return None if self._is_behind(snapshots) else self._searched(queries, now, None)
+        finally:
+            self._lock.release()
+
+    def _is_behind(self, snapshots: Snapshots) -> bool:
+        known = self._snapshots
+        return any(known[each].number < new.number for each, new in snapshots.items())
+
+    def _searched(
+        self,
+        queries: Sequence[RecallQuery],
+        now: datetime,
+        vectors: "Sequence[array[float]] | None",
+    ) -> Found:
+        found = [
+            self._index.search(
+                query,
+                now,
+                None if vectors is None else _QuestionVectors(self.caches, vectors[at]),
+            )
+            for at, query in enumerate(queries)
+        ]
+        return found, self.unreadable(self._snapshots)
 
     def unreadable(self, snapshots: Snapshots) -> list[UnreadableConcept]:
         """Return what could not be read of the places."""
@@ -110,17 +136,20 @@ class PlacesIndex:
         """Bring the index up to date with the latest snapshots."""
         before = self._snapshots
         self._snapshots = {identity: cache.snapshot for identity, cache in self.caches.items()}
-        changed: dict[str, set[Identity]] = {}
-        for identity, snapshot in self._snapshots.items():
-            for keyword in snapshot.changed_since(before[identity]):
-                changed.setdefault(keyword, set()).add(identity)
-        together = set[str]()
-        for keyword, identities in changed.items():
-            if self._is_alone(keyword, identities):
-                for identity in identities:
+        changed = {
+            identity: snapshot.changed_since(before[identity])
+            for identity, snapshot in self._snapshots.items()
+        }
+        places_of: dict[str, list[Identity]] = {}
+        for identity, keywords in changed.items():
+            for keyword in keywords:
+                places_of.setdefault(keyword, []).append(identity)
+        together = [each for each, places in places_of.items() if not self._is_alone(each, places)]
+        resolved = frozenset(together)
+        for identity, keywords in changed.items():
+            for keyword in keywords:
+                if keyword not in resolved:
                     self._take(identity, keyword, before[identity])
-            else:
-                together.add(keyword)
         self._resolve(together)
 
     def _is_alone(self, keyword: str, identities: Iterable[Identity]) -> bool:

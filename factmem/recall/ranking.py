@@ -231,6 +231,8 @@ class Ranking:
         np: Array = numpy_or_none()
         bm25 = words.bm25
         known: Array = None if near is None else ~np.isnan(near.cosines)
+        if known is not None and known.all():
+            known = True
         relevance = self._dense_relevance(np, words.coverage, near, known)
         if not len(relevance) or float(relevance.max()) < self._least.best:
             return ()
@@ -248,7 +250,7 @@ class Ranking:
             return ()
         lexical = bm25[slots] / (float(bm25.max()) or 1.0)
         semantic, fused = np.zeros(len(slots)), lexical
-        if near is not None and known.any():
+        if near is not None and np.any(known):
             semantic = _stretched(np, near.ranked, known)[slots]
             fused = self._lexical * lexical + self._semantic * semantic
         support = self._dense_support(np, slots, fused, candidates.loose)
@@ -268,17 +270,20 @@ class Ranking:
     def _dense_relevance(
         self, np: Array, coverage: Array, near: Nearness[Any] | None, known: Array
     ) -> Array:
+        """Return the relevance of each slot; `known` is which have a cosine, True for all."""
         named = None
         if self._hints.named is not None:
             named = np.frombuffer(self._hints.named, np.uint8)[: len(coverage)]
         relevance = coverage
         if near is not None:
-            own = near.cosines[known if named is None else known & (named == 1)]
+            own = near.cosines
+            if known is not True or named is not None:
+                own = own[known if named is None else known & (named == 1)]
             usual = float(own.sum()) / (len(own) + USUAL)
             above = np.maximum(near.cosines - usual, 0.0)
             above *= self._semantic / (1 - usual)
             above += self._lexical * coverage
-            relevance = np.where(known, above, coverage)
+            relevance = above if known is True else np.where(known, above, coverage)
         if named is not None:
             relevance = np.where(named == 2, relevance * OTHERS, relevance)
         return relevance
@@ -308,12 +313,19 @@ class Ranking:
 
 
 def _stretched(np: Array, cosines: Array, known: Array) -> Array:
-    """Return cosines stretched from 0 to 1; in place of those that are not known, their mean."""
-    found = cosines[known]
+    """Return cosines stretched from 0 to 1; in place of those that are not known, their mean.
+
+    Args:
+        np: numpy.
+        cosines: The cosines.
+        known: Which of them are known; True for all.
+    """
+    found = cosines if known is True else cosines[known]
     least = float(found.min())
     span = float(found.max()) - least
     usual = (float(found.mean(dtype=np.float64)) - least) / span if span else 1.0
-    return np.where(known, (cosines - least) / span if span else usual, usual)
+    stretched = (cosines - least) / span if span else np.full(len(cosines), usual)
+    return stretched if known is True else np.where(known, stretched, usual)
 
 
 def _rank(placed: PlacedFact[AnyFact], scored: _Scored) -> _Rank:

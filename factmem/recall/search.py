@@ -1,15 +1,16 @@
 """The search for the facts that a question is about."""
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from logging import getLogger
 
 from anyio import move_on_after
+from anyio.lowlevel import checkpoint
 
 from factmem.embedding.base import Embedder
 from factmem.errors import ChatModelError, ExtractionError, MissingExtraError
 from factmem.events import MemoryEvents, OperationInProgress
-from factmem.ledger.resolution import UnreadableConcept
 from factmem.llm.base import ChatModel
 from factmem.models.clock import TimeProvider
 from factmem.models.places import Identity, Place
@@ -21,7 +22,7 @@ from factmem.recall.embedding_requests import EmbeddingCost
 from factmem.recall.index_cache import IndexCache
 from factmem.recall.match import Match, RecallResult
 from factmem.recall.place_cache import PlaceCache, PlaceSnapshot
-from factmem.recall.places_index import PlacesIndex, Snapshots
+from factmem.recall.places_index import Found, PlacesIndex, Snapshots
 from factmem.recall.query import Depth, RecallQuery, RecallSettings
 from factmem.recall.query_planning import RecallPlan, planned
 from factmem.recall.semantic import FactEmbedding
@@ -53,8 +54,8 @@ class _Progress:
 class FactSearch:
     """Searches the facts of one provider; indexes stay warm between searches.
 
-    A place is read again only if its version changed. Searching happens in
-    worker threads. Any number of tasks, threads and event loops may call an instance.
+    A place is read again only if its version changed. Searching happens in worker threads, unless it
+    takes less than a millisecond. Any number of tasks, threads and event loops may call an instance.
 
     Args:
         provider: Where facts are. One that is no `IndexedStore` is read for each recall.
@@ -198,7 +199,7 @@ class FactSearch:
         index: PlacesIndex,
         snapshots: Snapshots,
         progress: _Progress,
-    ) -> Sequence[Sequence[float]] | None:
+    ) -> "Sequence[array[float]] | None":
         if self._embedding is None:
             return None
         texts = [query.text for query in queries]
@@ -241,22 +242,28 @@ class FactSearch:
         index: PlacesIndex,
         snapshots: Snapshots,
         queries: Sequence[RecallQuery],
-        vectors: Sequence[Sequence[float]] | None,
+        vectors: "Sequence[array[float]] | None",
         progress: _Progress,
     ) -> RecallResult:
         wider = [] if progress.plan is None else progress.plan.wider
         now = self._clock()
 
-        def search() -> tuple[list[Match], list[UnreadableConcept]]:
-            found, unreadable = index.search(snapshots, queries, now, vectors)
-            if wider and not any(found):
-                found, unreadable = index.search(snapshots, wider, now, vectors)
-            return _merged(found, queries[0].limit), unreadable
+        def search() -> Found:
+            found = index.search(snapshots, queries, now, vectors)
+            if wider and not any(found[0]):
+                found = index.search(snapshots, wider, now, vectors)
+            return found
 
-        async with index.turn.get():
-            matches, unreadable = await self._cache.work(search)
+        found: Found | None = None
+        if vectors is None and not wider:
+            await checkpoint()
+            found = index.search_at_once(snapshots, queries, now)
+        if found is None:
+            async with index.turn.get():
+                found = await self._cache.work(search)
+        matches, unreadable = found
         return RecallResult(
-            matches,
+            _merged(matches, queries[0].limit),
             depth="shallow" if progress.plan is None else "deep",
             is_semantic=vectors is not None,
             queries=[query.text for query in queries],

@@ -1,5 +1,6 @@
 """FactEmbedding: embeds queries and new facts for semantic search."""
 
+from array import array
 from collections.abc import Mapping, Sequence
 from logging import getLogger
 
@@ -17,6 +18,7 @@ from factmem.recall.index_cache import IndexCache
 from factmem.recall.place_cache import PlaceCache
 from factmem.recall.place_vectors import PlaceVectors
 from factmem.recall.places_index import PlacesIndex, Snapshots
+from factmem.recall.vector_table import unit
 
 __all__ = ["FactEmbedding"]
 
@@ -58,7 +60,7 @@ class FactEmbedding:
         self._store = provider if isinstance(provider, IndexedStore) else None
         self._cache = cache
         self._seconds = seconds
-        self._questions: Mapping[tuple[str, str], Sequence[float]] = {}
+        self._questions: Mapping[tuple[str, str], array[float]] = {}
         """The vectors of the last queries, by model and text; replaced, never mutated."""
 
     async def vectors(
@@ -67,8 +69,8 @@ class FactEmbedding:
         index: PlacesIndex,
         snapshots: Snapshots,
         cost: EmbeddingCost,
-    ) -> list[Sequence[float]]:
-        """Return a vector for each query, after embedding all facts that have none.
+    ) -> "list[array[float]]":
+        """Return a vector of length 1 for each query, after embedding all facts that have none.
 
         Facts that the embedder refuses have no vector. Queries come first because their vectors
         show the dimensions of the model.
@@ -79,7 +81,12 @@ class FactEmbedding:
         with move_on_after(self._seconds):
             try:
                 vectors = await self._of_questions(texts, [*index.places.values()], cost)
-                await self._of_facts(index, snapshots, len(vectors[0]), cost)
+                dimensions, model = len(vectors[0]), self._embedder.model
+                if not all(
+                    cache.vectors.are_whole(snapshots[identity].number, model, dimensions)
+                    for identity, cache in index.caches.items()
+                ):
+                    await self._of_facts(index, snapshots, dimensions, cost)
             except Exception:
                 self._questions = {}  # the model may have changed
                 raise
@@ -92,13 +99,13 @@ class FactEmbedding:
 
     async def _of_questions(
         self, texts: Sequence[str], places: Sequence[Place], cost: EmbeddingCost
-    ) -> list[Sequence[float]]:
+    ) -> "list[array[float]]":
         cut = [text[:LONGEST_TEXT] for text in texts]
         model, known = self._embedder.model, self._questions
         new = [text for text in dict.fromkeys(cut) if (model, text) not in known]
         if new:
             vectors = await self._requests.of_questions(new, places, cost)
-            fresh = dict(zip(((model, text) for text in new), vectors, strict=True))
+            fresh = {(model, text): unit(each) for text, each in zip(new, vectors, strict=True)}
             known = {**known, **fresh}
             latest = [*{**self._questions, **fresh}.items()][-_MOST_QUESTIONS:]
             self._questions = dict(latest)
@@ -150,10 +157,10 @@ class FactEmbedding:
             snapshot = cache.snapshot
             if vectors.are_whole(snapshot.number, model, dimensions):
                 return  # another task embedded it while this one waited
-            digests = (await work(snapshot.by_digest)).keys()
-            await work(lambda: vectors.use(model, dimensions))
-            await self._look_up(place, vectors, dimensions)
-            missing = await work(lambda: cache.texts(snapshot, vectors.missing(digests)))
+            if not vectors.is_looked_up or not vectors.are_of(model, dimensions):
+                await work(lambda: vectors.use(model, dimensions))
+                await self._look_up(place, vectors, dimensions)
+            digests, missing = await work(lambda: cache.to_embed(snapshot))
             await self._embed(missing, place, vectors, dimensions, cost)
             worth = await work(lambda: vectors.settle(digests, snapshot.number))
             await self._write(place, vectors, snapshot.version, worth)

@@ -2,8 +2,8 @@
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from math import hypot, isnan, nan
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from math import fsum, hypot, isnan, nan
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from factmem.models.places import Identity
 from factmem.recall.arrays import Array
@@ -48,7 +48,19 @@ class Nearness(NamedTuple, Generic[N]):
     """The same without a part of the common direction, for ranking."""
 
 
-_Held: TypeAlias = tuple[Identity, "array[int]", TextRows]
+class _Held(NamedTuple):
+    """The slots and the texts of a place in one order."""
+
+    slots: "array[int]"
+    texts: TextRows
+    is_row: bool
+    """Whether each slot follows the one before, so that a slice has them all."""
+
+    def where(self, np: Array) -> Any:
+        """Return an index of the slots in a numpy array; copying into a slice is faster."""
+        if self.is_row:
+            return slice(self.slots[0], self.slots[-1] + 1)
+        return np.frombuffer(self.slots, np.uint32)
 
 
 class TextSlots:
@@ -56,8 +68,8 @@ class TextSlots:
 
     def __init__(self) -> None:
         self._digests: dict[Identity, dict[int, bytes]] = {}
-        self._rows: dict[Identity, tuple[array[int], TextRows]] = {}
-        """The slots and the texts of a place in one order, until one of them changes."""
+        self._rows: dict[Identity, _Held] = {}
+        """The slots and the texts of each place, until one of them changes."""
         self._totals: dict[Identity, tuple[TextRows, object, Sequence[float] | None]] = {}
         """The sum of each place's vectors, and what it was made of."""
         self._common: tuple[object, Any] = (None, None)
@@ -81,8 +93,8 @@ class TextSlots:
         """Return how near facts are to a question; only those that are looked at count."""
         cosines = {
             slot: cosine
-            for identity, slots, texts in self._held()
-            for slot, cosine in zip(slots, vectors.cosines(identity, texts), strict=True)
+            for identity, held in self._held()
+            for slot, cosine in zip(held.slots, vectors.cosines(identity, held.texts), strict=True)
             if not isnan(cosine) and (among is None or among[slot])
         }
         common = self._of_all(vectors) if among is None else None
@@ -96,8 +108,8 @@ class TextSlots:
     ) -> Nearness[Array]:
         """Do what `nearness` does with numpy arrays of `size` slots."""
         cosines = np.full(size, nan)
-        for identity, slots, texts in self._held():
-            cosines[np.frombuffer(slots, np.uint32)] = vectors.cosines(identity, texts)
+        for identity, held in self._held():
+            cosines[held.where(np)] = vectors.cosines(identity, held.texts)
         if among is not None:
             cosines[np.frombuffer(among, np.uint8) == 0] = nan
         common = self._of_all(vectors) if among is None else None
@@ -105,17 +117,19 @@ class TextSlots:
             common = self._dense_common(np, vectors, size, among)
         return Nearness(cosines, cosines - COMMON * common)
 
-    def _held(self) -> Iterator[_Held]:
+    def _held(self) -> Iterator[tuple[Identity, _Held]]:
         for identity, digests in self._digests.items():
             if digests:
                 held = self._rows.get(identity)
                 if held is None:
-                    held = array("I", digests), TextRows(list(digests.values()))
+                    slots = array("I", digests)
+                    is_row = slots == array("I", range(slots[0], slots[0] + len(slots)))
+                    held = _Held(slots, TextRows(list(digests.values())), is_row)
                     self._rows[identity] = held
-                yield identity, *held
+                yield identity, held
 
     def _stamp(self, vectors: TextVectors) -> object:
-        return [(texts, vectors.changes(identity)) for identity, _, texts in self._held()]
+        return [(held.texts, vectors.changes(identity)) for identity, held in self._held()]
 
     def _of_all(self, vectors: TextVectors) -> Any:
         """Return the cosines with the common direction of all facts, if they are still right."""
@@ -126,8 +140,9 @@ class TextSlots:
         stamp = self._stamp(vectors)  # before: what changes meanwhile makes it outdated
         direction, common = self._direction(vectors, among), dict[int, float]()
         if direction is not None:
-            for identity, slots, texts in self._held():
-                common.update(zip(slots, vectors.along(identity, texts, direction), strict=True))
+            for identity, held in self._held():
+                along = vectors.along(identity, held.texts, direction)
+                common.update(zip(held.slots, along, strict=True))
         if among is None:
             self._common = stamp, common
         return common
@@ -138,28 +153,25 @@ class TextSlots:
         stamp = self._stamp(vectors)
         direction, common = self._direction(vectors, among), np.zeros(size)
         if direction is not None:
-            for identity, slots, texts in self._held():
-                cosines = vectors.along(identity, texts, direction)
-                common[np.frombuffer(slots, np.uint32)] = cosines
+            for identity, held in self._held():
+                common[held.where(np)] = vectors.along(identity, held.texts, direction)
         if among is None:
             self._common = stamp, common
         return common
 
     def _direction(self, vectors: TextVectors, among: bytearray | None) -> list[float] | None:
         """Return the direction of the mean vector of all facts, or of those that are looked at."""
-        whole: list[float] | None = None
-        for identity, slots, texts in self._held():
+        totals: list[Sequence[float]] = []
+        for identity, (slots, texts, _) in self._held():
             if among is None:
                 total = self._total(vectors, identity, texts)
             else:
                 total = vectors.total(identity, texts, [bool(among[slot]) for slot in slots])
             if total is not None:
-                added = [*map(float, total)]
-                whole = (
-                    added if whole is None else [a + b for a, b in zip(whole, added, strict=True)]
-                )
-        length = hypot(*whole) if whole else 0.0
-        return [number / length for number in whole] if whole and length else None
+                totals.append(total)
+        whole = [*map(fsum, zip(*totals, strict=True))]
+        length = hypot(*whole)
+        return [number / length for number in whole] if length else None
 
     def _total(
         self, vectors: TextVectors, identity: Identity, texts: TextRows

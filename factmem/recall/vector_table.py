@@ -87,6 +87,8 @@ class VectorTable:
         """The rows after those."""
         self.changes: int = 0
         """Grows with each change of the keys."""
+        self._total: Array = None
+        """The sum of all vectors, once it was asked for; numpy alone keeps it."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -116,19 +118,24 @@ class VectorTable:
         if key in self._rows:
             return
         self.changes += 1
+        numbers = unit(vector)
         if self._free:
             self._rows[key], width = self._free.pop(), self.dimensions
             row = self._rows[key] - self._first
-            self._numbers[row * width : (row + 1) * width] = unit(vector)
+            self._numbers[row * width : (row + 1) * width] = numbers
         else:
             self._rows[key] = self.width
-            self._numbers.extend(unit(vector))
+            self._numbers.extend(numbers)
+        if self._total is not None:
+            self._total += numbers
 
     def discard(self, key: bytes) -> None:
         """Let go of a vector, if it is there; the next one takes its row."""
         row = self._rows.pop(key, None)
         if row is not None:
             self.changes += 1
+            if self._total is not None:
+                self._total -= self._row(row)
             if row >= self._first:
                 self._free.append(row)
 
@@ -159,17 +166,26 @@ class VectorTable:
         return self._numbers[row * width : (row + 1) * width]
 
     def total(self, rows: Sequence[int] | None) -> Sequence[float] | None:
-        """Return the sum of some rows, or of all; None if there is none.
+        """Return the sum of some rows, or of all keys; None if there is none.
 
-        In double precision: so the order of the rows changes nothing that single precision shows.
+        In double precision: so the order of the rows changes nothing that single precision shows, and
+        neither do vectors that came and went.
         """
-        if not self.width or (rows is not None and not rows):
+        if not (self._rows if rows is None else rows):
             return None
-        np, width = numpy_or_none(), self.dimensions
+        np = numpy_or_none()
         if np is None:
-            vectors = map(self._row, range(self.width) if rows is None else rows)
+            vectors = map(self._row, self._rows.values() if rows is None else rows)
             return [*map(sum, zip(*vectors, strict=True))]
-        whole, start = np.zeros(width), 0
+        if rows is None:
+            if self._total is None:
+                is_full = len(self._rows) == self.width
+                self._total = self._sum(np, None if is_full else [*self._rows.values()])
+            return cast("Sequence[float]", self._total.tolist())
+        return cast("Sequence[float]", self._sum(np, rows).tolist())
+
+    def _sum(self, np: Array, rows: Sequence[int] | None) -> Array:
+        whole, start, width = np.zeros(self.dimensions), 0, self.dimensions
         wanted = None if rows is None else np.array(rows, np.intp)
         for part in self._parts():
             matrix = np.frombuffer(part, np.float32).reshape(-1, width)
@@ -178,7 +194,7 @@ class VectorTable:
                 matrix = matrix[wanted[(wanted >= start) & (wanted < end)] - start]
             whole += np.add.reduce(matrix, axis=0, dtype=np.float64)
             start = end
-        return cast("Sequence[float]", whole.tolist())
+        return whole
 
     def similarities(self, vector: Sequence[float]) -> dict[bytes, float]:
         """Return the cosine between each key's vector and this one."""

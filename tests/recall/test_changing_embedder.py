@@ -166,7 +166,7 @@ def test_an_index_has_nothing_that_comes_while_it_is_made() -> None:
     assert settled is not None
     index, new = settled
     assert (OLD in index, set(new)) == (False, {NEW})
-    assert OLD not in vectors.missing([OLD])
+    assert OLD not in vectors.missing({OLD})
 
 
 @pytest.mark.parametrize(

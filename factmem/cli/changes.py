@@ -125,12 +125,16 @@ def forget(
 
     count = run(ctx, work)
     if as_json:
-        quoting = list(getattr(count, "quoting", ()))
-        print_json({"place": place_name(where), "forgotten": count, "quoting": quoting})
+        left = {name: list(getattr(count, name, ())) for name in ("quoting", "mentioning")}
+        print_json({"place": place_name(where), "forgotten": count, **left})
     else:
         print_line(f"Forgot {counted(count, 'value')} in {place_name(where)}")
         for each in getattr(count, "quoting", ()):
             print_line(f"The quote of fact {each} still contains a purged value")
+        for each in getattr(count, "mentioning", ()):
+            print_line(
+                f"The keyword, description or metadata of fact {each} contains a purged value"
+            )
     if count == 0:
         raise typer.Exit(ExitCode.NOTHING)
 

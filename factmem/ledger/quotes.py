@@ -6,7 +6,7 @@ from unicodedata import normalize
 
 from factmem.models.values import JsonValue
 
-__all__ = ["REMOVED", "QuotedValues"]
+__all__ = ["REMOVED", "QuotedValues", "texts_in"]
 
 
 REMOVED = "[…]"
@@ -47,7 +47,7 @@ class QuotedValues:
         self._root = _Node()
         self._quotes = frozenset(quotes)
         for value in values:
-            for text in _texts(value):
+            for text in texts_in(value):
                 self._add([word for word, _, _ in _words(text)])
 
     def _add(self, words: list[str]) -> None:
@@ -101,12 +101,15 @@ def _words(text: str) -> Iterator[tuple[str, int, int]]:
         yield normalize("NFKC", match.group()).casefold(), match.start(), match.end()
 
 
-def _texts(value: JsonValue) -> Iterator[str]:
+def texts_in(value: JsonValue, *, keys: bool = False) -> Iterator[str]:
+    """Yield the strings and numbers in a value, as strings."""
     rest = [value]
     while rest:
         part = rest.pop()
         if isinstance(part, dict):
             rest += part.values()
+            if keys:
+                yield from part
         elif isinstance(part, list):
             rest += part
         elif isinstance(part, str):

@@ -20,7 +20,7 @@ from factmem.ledger.entries import (
     StoredFact,
 )
 from factmem.ledger.items import values_of
-from factmem.ledger.quotes import QuotedValues
+from factmem.ledger.quotes import QuotedValues, texts_in
 from factmem.ledger.related import KINDS, RelatedEntries
 from factmem.ledger.statements import digest_of
 from factmem.ledger.trace import Life, SavedFact, Trace
@@ -71,6 +71,8 @@ class Purged(NamedTuple):
     of it is left."""
     quoting: tuple[str, ...]
     """The ids of remaining facts whose quotes contain a purged value."""
+    mentioning: tuple[str, ...]
+    """The ids of remaining facts whose keyword, description or metadata contains one."""
 
 
 def purged(
@@ -102,9 +104,10 @@ def purged(
         proofs = [quote for source in doomed.sources if (quote := source.get("quote"))]
         values = QuotedValues(map(_value_of, {key for _, key in keys}), proofs)
         quoting = tuple({fact["id"]: None for fact in _quoting(rest, values)})
+        mentioning = tuple({fact["id"]: None for fact in _mentioning(rest, values)})
         if not quotes or not quoting:
-            return Purged(rest, quoting)
-        return Purged([each and _without(each, values) for each in rest], ())
+            return Purged(rest, quoting, mentioning)
+        return Purged([each and _without(each, values) for each in rest], (), mentioning)
 
 
 class _Doomed(NamedTuple):
@@ -171,6 +174,26 @@ def _quoting(entries: Iterable[Entry | None], values: QuotedValues) -> Iterator[
     for entry in entries:
         for fact in () if entry is None else entry.get("facts", ()):
             if _fact_without(fact, values) is not fact:
+                yield fact
+
+
+def _mentioning(entries: Iterable[Entry | None], values: QuotedValues) -> Iterator[StoredFact]:
+    """Yield the facts that contain a value in what the application wrote about them.
+
+    It is not changed: keywords and metadata may be keys of the application's own.
+    """
+    known: dict[str, bool] = {}  # keywords and descriptions are the same in many facts
+    for entry in entries:
+        for fact in () if entry is None else entry.get("facts", ()):
+            for text in (fact["keyword"], fact["description"]):
+                if text not in known:
+                    known[text] = values.are_in(text)
+            texts = texts_in(fact.get("metadata"), keys=True)
+            if (
+                known[fact["keyword"]]
+                or known[fact["description"]]
+                or any(map(values.are_in, texts))
+            ):
                 yield fact
 
 

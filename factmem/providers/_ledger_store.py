@@ -225,20 +225,19 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, Listing
         )
         check_purge(purge)
         identity = self._enter(subject, scope)
-        quoting: tuple[str, ...] = ()
+        left: list[tuple[str, ...]] = []
 
         def decide(ledger: Ledger, now: str) -> Change:
             condition = condition_at(now)
 
             def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
-                nonlocal quoting  # of the last call: a transaction may be repeated
                 found = purged(entries, condition, now, quotes=purge == "quotes")
-                quoting = found.quoting
+                left[:] = [found.quoting, found.mentioning]  # a transaction may be repeated
                 return found.entries
 
             return Change(forget=ledger.matching(condition, now), edit=edit if purge else None)
 
-        return Forgotten(await self._backend.change(identity, decide), quoting)
+        return Forgotten(await self._backend.change(identity, decide), *left)
 
     @override
     async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:

@@ -90,18 +90,28 @@ class Forgotten(int):
     quoting: tuple[str, ...]
     """The ids of facts that are still stored and whose quotes contain a purged value. `forget` it
     again with `purge="quotes"`, or forget these facts."""
+    mentioning: tuple[str, ...]
+    """The ids of facts that are still stored and whose keyword, description or metadata contains a
+    purged value. No purge changes these: purge the facts, or save other ones."""
 
-    def __new__(cls, count: int, quoting: Iterable[str] = ()) -> Self:
+    def __new__(
+        cls, count: int, quoting: Iterable[str] = (), mentioning: Iterable[str] = ()
+    ) -> Self:
         """Make a count; see the class."""
         made = super().__new__(cls, count)
         made.quoting = tuple(quoting)
+        made.mentioning = tuple(mentioning)
         return made
 
     @classmethod
     def total(cls, counts: Iterable[int]) -> Self:
         """Return the sum of the results of several calls of `forget`."""
         given = list(counts)
-        return cls(sum(given), [each for count in given for each in getattr(count, "quoting", ())])
+        left = [
+            [each for count in given for each in getattr(count, name, ())]
+            for name in ("quoting", "mentioning")
+        ]
+        return cls(sum(given), *left)
 
 
 @runtime_checkable
@@ -259,10 +269,12 @@ class FactStore(AgentMemoryProvider, Protocol):
             metadata: Values whose metadata has all of these keys, with equal values.
             purge: Also rewrite the storage without the values, in history too. Facts of other
                 values may quote a message that contains one: the result names them in `quoting`,
-                and `purge="quotes"` takes the values out of their quotes.
+                and `purge="quotes"` takes the values out of their quotes. Keywords, descriptions
+                and metadata stay as they are: `mentioning` names the facts where one contains a
+                value.
 
         Returns:
-            How many values were current, as a `Forgotten` where the store reports quotes.
+            How many values were current, as a `Forgotten` where the store reports what is left.
 
         Raises:
             ValueError: No condition was given (`erase` empties a place), `value` came without

@@ -239,6 +239,23 @@ class Purging:
         quotes = [fact.source.quote for fact in facts if fact.source is not None]
         assert quotes == ["My […], and I write Java", also.quote]
 
+    async def test_a_purge_names_the_facts_that_mention_a_value(self, provider: FactStore) -> None:
+        """In a keyword, a description or metadata, which stay as they are."""
+        named = SingleFact(Concept("pin-1234", "A number"), "blue")
+        described = SingleFact(Concept("door", "What the PIN 1234 opens"), "cellar")
+        tagged = replace(languages("java"), metadata={"note": {"with PIN 1234": ["x"]}})
+        counted = replace(languages("rust"), metadata={"numbers": [7, 1234]})
+        other = SingleFact(Concept("size", "12345 lines"), "large", metadata={"note": "PIN"})
+        facts = [theme("PIN 1234"), named, described, tagged, counted, other]
+        await provider.save_many(facts, USER, AGENT)
+
+        count = await provider.forget(USER, AGENT, concept=THEME, value="PIN 1234", purge=True)
+
+        expected = (1, (named.id, described.id, tagged.id, counted.id))
+        assert (count, getattr(count, "mentioning", None)) == expected
+        count = await provider.forget(USER, AGENT, concept=LANGUAGES, purge=True)
+        assert getattr(count, "mentioning", None) == ()
+
     async def test_a_quote_that_proves_a_purged_value_goes_whole(self, provider: FactStore) -> None:
         """Where the value is not in it word by word."""
         said = FactSource(SourceKind.USER, "chat", 1, "I dislike bright screens, and Java")

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from factmem.concurrency.background import BackgroundWork
 from factmem.errors import FactmemError
 from factmem.llm.base import ChatModel, ChatResponse, Message, ToolDefinition
-from factmem.llm.messages import dicts_of
+from factmem.llm.messages import STEP_MESSAGE, dicts_of
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.checked import checked_subjects
 from factmem.models.places import MemorySubject, subject_keys
@@ -225,9 +225,16 @@ class AgentContext:
         return self.messages.index(question) if question in self.messages else 0
 
     def add_question(self, text: str) -> None:
-        """Append a message of the user. The first one is where this run begins."""
+        """Append a question in the role of the user. The first one is where this run begins.
+
+        It alone is taken for the user's words. The others are what a step of the strategy returned,
+        and may be the words of a page that a model repeated.
+        """
         message: dict[str, object] = {"role": "user", "content": text}
-        self._question = self._question or message
+        if self._question is None:
+            self._question = message
+        else:
+            message["name"] = STEP_MESSAGE
         self.messages.append(message)
 
     def bound(self, subject: MemorySubject) -> MemorySubject:

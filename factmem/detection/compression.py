@@ -18,6 +18,7 @@ from factmem.llm.base import ChatModel
 from factmem.llm.messages import (
     HISTORY_MESSAGE,
     OWN_MESSAGES,
+    STEP_MESSAGE,
     History,
     checked_history,
     is_instruction,
@@ -189,11 +190,14 @@ def _speaker(fact: AnyFact) -> Place:
 
 
 def _removable(messages: Sequence[Mapping[str, object]]) -> list[int]:
-    """Return the indexes of the messages that are neither instructions nor factmem's own."""
+    """Return the indexes of the messages that are neither instructions nor factmem's own.
+
+    A question that a step of a run asked is as old as its run.
+    """
     return [
         index
         for index, message in enumerate(messages)
-        if not is_instruction(message) and message.get("name") not in OWN_MESSAGES
+        if not is_instruction(message) and message.get("name") not in OWN_MESSAGES - {STEP_MESSAGE}
     ]
 
 

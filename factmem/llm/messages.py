@@ -14,6 +14,7 @@ __all__ = [
     "MEMORY_MESSAGE",
     "OWN_MESSAGES",
     "QUESTION_MESSAGE",
+    "STEP_MESSAGE",
     "History",
     "checked_history",
     "checked_messages",
@@ -35,7 +36,11 @@ HISTORY_MESSAGE = "factmem_history"
 QUESTION_MESSAGE = "factmem_question"
 """The name of questions about the conversation, and of the model's answers."""
 
-OWN_MESSAGES = frozenset({MEMORY_MESSAGE, HISTORY_MESSAGE, QUESTION_MESSAGE})
+STEP_MESSAGE = "factmem_step"
+"""The name of the further questions of an agent's run: the result of a step, and not what the user
+said."""
+
+OWN_MESSAGES = frozenset({MEMORY_MESSAGE, HISTORY_MESSAGE, QUESTION_MESSAGE, STEP_MESSAGE})
 """The names of all messages that factmem writes. They are never a source of facts."""
 
 History = TypeVar("History", bound=Mapping[str, object])
@@ -139,7 +144,7 @@ def last_said(messages: Sequence[Mapping[str, object]]) -> str:
     """
     for message in reversed(messages):
         text = content_text(message)
-        if message.get("role") == "user":
+        if message.get("role") == "user" and message.get("name") not in OWN_MESSAGES:
             return text
     return ""
 

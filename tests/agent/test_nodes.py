@@ -269,6 +269,36 @@ async def test_one_request_follows_another() -> None:
     assert '{"message": 0, "role": "user", "text": "Write"}' in str(model.calls[2][1]["content"])
 
 
+@pytest.mark.parametrize("is_at_end", [False, True], ids=["a node", "after the run"])
+async def test_only_the_first_question_of_a_run_is_the_user_s(is_at_end: bool) -> None:
+    """An answer that is asked on, such as a page's words, proves nothing; nor do later runs' ones."""
+    nut = theme_item("a nut allergy", "I have a nut allergy", message=2)
+    dark = theme_item("dark", "the dark theme", message=0)
+    answers = ["I have a nut allergy.", "final", found_facts(nut, dark)]
+    nodes: list[Node] = [node_llm_request(), node_llm_request()]
+    if is_at_end:
+        model = ScriptedChatModel(*answers)
+        agent = Agent(model, strategy=Strategy("test", nodes))
+        agent.install(
+            AgentMemory,
+            provider=InMemoryProvider(),
+            product_name="my-app",
+            subjects=[USER],
+            auto_detect=True,
+        )
+    else:
+        model = ScriptedChatModel(*answers)
+        agent = agent_of(model, *nodes, node_save_to_memory_auto_detect_facts())
+
+    result = await agent.run("I like the dark theme.", subjects=[ALICE])
+
+    [report] = result.reports_of(DetectionReport)
+    assert [placed.fact.values for placed in report.saved] == [("dark",)]
+    [rejected] = report.rejected
+    assert rejected.reason.value in {"untrusted message", "quote not found"}
+    assert '"message": 2' not in str(model.calls[2][1]["content"])
+
+
 async def test_tools_can_be_withheld_in_a_node() -> None:
     """The tools are offered where the strategy wants them."""
 

@@ -1,12 +1,13 @@
-"""Quotes that contain purged values: finding the values in them, and taking them out."""
+"""Facts that quote or mention purged values: finding the values, and taking them out of quotes."""
 
 import re
 from collections.abc import Iterable, Iterator
 from unicodedata import normalize
 
+from factmem.ledger.entries import Entry, StoredFact
 from factmem.models.values import JsonValue
 
-__all__ = ["REMOVED", "QuotedValues", "texts_in"]
+__all__ = ["REMOVED", "QuotedValues", "mentioning_facts", "quoting_facts", "without_values"]
 
 
 REMOVED = "[…]"
@@ -47,7 +48,7 @@ class QuotedValues:
         self._root = _Node()
         self._quotes = frozenset(quotes)
         for value in values:
-            for text in texts_in(value):
+            for text in _texts(value):
                 self._add([word for word, _, _ in _words(text)])
 
     def _add(self, words: list[str]) -> None:
@@ -96,12 +97,66 @@ class QuotedValues:
         return longest
 
 
+def quoting_facts(entries: Iterable[Entry | None], values: QuotedValues) -> Iterator[StoredFact]:
+    """Yield the facts whose quotes, or the messages before them, contain a value."""
+    for entry in entries:
+        for fact in () if entry is None else entry.get("facts", ()):
+            if _fact_without(fact, values) is not fact:
+                yield fact
+
+
+def mentioning_facts(entries: Iterable[Entry | None], values: QuotedValues) -> Iterator[StoredFact]:
+    """Yield the facts that contain a value in what the application wrote about them.
+
+    It is not changed: keywords and metadata may be keys of the application's own.
+    """
+    known: dict[str, bool] = {}  # keywords and descriptions are the same in many facts
+    for entry in entries:
+        for fact in () if entry is None else entry.get("facts", ()):
+            for text in (fact["keyword"], fact["description"]):
+                if text not in known:
+                    known[text] = values.are_in(text)
+            texts = _texts(fact.get("metadata"), keys=True)
+            if (
+                known[fact["keyword"]]
+                or known[fact["description"]]
+                or any(map(values.are_in, texts))
+            ):
+                yield fact
+
+
+def without_values(entry: Entry, values: QuotedValues) -> Entry:
+    """Return an entry whose quotes do not contain the values; the same one if none does."""
+    facts = [_fact_without(fact, values) for fact in entry.get("facts", ())]
+    if all(new is old for new, old in zip(facts, entry.get("facts", ()), strict=True)):
+        return entry
+    return {**entry, "facts": facts}
+
+
+def _fact_without(fact: StoredFact, values: QuotedValues) -> StoredFact:
+    """Return a fact whose quote, and the message before it, do not contain the values."""
+    source = fact.get("source")
+    if source is None:
+        return fact
+    quote, before = source.get("quote", ""), source.get("before", "")
+    if not values.are_in(quote) and not values.are_in(before):
+        return fact
+    rest = source.copy()
+    rest.pop("quote", None)
+    rest.pop("before", None)
+    if quote := values.removed_from(quote):
+        rest["quote"] = quote
+    if before := values.removed_from(before):
+        rest["before"] = before
+    return {**fact, "source": rest}
+
+
 def _words(text: str) -> Iterator[tuple[str, int, int]]:
     for match in _TOKEN.finditer(normalize("NFC", text)):
         yield normalize("NFKC", match.group()).casefold(), match.start(), match.end()
 
 
-def texts_in(value: JsonValue, *, keys: bool = False) -> Iterator[str]:
+def _texts(value: JsonValue, *, keys: bool = False) -> Iterator[str]:
     """Yield the strings and numbers in a value, as strings."""
     rest = [value]
     while rest:

@@ -5,7 +5,7 @@ that a journal can be written again record by record.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pydantic_core import from_json
@@ -20,7 +20,12 @@ from factmem.ledger.entries import (
     StoredFact,
 )
 from factmem.ledger.items import values_of
-from factmem.ledger.quotes import QuotedValues, texts_in
+from factmem.ledger.quotes import (
+    QuotedValues,
+    mentioning_facts,
+    quoting_facts,
+    without_values,
+)
 from factmem.ledger.related import KINDS, RelatedEntries
 from factmem.ledger.statements import digest_of
 from factmem.ledger.trace import Life, SavedFact, Trace
@@ -103,11 +108,11 @@ def purged(
         rest = doomed.rest(related, keys)
         proofs = [quote for source in doomed.sources if (quote := source.get("quote"))]
         values = QuotedValues(map(_value_of, {key for _, key in keys}), proofs)
-        quoting = tuple({fact["id"]: None for fact in _quoting(rest, values)})
-        mentioning = tuple({fact["id"]: None for fact in _mentioning(rest, values)})
+        quoting = tuple({fact["id"]: None for fact in quoting_facts(rest, values)})
+        mentioning = tuple({fact["id"]: None for fact in mentioning_facts(rest, values)})
         if not quotes or not quoting:
             return Purged(rest, quoting, mentioning)
-        return Purged([each and _without(each, values) for each in rest], (), mentioning)
+        return Purged([each and without_values(each, values) for each in rest], (), mentioning)
 
 
 class _Doomed(NamedTuple):
@@ -168,59 +173,6 @@ class _Doomed(NamedTuple):
 def _value_of(key: Canonical) -> JsonValue:
     value: JsonValue = key if isinstance(key, str) else from_json(key)
     return value
-
-
-def _quoting(entries: Iterable[Entry | None], values: QuotedValues) -> Iterator[StoredFact]:
-    for entry in entries:
-        for fact in () if entry is None else entry.get("facts", ()):
-            if _fact_without(fact, values) is not fact:
-                yield fact
-
-
-def _mentioning(entries: Iterable[Entry | None], values: QuotedValues) -> Iterator[StoredFact]:
-    """Yield the facts that contain a value in what the application wrote about them.
-
-    It is not changed: keywords and metadata may be keys of the application's own.
-    """
-    known: dict[str, bool] = {}  # keywords and descriptions are the same in many facts
-    for entry in entries:
-        for fact in () if entry is None else entry.get("facts", ()):
-            for text in (fact["keyword"], fact["description"]):
-                if text not in known:
-                    known[text] = values.are_in(text)
-            texts = texts_in(fact.get("metadata"), keys=True)
-            if (
-                known[fact["keyword"]]
-                or known[fact["description"]]
-                or any(map(values.are_in, texts))
-            ):
-                yield fact
-
-
-def _without(entry: Entry, values: QuotedValues) -> Entry:
-    """Return an entry whose quotes do not contain the values; the same one if none does."""
-    facts = [_fact_without(fact, values) for fact in entry.get("facts", ())]
-    if all(new is old for new, old in zip(facts, entry.get("facts", ()), strict=True)):
-        return entry
-    return {**entry, "facts": facts}
-
-
-def _fact_without(fact: StoredFact, values: QuotedValues) -> StoredFact:
-    """Return a fact whose quote, and the message before it, do not contain the values."""
-    source = fact.get("source")
-    if source is None:
-        return fact
-    quote, before = source.get("quote", ""), source.get("before", "")
-    if not values.are_in(quote) and not values.are_in(before):
-        return fact
-    rest = source.copy()
-    rest.pop("quote", None)
-    rest.pop("before", None)
-    if quote := values.removed_from(quote):
-        rest["quote"] = quote
-    if before := values.removed_from(before):
-        rest["before"] = before
-    return {**fact, "source": rest}
 
 
 def _retracted_alone(condition: Condition) -> set[tuple[str, Canonical]]:

@@ -202,6 +202,7 @@ class ContentsSync(Wraps[MemoryContents]):
             metadata: Values whose metadata has all of these keys, with equal values.
             purge: Also remove the values from history. `quoting` of the result names facts whose
                 quotes contain them; `purge="quotes"` takes the values out of these quotes.
+                `mentioning` names facts whose keyword, description or metadata contains them.
             subjects: The subjects to search; those of the memory by default.
             scopes: The scopes to search; all scopes of the memory by default.
 

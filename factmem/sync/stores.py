@@ -249,10 +249,12 @@ class StoreSync(WrapsContext[S]):
             metadata: Values whose metadata has all of these keys, with equal values.
             purge: Also rewrite the storage without the values, in history too. Facts of other
                 values may quote a message that contains one: the result names them in `quoting`,
-                and `purge="quotes"` takes the values out of their quotes.
+                and `purge="quotes"` takes the values out of their quotes. Keywords, descriptions
+                and metadata stay as they are: `mentioning` names the facts where one contains a
+                value.
 
         Returns:
-            How many values were current, as a `Forgotten` where the store reports quotes.
+            How many values were current, as a `Forgotten` where the store reports what is left.
 
         Raises:
             ValueError: No condition was given (`erase` empties a place), `value` came without

@@ -35,8 +35,8 @@ class RelatedEntries:
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = entries
-        self._names = list(map(_names, entries))
-        self.recorded = list(accumulate((entry["at"] for entry in entries), max))
+        self._names: list[tuple[str, ...]] = list(map(_names, entries))
+        self.recorded: list[str] = list(accumulate((entry["at"] for entry in entries), max))
         """When each entry counts as recorded: no earlier than the one before it."""
 
     @property

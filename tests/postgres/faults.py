@@ -121,7 +121,7 @@ def cuts(folder: Path, count: int, key: str) -> Verdict:
     with Cluster(folder / "data") as server:
         proxy = Proxy(server.port, chance=0.1)
         through = server.dsn().replace(f"port={server.port}", f"port={proxy.port}")
-        savers = Savers(through, 0.5 + 0.07 * count, key)
+        savers = Savers(through, 0.5 + 0.15 * count, key)
         while savers.are_running and proxy.cuts < count:
             time.sleep(0.05)
         proxy.chance = 0.0

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from factmem.errors import StorageError, StoreBusyError, UnknownOutcomeError
-from factmem.models.places import MemorySubject
+from factmem.models.places import MemorySubject, identity_of
 from factmem.providers._postgres import schema
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
@@ -301,3 +301,22 @@ def test_wrong_arguments_are_refused(arguments: dict[str, object], error: type[E
 def test_its_repr_has_no_password() -> None:
     """The connection string may hold one."""
     assert "hunter2" not in repr(PostgresMemoryProvider("host=a password=hunter2"))
+
+
+async def test_own_saves_are_folded_when_somebody_reads(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few are kept for the next read, and many are read back; the reader sees all of them."""
+    monkeypatch.setattr("factmem.providers._postgres.views._MOST_UNREAD", 3)
+    provider = new_store(max_staleness=timedelta(minutes=1))
+    await provider.load_all(USER, AGENT)
+    view = provider._places.known(identity_of(USER, AGENT))
+    assert view is not None
+
+    for number in range(1, 9):
+        await provider.save(languages(f"v{number}"), USER, AGENT)
+        assert len(view._ledger) == 0
+        assert len(view) <= 3
+
+    found = await provider.load(LANGUAGES, USER, AGENT)
+    assert [fact.values for fact in found] == [(f"v{number}",) for number in range(1, 9)]

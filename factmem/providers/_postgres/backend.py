@@ -21,7 +21,7 @@ from factmem.providers._group_commit import GroupCommit
 from factmem.providers._postgres.batches import Save
 from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.erasures import Moment
-from factmem.providers._postgres.places import View
+from factmem.providers._postgres.views import View
 from factmem.providers.base import PlaceInfo
 
 R = TypeVar("R")
@@ -105,7 +105,7 @@ class PostgresBackend:
     def _small(self, identity: Identity) -> View | None:
         """Return what was read of a place, if it is all of it and little enough to present here."""
         view = self.blocking.known(identity)
-        return view if view is not None and view.is_warm and len(view.ledger) <= _FEW else None
+        return view if view is not None and view.is_warm and len(view) <= _FEW else None
 
     async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
         return await self.work(lambda: use(self.blocking.entries(identity)))

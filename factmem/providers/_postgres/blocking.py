@@ -17,7 +17,6 @@ from factmem.providers._group_commit import Pending
 from factmem.providers._postgres import rewriting
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.batches import Appended, Batch, Save, Saved, new_mark
-from factmem.providers._postgres.chunks import stamp_at
 from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.erasures import Moment, moment_of
 from factmem.providers._postgres.places import Edited, PlaceReader, Position, counted, micros
@@ -91,9 +90,7 @@ class PostgresPlaces(PlaceReads):
                 view.outdate()
             return
         if view is not None:
-            at = stamp_at(saved.at)
-            entries = [decoded(stamped(body, at)) for body in bodies]
-            view.took(len(bodies), saved.position, saved.tag, entries)
+            view.took(saved.position, saved.tag, saved.at, bodies)
         last = saved.position.extent.last
         if self._keep_history is not None:
             self._compact_if_worthwhile(identity, last, self._keep_history)

@@ -160,7 +160,8 @@ class Session:
 
     def _rows(self, query: str, parameters: Sequence[object]) -> list[Row]:
         cursor = self._connection.execute(query, parameters or None, binary=True)
-        return [] if cursor.description is None else cursor.fetchall()
+        # Not `cursor.description`, which makes an object of every column.
+        return cursor.fetchall() if cursor.pgresult.nfields else []
 
     @contextmanager
     def transaction(self) -> Generator[None]:

@@ -18,10 +18,11 @@ from factmem.providers._place_lists import place_info
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.driver import Session
-from factmem.providers._postgres.places import PlaceReader, View, Views, counted
+from factmem.providers._postgres.places import PlaceReader, counted
 from factmem.providers._postgres.sealing import UnknownGenerationError
 from factmem.providers._postgres.searching import searched
 from factmem.providers._postgres.stores import Opening
+from factmem.providers._postgres.views import View, Views
 from factmem.providers.base import PlaceInfo
 
 R = TypeVar("R")

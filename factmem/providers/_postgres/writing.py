@@ -54,7 +54,7 @@ class PlaceWriter:
             rows = self._append_one(session, batch, mark)
         else:
             rows = self._append_many(session, batch, mark)
-        return {batch.identities[row[0].hex]: _saved(row) for row in rows}
+        return {batch.identities[row[0]]: _saved(row) for row in rows}
 
     def append_checked(
         self,
@@ -236,5 +236,5 @@ class PlaceWriter:
 
 def _saved(row: Row) -> Saved:
     """Return what a save in the clear added, from the row of its place."""
-    _, made, snapshot, last, size, at, _, _, folded = row
+    _, made, snapshot, last, size, at, folded = row
     return Saved(Position(Extent(made, snapshot, last), last, NO_TAG, size), NO_TAG, at, folded)

@@ -142,6 +142,10 @@ class Concept(Generic[T, F]):
     @property
     def codec(self) -> ValueCodec:
         """How its values become JSON and come back; built at first use."""
+        if (
+            self.value_type is str
+        ):  # nearly always: an attribute that is not there costs a microsecond
+            return codec_of(str)
         try:
             return self._codec
         except AttributeError:

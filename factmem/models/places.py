@@ -80,13 +80,21 @@ class MemorySubject:
             raise ValueError(
                 'An entity begins with "//": give its levels, USER.of("acme", "alice")'
             )
-        return MemorySubject(
-            self.name,
-            self.prompt_description,
-            self.priority_level,
-            per_entity=self.per_entity,
-            entity=entity,
-        )
+        return self._bound(entity)
+
+    def _bound(self, entity: str) -> "MemorySubject":
+        """Return this subject with an entity that is checked here; the rest was checked before."""
+        if not self.per_entity:
+            raise ValueError(
+                f"The subject {self.name!r} has no entities: create it with per_entity=True"
+            )
+        bound, put = MemorySubject.__new__(MemorySubject), object.__setattr__
+        put(bound, "name", self.name)
+        put(bound, "prompt_description", self.prompt_description)
+        put(bound, "priority_level", self.priority_level)
+        put(bound, "per_entity", True)
+        put(bound, "entity", checked_name(entity, "entity"))
+        return bound
 
     def every(self, *levels: str) -> "MemorySubject":
         """Return this subject for all of its entities, to look everywhere as an administrator.

@@ -38,8 +38,10 @@ class Appender(Protocol):
         """Write to the end of a journal; return None where that takes the ordinary way."""
         ...
 
-    def finish(self, begun: Begun, error: OSError | None) -> Appended:
-        """Acknowledge the synced records; raise the error of the sync."""
+    def finish(
+        self, begun: Sequence[Begun], errors: Sequence[OSError | None]
+    ) -> list[Appended | Exception]:
+        """Acknowledge the synced records, or return the error of the sync or of a check."""
         ...
 
     def distrust(self, begun: Begun) -> None:
@@ -74,11 +76,7 @@ def _append_some(
             except Exception as exc:  # noqa: BLE001 - whoever waits for this append raises it
                 outcomes[number] = exc
         errors = files.sync_all([one.fd for one in begun.values()])
-        for (number, one), error in zip(begun.items(), errors, strict=True):
-            try:
-                outcomes[number] = writer.finish(one, error)
-            except Exception as exc:  # noqa: BLE001 - whoever waits for this append raises it
-                outcomes[number] = exc
+        outcomes.update(zip(begun, writer.finish([*begun.values()], errors), strict=True))
     finally:
         for number, one in begun.items():
             files.close(one.fd)

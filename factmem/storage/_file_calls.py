@@ -2,7 +2,16 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+
+class OpenEnd(NamedTuple):
+    """A file that is open for appending, as it was when it was opened."""
+
+    fd: int
+    size: int
+    is_vouched: bool
+    """See `Files.is_vouched`."""
 
 
 class Files(Protocol):
@@ -19,20 +28,20 @@ class Files(Protocol):
         """Return the full path of a name, for messages."""
         ...
 
-    def make_folders(self) -> None:
-        """Create the store's folder and the one for journals where they are missing."""
-        ...
-
     def network_file_system(self) -> str | None:
         """Return the kind of network file system that the folder is on; None for a local one."""
         ...
 
     def lock(self, timeout: float) -> AbstractContextManager[None]:
-        """Hold the store's lock."""
+        """Hold the store's lock. The folders of the store are made where they are missing."""
         ...
 
-    def check_lock(self, fd: int | None = None) -> None:
-        """Raise `StorageError` unless the lock file that is held, and a file, still have a name."""
+    def check_lock(self) -> None:
+        """Raise `StorageError` unless the lock file that is held still has its name."""
+        ...
+
+    def check_named(self, fd: int) -> None:
+        """Raise `StorageError` unless an open file still has a name."""
         ...
 
     def vouch(self, fd: int, size: int) -> None:
@@ -52,6 +61,10 @@ class Files(Protocol):
         Raises:
             CorruptJournalError: What has that name is no ordinary file.
         """
+        ...
+
+    def open_end(self, name: str) -> "OpenEnd":
+        """Open a file that exists for appending. Raises as `open` does."""
         ...
 
     def create(self, name: str) -> int:

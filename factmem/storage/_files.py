@@ -19,6 +19,7 @@ from mmap import ACCESS_READ, mmap
 
 from factmem.errors import StorageError
 from factmem.storage import _lock
+from factmem.storage._file_calls import OpenEnd
 from factmem.storage._network import network_file_system
 from factmem.storage._open import FOLDER, SAFELY, open_folder, open_ordinary
 from factmem.storage._sync_threads import SyncThreads
@@ -70,7 +71,7 @@ class LocalFiles:
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.abspath(folder)
-        self._lock = _lock.StoreLock(self.path("lock"))
+        self._lock = _lock.StoreLock(self.path("lock"), self._make_folders)
         self._folders: dict[str, _OpenFolder] = {}
         self._sync_threads = SyncThreads(self.sync)
         self._known: dict[str, tuple[_Times, bytes]] = {}
@@ -84,7 +85,7 @@ class LocalFiles:
         self._folders.clear()
         self._known.clear()
 
-    def make_folders(self) -> None:
+    def _make_folders(self) -> None:
         folder = self.path("journals")
         if os.path.isdir(folder):
             return
@@ -112,9 +113,11 @@ class LocalFiles:
     def lock(self, timeout: float) -> AbstractContextManager[None]:
         return self._lock.held(timeout)
 
-    def check_lock(self, fd: int | None = None) -> None:
+    def check_lock(self) -> None:
         self._lock.check()
-        if fd is not None and not os.fstat(fd).st_nlink:
+
+    def check_named(self, fd: int) -> None:
+        if not os.fstat(fd).st_nlink:
             raise StorageError(
                 f"A file in {self.path('journals')!r} was replaced while it was written to: the "
                 f"lock is not honoured there. Nothing of this call is acknowledged"
@@ -124,12 +127,13 @@ class LocalFiles:
         # A write gives the file another time by itself, so that no failure can leave the mark.
         now = time.time_ns()
         mark = now - now % 1_000_000_000 + _vouching_time(size)
-        with contextlib.suppress(OSError):  # then the next writer begins a new file
+        try:  # `suppress` takes longer than the call
             os.utime(fd, ns=(now, mark))
+        except OSError:  # then the next writer begins a new file
+            return
 
     def is_vouched(self, fd: int) -> bool:
-        found = os.fstat(fd)
-        return found.st_mtime_ns % 1_000_000_000 == _vouching_time(found.st_size)
+        return _has_vouching_time(os.fstat(fd))
 
     @contextmanager
     def _within(self, name: str) -> Generator[tuple[str, int | None]]:
@@ -153,23 +157,28 @@ class LocalFiles:
         path = self.path(folder)
         kept = self._folders.get(folder)
         if kept is not None:
-            with contextlib.suppress(OSError):  # opening it again raises the error
-                found = os.lstat(path)
-                if (found.st_dev, found.st_ino) == kept.identity:
-                    return kept
+            if _lock.identity_at(path) == kept.identity:
+                return kept
             self._folders.pop(folder, None)
         opened = self._folders[folder] = _OpenFolder(path)
         return opened
 
     def _open(self, name: str, flags: int) -> int:
-        folder = name.rpartition("/")[0]
+        return self._open_and_look(name, flags)[0]
+
+    def _open_and_look(self, name: str, flags: int) -> tuple[int, os.stat_result]:
+        folder, _, leaf = name.rpartition("/")
         if not folder:
             return open_ordinary(self.path(name), flags)
         opened = self._opened(folder)  # the name holds the folder open for the next line
-        return open_ordinary(self.path(name), flags, within=opened.fd)
+        return open_ordinary(self.path(name), flags, within=(opened.fd, leaf))
 
     def open(self, name: str, *, write: bool = False) -> int:
         return self._open(name, _WRITE if write else _READ)
+
+    def open_end(self, name: str) -> OpenEnd:
+        fd, found = self._open_and_look(name, _WRITE)
+        return OpenEnd(fd, found.st_size, _has_vouching_time(found))
 
     def create(self, name: str) -> int:
         self.remove(name)
@@ -325,6 +334,10 @@ def _vouching_time(size: int) -> int:
     a file the same ones once in a million writes.
     """
     return (size * 7_919 + 271_828) % 1_000_000 * 1_000
+
+
+def _has_vouching_time(found: os.stat_result) -> bool:
+    return found.st_mtime_ns % 1_000_000_000 == _vouching_time(found.st_size)
 
 
 def _chunks(fd: int) -> Iterator[bytes]:

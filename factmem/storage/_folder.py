@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from logging import getLogger
 
@@ -67,11 +67,13 @@ class JournalFolder:
         self._busy_timeout = busy_timeout
         self._is_place_checked = allow_network
         self._mutex = threading.Lock()
+        self._known_writer: FolderWriter | None = None
         _folders.add(self)
 
     def forget_all(self) -> None:
         """Forget everything seen so far, and all locks: for a forked child, and for closing."""
         self._mutex = threading.Lock()
+        self._known_writer = None
         self.manifest.forget_all()
         self.reader.forget_all()
 
@@ -172,7 +174,7 @@ class JournalFolder:
     ) -> bool:
         """See `IndexedJournals.write_index`."""
         with self.locked(patience=_PATIENCE):
-            writer = self._writer()
+            writer = self.writer()
             return is_wanted(writer) and writer.write_index(name, index)
 
     @contextmanager
@@ -237,7 +239,7 @@ class JournalFolder:
         if not self.reader.unended:
             return
         with self.locked(patience=_CLOSING_PATIENCE):
-            self._writer().mark_ends(list(self.reader.unended))
+            self.writer().mark_ends(list(self.reader.unended))
             self.reader.unended.clear()
 
     @contextmanager
@@ -254,20 +256,25 @@ class JournalFolder:
 
     # Locking
 
-    @contextmanager
-    def exclusive(self) -> Generator[FolderWriter]:
+    def exclusive(self) -> "_Exclusive":
         """See `Journals.exclusive`."""
-        with self.locked():
-            yield self._writer()
+        return _Exclusive(self)
 
-    def _writer(self) -> FolderWriter:
-        return FolderWriter(self.reader, self._indexes, self.codec())
+    def writer(self) -> FolderWriter:
+        """Return the writer for the keys that the manifest asks for now; under the lock."""
+        codec, writer = self.codec(), self._known_writer
+        if writer is None or writer.codec is not codec:
+            writer = self._known_writer = FolderWriter(self.reader, self._indexes, codec)
+        return writer
 
-    @contextmanager
-    def locked(self, *, patience: float | None = None) -> Generator[None]:
+    def locked(self, *, patience: float | None = None) -> "_Locked":
         """Hold the store's lock, whether or not the store can be opened."""
-        mutex = self._mutex
         timeout = self._busy_timeout if patience is None else min(patience, self._busy_timeout)
+        return _Locked(self, timeout)
+
+    def acquire(self, timeout: float) -> tuple[threading.Lock, AbstractContextManager[None]]:
+        """Return the mutex against other threads, and the lock; both are held now."""
+        mutex = self._mutex  # forked children get another one
         if not mutex.acquire(timeout=timeout):
             raise StoreBusyError(
                 f"Another thread held the store {self.files.path('')!r} for {timeout:g} s. "
@@ -276,15 +283,12 @@ class JournalFolder:
         try:
             with self.errors.of(None):
                 self._check_place()
-                self.files.make_folders()
                 lock = self.files.lock(timeout)
                 lock.__enter__()
-            try:
-                yield
-            finally:
-                lock.__exit__(None, None, None)
-        finally:
+        except BaseException:
             mutex.release()
+            raise
+        return mutex, lock
 
     def _check_place(self) -> None:
         if not self._is_place_checked:
@@ -295,6 +299,46 @@ class JournalFolder:
                     f"allow_network_folder=True and keep to one process"
                 )
             self._is_place_checked = True
+
+
+class _Locked:
+    """Holds a folder's mutex and lock while it is entered. No generator: each save enters one."""
+
+    __slots__ = ("_folder", "_lock", "_mutex", "_timeout")
+
+    def __init__(self, folder: JournalFolder, timeout: float) -> None:
+        self._folder = folder
+        self._timeout = timeout
+
+    def __enter__(self) -> None:
+        self._mutex, self._lock = self._folder.acquire(self._timeout)
+
+    def __exit__(self, *exc_info: object) -> None:
+        try:
+            self._lock.__exit__(None, None, None)
+        finally:
+            self._mutex.release()
+
+
+class _Exclusive:
+    """Holds a folder's lock while it is entered, and gives its writer."""
+
+    __slots__ = ("_folder", "_locked")
+
+    def __init__(self, folder: JournalFolder) -> None:
+        self._folder = folder
+        self._locked = folder.locked()
+
+    def __enter__(self) -> FolderWriter:
+        self._locked.__enter__()
+        try:
+            return self._folder.writer()
+        except BaseException:
+            self._locked.__exit__()
+            raise
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._locked.__exit__()
 
 
 def _is_read_only(error: Exception) -> bool:

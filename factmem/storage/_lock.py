@@ -10,6 +10,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -34,15 +35,16 @@ _TIMEOUT = ("busy_timeout", "busy_timeout=5.0")
 
 
 class StoreLock:
-    """The lock file of a store, made if it is not there.
+    """The lock file of a store, made if it is not there; `prepare` is called before it is opened.
 
     It stays open between two locks: to open it again takes longer than to lock it. Whoever locks
     takes the open file, and gives it back; meanwhile another thread would open one of its own. It
     is closed in forked children.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, prepare: Callable[[], None] = lambda: None) -> None:
         self._path = path
+        self._prepare = prepare
         self._kept: _OpenLock | None = None
         self._given_up: _Wait | None = None
         self.times_let_go = 0
@@ -72,7 +74,7 @@ class StoreLock:
                     f"busy_timeout"
                 )
             # A lock on a file that was deleted or replaced excludes no process.
-            if taken.identity == _identity_at(self._path):
+            if taken.identity == identity_at(self._path):
                 return taken
             _close(taken.fd)
 
@@ -104,7 +106,7 @@ class StoreLock:
         It excludes no process once its file was deleted or replaced.
         """
         held = self.held_now
-        if held is None or held.identity != _identity_at(self._path):
+        if held is None or held.identity != identity_at(self._path):
             raise StorageError(
                 f"The lock file {self._path!r} was deleted or replaced while it was held: another "
                 f"process may write at the same time. Nothing of this call is acknowledged; never "
@@ -114,7 +116,10 @@ class StoreLock:
     def _taken(self) -> "_OpenLock":
         with _registry:
             lock, self._kept = self._kept, None
-        return _open(self._path) if lock is None else lock
+        if lock is None:
+            self._prepare()
+            lock = _open(self._path)
+        return lock
 
     def release(self, lock: "_OpenLock", times_let_go: int) -> None:
         """Unlock, and keep the file open unless `let_go` was called since the lock was taken."""
@@ -173,7 +178,8 @@ class _OpenLock(NamedTuple):
     """Its device and its number there, which no other file has while this one is open."""
 
 
-def _identity_at(path: str) -> tuple[int, int] | None:
+def identity_at(path: str) -> tuple[int, int] | None:
+    """Return the device and the number of what has a name; None if that cannot be told."""
     try:
         found = os.lstat(path)
     except OSError:  # opening it again raises the error
@@ -262,9 +268,8 @@ _idle: "list[SimpleQueue[_Wait]]" = []
 
 def _open(path: str) -> _OpenLock:
     with _registry:
-        fd = open_ordinary(path, os.O_RDWR | os.O_CREAT)
+        fd, found = open_ordinary(path, os.O_RDWR | os.O_CREAT)
         _descriptors.add(fd)
-    found = os.fstat(fd)
     return _OpenLock(fd, (found.st_dev, found.st_ino))
 
 

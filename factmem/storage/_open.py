@@ -29,31 +29,34 @@ _OF_OTHER_KINDS = frozenset(
 """How systems refuse to open a link, a folder, or a pipe or socket that has no other end."""
 
 
-def open_ordinary(path: str, flags: int, *, within: int | None = None) -> int:
-    """Open an ordinary file; one that `flags` let be made is for its owner only.
+def open_ordinary(
+    path: str, flags: int, *, within: tuple[int, str] | None = None
+) -> tuple[int, os.stat_result]:
+    """Open an ordinary file, and return it with its state; a new one is for its owner only.
 
     Args:
         path: Its full path.
         flags: How to open it.
-        within: Its folder, where that is open already: then the path is not walked again.
+        within: Its folder and its name there, where the folder is open already: then the path is
+            not walked again.
 
     Raises:
         CorruptJournalError: Something else has that name.
         OSError: The operating system refused.
     """
-    name = path if within is None else os.path.basename(path)
+    folder, name = (None, path) if within is None else within
     try:
-        fd = os.open(name, flags | SAFELY, 0o600, dir_fd=within)
+        fd = os.open(name, flags | SAFELY, 0o600, dir_fd=folder)
     except OSError as exc:
         exc.filename = path
         if exc.errno in _OF_OTHER_KINDS and (kind := _kind_at(path)):
             raise _refusal(path, kind) from None
         raise
-    mode = os.fstat(fd).st_mode
-    if stat.S_ISREG(mode):
-        return fd
+    found = os.fstat(fd)
+    if stat.S_ISREG(found.st_mode):
+        return fd, found
     os.close(fd)
-    raise _refusal(path, _kind(mode))
+    raise _refusal(path, _kind(found.st_mode))
 
 
 def open_folder(path: str) -> int:

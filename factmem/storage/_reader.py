@@ -95,10 +95,12 @@ class FolderReader:
             place = self._end_of_reading(file, place)
         return Reading(records, place, is_from_start=start is not known, is_end=is_end)
 
-    def place(self, codec: Codec, file: str, fd: int, known: Place | None) -> Place:
+    def place(
+        self, codec: Codec, file: str, fd: int, known: Place | None, size: int | None = None
+    ) -> Place:
         """Return `known` if the file still is the one it was read from, else the file's start."""
         if known is not None and self.files.read(fd, len(known.header), 0) == known.header:
-            if self.files.size(fd) < known.offset:
+            if (self.files.size(fd) if size is None else size) < known.offset:
                 raise Damage(f"line {known.line}: the file was cut there", is_forged=True)
             return known
         return at_start(file, *read_header(self.files, codec, file, fd))
@@ -125,20 +127,39 @@ class FolderReader:
         sector = self.files.sector
         return Reader2.advanced(place, data, codec, is_end=is_end, sector=sector)
 
-    def caught_up(self, codec: Codec, file: str, fd: int, *, is_read_anew: bool = False) -> Place:
-        """Return the place at the end of the file; raise its damage. Under the lock."""
-        place = self.read_through(codec, file, fd, is_read_anew=is_read_anew)
+    def caught_up(
+        self,
+        codec: Codec,
+        file: str,
+        fd: int,
+        *,
+        size: int | None = None,
+        is_read_anew: bool = False,
+    ) -> Place:
+        """Return the place at the end of the file; raise its damage. Under the lock.
+
+        A file whose size is given, as it was when it was opened, is not read on where the cached
+        place is at its end.
+        """
+        place = self.read_through(codec, file, fd, size=size, is_read_anew=is_read_anew)
         if place.has_tail() and not place.damage():
             self.check_tail(fd, place)
             self.report_tail(place)
         return place
 
     def read_through(
-        self, codec: Codec, file: str, fd: int, *, is_read_anew: bool = False
+        self,
+        codec: Codec,
+        file: str,
+        fd: int,
+        *,
+        size: int | None = None,
+        is_read_anew: bool = False,
     ) -> Place:
-        """Return the place at the end of the file, damaged or not."""
+        """Return the place at the end of the file, damaged or not; see `caught_up`."""
         known = None if is_read_anew else self._places.get(file)
-        place, is_end = self.place(codec, file, fd, known), False
+        place = self.place(codec, file, fd, known, size)
+        is_end = place is known and place.offset == place.size == size
         while not is_end:
             place, _, is_end = self.chunk(codec, fd, place)
         is_known = place is known and place.ended >= 0

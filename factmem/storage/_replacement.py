@@ -105,7 +105,8 @@ class Incarnations:
                     f"What was written to {self._files.path(journal_path(file))!r} does not read "
                     f"back"
                 )
-            self._files.check_lock(fd)
+            self._files.check_lock()
+            self._files.check_named(fd)
             self._files.vouch(fd, place.size)
         finally:
             self._files.close(fd)

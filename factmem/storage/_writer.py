@@ -6,8 +6,10 @@ error, by any process, a journal goes on in a fresh file, since a failed fsync l
 doubt for good.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from secrets import token_hex
+from typing import TypeVar
 
 from factmem.errors import CorruptJournalError, StorageError
 from factmem.storage._batch import Begun, append_all
@@ -28,6 +30,8 @@ from factmem.storage.base import (
     SalvagedJournal,
 )
 
+R = TypeVar("R")
+
 
 class FolderWriter:
     """The journals of a folder whose lock is held; see `base.JournalWriter` for the contract."""
@@ -38,7 +42,8 @@ class FolderWriter:
         self._incarnations = Incarnations(reader)
         self._files = reader.files
         self._errors = reader.errors
-        self._codec = codec
+        self.codec = codec
+        """How the journals are written; None until there is a store."""
 
     def read(self, name: JournalName, after: Position | None) -> Reading:
         """See `JournalWriter.read`."""
@@ -50,10 +55,10 @@ class FolderWriter:
             raise ValueError("There is nothing to append: give at least one record")
         for record in records:
             check_record(record)
-        if self._codec is None:
+        if self.codec is None:
             with self._errors.of(None):
-                self._codec = self._reader.manifest.create()
-        codec = self._codec
+                self.codec = self._reader.manifest.create()
+        codec = self.codec
         file = codec.file_name(name)
         with self._errors.of(file):
             try:
@@ -75,7 +80,7 @@ class FolderWriter:
 
         Whoever begins syncs, finishes and closes the file.
         """
-        codec = self._codec
+        codec = self.codec
         if codec is None or not records:
             return None
         for record in records:
@@ -83,30 +88,40 @@ class FolderWriter:
         file = codec.file_name(name)
         with self._errors.of(file):
             try:
-                fd = self._files.open(journal_path(file), write=True)
-            except FileNotFoundError:
+                return self._begun(codec, file, records)
+            except Damage:  # the ordinary way raises it
                 return None
-            begun = None
-            try:
-                before = self._reader.caught_up(codec, file, fd)
-                if not before.damage() and not self._is_new_file_needed(fd, before):
-                    begun = self._begun(file, fd, before, records)
-            except Damage:
-                pass  # the ordinary way raises it
             except BaseException:
                 self._reader.distrust(file)
                 raise
-            finally:
-                if begun is None:
-                    self._files.close(fd)
-        return begun
 
-    def finish(self, begun: Begun, error: OSError | None) -> Appended:
-        """Acknowledge an append that was begun and synced; `error` is what syncing it raised."""
-        with self._errors.of(begun.file):
-            if error is not None:
-                raise error
-            return Appended(begun.before, self._after(begun))
+    def finish(
+        self, begun: Sequence[Begun], errors: Sequence[OSError | None]
+    ) -> list[Appended | Exception]:
+        """Acknowledge appends that were begun and synced; `errors` is what syncing each raised.
+
+        The lock is checked once, when all were read back: it was held until then.
+        """
+        failures = [
+            self._attempt(each.file, partial(self._check_read_back, each, error))
+            for each, error in zip(begun, errors, strict=True)
+        ]
+        lost = self._attempt(None, self._files.check_lock)
+        outcomes: list[Appended | Exception] = []
+        for each, failure in zip(begun, failures, strict=True):
+            if (error := failure or lost) is not None:
+                outcomes.append(error)
+            else:
+                outcomes.append(self._attempt(each.file, partial(self._appended, each)))
+        return outcomes
+
+    def _attempt(self, file: str | None, act: Callable[[], R]) -> R | Exception:
+        """Return what `act` returns, or the public error that it raises."""
+        try:
+            with self._errors.of(file):
+                return act()
+        except Exception as exc:  # noqa: BLE001 - whoever waits for the append raises it
+            return exc
 
     def distrust(self, begun: Begun) -> None:
         """Leave a journal's file alone from now on, since an append to it failed half-way."""
@@ -115,8 +130,19 @@ class FolderWriter:
     def _append(
         self, codec: Codec, name: JournalName, file: str, records: Sequence[bytes]
     ) -> Appended:
+        begun = self._begun(codec, file, records)
+        if begun is None:
+            return self._append_to_new_file(codec, name, file, records)
         try:
-            fd = self._files.open(journal_path(file), write=True)
+            return self._extended(begun)
+        finally:
+            self._files.close(begun.fd)
+
+    def _append_to_new_file(
+        self, codec: Codec, name: JournalName, file: str, records: Sequence[bytes]
+    ) -> Appended:
+        try:
+            fd = self._files.open(journal_path(file))
         except FileNotFoundError:
             self._reader.marks.check_gone(codec, file)
             after = self._incarnations.replace(codec, name, file, None, records=records)
@@ -125,57 +151,66 @@ class FolderWriter:
             before = self._reader.caught_up(codec, file, fd)
             if damage := before.damage():
                 raise damage
-            if self._is_new_file_needed(fd, before):
-                keep = self._reader.kept(codec, file, fd)
-                after = self._incarnations.replace(
-                    codec, name, file, before, keep=keep, records=records
-                )
-            else:
-                after = self._extend(fd, self._begun(file, fd, before, records))
+            keep = self._reader.kept(codec, file, fd)
         finally:
             self._files.close(fd)
+        after = self._incarnations.replace(codec, name, file, before, keep=keep, records=records)
         return Appended(before, after)
 
-    def _is_new_file_needed(self, fd: int, before: Place) -> bool:
+    def _begun(self, codec: Codec, file: str, records: Sequence[bytes]) -> Begun | None:
+        """Write at the end of a file; return None if there is none, or one to be replaced."""
+        try:
+            fd, size, is_vouched = self._files.open_end(journal_path(file))
+        except FileNotFoundError:
+            return None
+        begun = None
+        try:
+            before = self._reader.caught_up(codec, file, fd, size=size)
+            if not before.damage() and not self._is_new_file_needed(before, is_vouched):
+                lines, tag = sealed_lines(before.sealer, before.last + 1, before.tag, records)
+                data = b"\n".join(lines) + b"\n"
+                self._files.append(fd, data)
+                begun = Begun(fd, file, before, data, tag, len(records))
+        finally:
+            if begun is None:
+                self._files.close(fd)
+        return begun
+
+    def _is_new_file_needed(self, before: Place, is_vouched: bool) -> bool:
         """Whether a file must not be appended to.
 
         It is of an older format; or torn; or in doubt, as a write to it was not acknowledged. After
         a failed fsync the next one succeeds, and what it was to keep may be gone all the same.
         """
         is_torn = before.size > before.offset or bool(before.gaps)
-        return before.version < FORMATS[-1] or is_torn or not self._files.is_vouched(fd)
+        return before.version < FORMATS[-1] or is_torn or not is_vouched
 
-    def _extend(self, fd: int, begun: Begun) -> Place:
+    def _extended(self, begun: Begun) -> Appended:
         """Sync an append, and accept the file's content."""
-        self._files.sync(fd)
-        return self._after(begun)
-
-    def _begun(self, file: str, fd: int, before: Place, records: Sequence[bytes]) -> Begun:
-        """Write at the end of the file."""
-        lines, tag = sealed_lines(before.sealer, before.last + 1, before.tag, records)
-        data = b"\n".join(lines) + b"\n"
-        self._files.append(fd, data)
-        return Begun(fd, file, before, data, tag, len(records))
+        self._files.sync(begun.fd)
+        self._check_read_back(begun, None)
+        self._files.check_lock()
+        return self._appended(begun)
 
     def mark_ends(self, files: Sequence[str]) -> None:
         """Write the end marks of journals that are whole; pass over any other.
 
         From then on damage up to there is not taken for a torn write.
         """
-        if self._codec is not None:
-            places = [self._whole(self._codec, file) for file in files]
+        if self.codec is not None:
+            places = [self._whole(self.codec, file) for file in files]
             with self._errors.of(None):
-                self._reader.marks.write(self._codec, [each for each in places if each is not None])
+                self._reader.marks.write(self.codec, [each for each in places if each is not None])
 
     def _whole(self, codec: Codec, file: str) -> Place | None:
         """Return the end of a journal's file; None where a mark must not vouch for it."""
         try:
-            fd = self._files.open(journal_path(file))
+            fd, size, is_vouched = self._files.open_end(journal_path(file))
         except (OSError, CorruptJournalError):
             return None
         try:
-            place = self._reader.caught_up(codec, file, fd)
-            is_whole = not place.damage() and not self._is_new_file_needed(fd, place)
+            place = self._reader.caught_up(codec, file, fd, size=size)
+            is_whole = not place.damage() and not self._is_new_file_needed(place, is_vouched)
         except (OSError, Damage, StorageError):  # the next call on this place raises it
             return None
         finally:
@@ -184,11 +219,11 @@ class FolderWriter:
 
     def flush(self, name: JournalName) -> None:
         """See `JournalWriter.flush`."""
-        if self._codec is None:
+        if self.codec is None:
             return
-        file = self._codec.file_name(name)
+        file = self.codec.file_name(name)
         with self._errors.of(file):
-            self._flush(self._codec, name, file)
+            self._flush(self.codec, name, file)
 
     def flush_file(self, codec: Codec, file: str) -> None:
         """Make durable what a journal's file says."""
@@ -209,7 +244,8 @@ class FolderWriter:
             before = self._reader.caught_up(codec, file, fd)
             if damage := before.damage():
                 raise damage
-            if before.version > 1 and self._is_new_file_needed(fd, before):
+            is_vouched = self._files.is_vouched(fd)
+            if before.version > 1 and self._is_new_file_needed(before, is_vouched):
                 keep = self._reader.kept(codec, file, fd)
                 self._incarnations.replace(codec, name, file, before, keep=keep)
             elif self._reader.synced.get(file) != before.header:
@@ -220,32 +256,38 @@ class FolderWriter:
         finally:
             self._files.close(fd)
 
-    def _after(self, begun: Begun) -> Place:
-        """Return the place after an append that was synced, as the file now has it."""
-        file, before, data = begun.file, begun.before, begun.data
-        if self._reader.synced.get(file) != before.header:
+    def _check_read_back(self, begun: Begun, error: OSError | None) -> None:
+        """Raise unless the file has what was appended and synced, at its end."""
+        if error is not None:
+            raise error
+        if self._reader.synced.get(begun.file) != begun.before.header:
             # Whoever put this file in place may have died before its name was durable.
             self._files.sync_folder("journals")
-            self._reader.note_synced(file, before.header)
-        if self._files.read(begun.fd, len(data) + 1, before.size) != data:
+            self._reader.note_synced(begun.file, begun.before.header)
+        data = begun.data
+        if self._files.read(begun.fd, len(data) + 1, begun.before.size) != data:
             raise StorageError(
-                f"What was appended to {self._files.path(journal_path(file))!r} does not read back: "
-                f"another program writes to it, or the lock is not honoured there"
+                f"What was appended to {self._files.path(journal_path(begun.file))!r} does not "
+                f"read back: another program writes to it, or the lock is not honoured there"
             )
-        size, last = before.size + len(data), before.last + begun.added
-        self._files.check_lock(begun.fd)
+
+    def _appended(self, begun: Begun) -> Appended:
+        """Vouch for a file that reads back, and go on from its end."""
+        file, before = begun.file, begun.before
+        size, last = before.size + len(begun.data), before.last + begun.added
+        self._files.check_named(begun.fd)
         self._files.vouch(begun.fd, size)
         after = before._replace(
             offset=size,
             size=size,
-            line=before.line + data.count(b"\n"),
+            line=before.line + begun.added,
             last=last,
             tag=begun.tag,
             durable=last,
         )
         self._reader.remember(after)
         self._reader.note_unended(file)
-        return after
+        return Appended(before, after)
 
     def rewrite(self, name: JournalName, records: Iterable[Record]) -> Position:
         """See `JournalWriter.rewrite`."""
@@ -298,30 +340,30 @@ class FolderWriter:
             indexes.write(codec, file, bytes(index))
 
     def _existing(self, name: JournalName) -> tuple[Codec, str]:
-        if self._codec is None or not self._files.exists(journal_path(self._codec.file_name(name))):
+        if self.codec is None or not self._files.exists(journal_path(self.codec.file_name(name))):
             raise ValueError("There is no such journal: nothing was saved in that place yet")
-        return self._codec, self._codec.file_name(name)
+        return self.codec, self.codec.file_name(name)
 
     def erase(self, name: JournalName) -> ErasedJournal:
         """See `JournalWriter.erase`."""
-        if self._codec is None:
+        if self.codec is None:
             # The count must outlive this process: another one may have read a chat already whose
             # facts it saves later.
             with self._errors.of(None):
-                self._codec = self._reader.manifest.create()
-        file = self._codec.file_name(name)
+                self.codec = self._reader.manifest.create()
+        file = self.codec.file_name(name)
         with self._errors.of(file):
             self._reader.manifest.count_erasure()
-            return Removal(self._reader, self._indexes, self._codec).erase(file)
+            return Removal(self._reader, self._indexes, self.codec).erase(file)
 
     def drop_copies(self, name: JournalName) -> None:
         """See `JournalWriter.drop_copies`."""
-        if self._codec is None:
+        if self.codec is None:
             return
-        file = self._codec.file_name(name)
+        file = self.codec.file_name(name)
         with self._errors.of(file):
             self._reader.manifest.count_erasure()
-            Removal(self._reader, self._indexes, self._codec).drop_copies(file)
+            Removal(self._reader, self._indexes, self.codec).drop_copies(file)
 
     def write_index(self, name: JournalName, data: bytes) -> bool:
         """Put an index beside a journal; see `IndexedJournals.write_index`."""

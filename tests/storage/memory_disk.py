@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import product
 
 from factmem.errors import StorageError
+from factmem.storage._file_calls import OpenEnd
 from tests.storage.disk_model import FOLDER, SECTOR, Folder, Image, Inode
 
 __all__ = ["Killed", "MemoryDisk"]
@@ -112,6 +113,7 @@ class MemoryDisk:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
+        self.make_folders()
         self.pause()
         root = self._folders[""]
         if "lock" not in root.seen:
@@ -124,11 +126,12 @@ class MemoryDisk:
         finally:
             self.release_lock()
 
-    def check_lock(self, fd: int | None = None) -> None:
+    def check_lock(self) -> None:
         if self._folders[""].seen.get("lock") is not self._lock_file:
             raise StorageError("The lock file was deleted while it was held")
-        named = self._folders["journals"].seen.values()
-        if fd is not None and self._fds[fd] not in named:
+
+    def check_named(self, fd: int) -> None:
+        if self._fds[fd] not in self._folders["journals"].seen.values():
             raise StorageError("The file was replaced")
 
     def vouch(self, fd: int, size: int) -> None:
@@ -162,6 +165,10 @@ class MemoryDisk:
     def open(self, name: str, *, write: bool = False) -> int:
         self.pause()
         return self._opened(self._inode(name))
+
+    def open_end(self, name: str) -> OpenEnd:
+        fd = self.open(name, write=True)
+        return OpenEnd(fd, len(self._fds[fd].data), self._fds[fd].vouched)
 
     def create(self, name: str) -> int:
         self.remove(name)

@@ -38,8 +38,8 @@ _VIEWS = [
             Change(
                 FolderReader,
                 "read_through",
-                "self.place(codec, file, fd, known), False",
-                "self.place(codec, file, fd, known), known is not None",
+                "place is known and place.offset == place.size == size",
+                "place is known",
             ),
         ),
     ),

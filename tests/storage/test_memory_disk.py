@@ -43,7 +43,7 @@ _CALLS: dict[str, Callable[[Files, str, str, random.Random], object]] = {
     "names": lambda files, *_: files.names(),
     "content": lambda files, one, *_: files.content(one),
     "exists": lambda files, one, *_: files.exists(one),
-    "make_folders": lambda files, *_: files.make_folders(),
+    "lock": lambda files, *_: _locked(files),
     "sync_folder": lambda files, *_: files.sync_folder("journals"),
     "sync_parents": lambda files, *_: files.sync_parents(),
     "append": lambda files, one, _, rng: _appended(files, one, rng.randbytes(50)),
@@ -55,6 +55,11 @@ _CALLS: dict[str, Callable[[Files, str, str, random.Random], object]] = {
         one, (files.content(one) or b"?")[:20], rng.choice((0, 50, _size(files, one)))
     ),
 }
+
+
+def _locked(files: Files) -> None:
+    with files.lock(1):
+        pass
 
 
 def _appended(files: Files, name: str, data: bytes) -> None:
@@ -86,7 +91,7 @@ def test_it_answers_as_a_real_disk_does(seed: int, tmp_path: Path) -> None:
     choices = random.Random(seed)
     real, pretended = LocalFiles(str(tmp_path / "store")), MemoryDisk()
     for files in (real, pretended):
-        files.make_folders()
+        _locked(files)
     names = [_FILE, _OTHER, "factmem.json", "indexes/c"]
 
     for step in range(80):

@@ -39,7 +39,7 @@ class Appender(Protocol):
         ...
 
     def finish(
-        self, begun: Sequence[Begun], errors: Sequence[OSError | None]
+        self, begun: Sequence[Begun], errors: Sequence[Exception | None]
     ) -> list[Appended | Exception]:
         """Acknowledge the synced records, or return the error of the sync or of a check."""
         ...
@@ -75,6 +75,8 @@ def _append_some(
                     begun[number] = one
             except Exception as exc:  # noqa: BLE001 - whoever waits for this append raises it
                 outcomes[number] = exc
+        for one in begun.values():
+            files.begin_sync(one.fd, one.before.size)
         errors = files.sync_all([one.fd for one in begun.values()])
         outcomes.update(zip(begun, writer.finish([*begun.values()], errors), strict=True))
     finally:

@@ -103,7 +103,14 @@ class Files(Protocol):
         """Make a file's content survive a power cut."""
         ...
 
-    def sync_all(self, fds: Sequence[int]) -> list[OSError | None]:
+    def begin_sync(self, fd: int, offset: int) -> None:
+        """Let the disk begin with what was appended from `offset` on. Nothing waits for it.
+
+        Nothing is durable by this: a sync must follow, which then takes less time.
+        """
+        ...
+
+    def sync_all(self, fds: Sequence[int]) -> list[Exception | None]:
         """Sync files at the same time, and return the error of each."""
         ...
 

@@ -13,7 +13,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from mmap import ACCESS_READ, mmap
 
@@ -34,6 +34,9 @@ _NEW = _WRITE | os.O_CREAT | os.O_EXCL
 
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 """macOS: fsync alone leaves the data in the drive's cache."""
+
+_ADVISE: Callable[[int, int, int, int], None] | None = getattr(os, "posix_fadvise", None)
+"""Missing on macOS."""
 
 
 class _OpenFolder:
@@ -220,7 +223,13 @@ class LocalFiles:
         else:
             os.fsync(fd)
 
-    def sync_all(self, fds: Sequence[int]) -> list[OSError | None]:
+    def begin_sync(self, fd: int, offset: int) -> None:
+        if _ADVISE is not None:
+            with contextlib.suppress(OSError):
+                # Linux writes out what it is to drop, and drops no page that is being written.
+                _ADVISE(fd, offset, 0, os.POSIX_FADV_DONTNEED)
+
+    def sync_all(self, fds: Sequence[int]) -> list[Exception | None]:
         return self._sync_threads.sync_all(fds)
 
     def sync_folder(self, name: str) -> None:

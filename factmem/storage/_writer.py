@@ -96,7 +96,7 @@ class FolderWriter:
                 raise
 
     def finish(
-        self, begun: Sequence[Begun], errors: Sequence[OSError | None]
+        self, begun: Sequence[Begun], errors: Sequence[Exception | None]
     ) -> list[Appended | Exception]:
         """Acknowledge appends that were begun and synced; `errors` is what syncing each raised.
 
@@ -256,7 +256,7 @@ class FolderWriter:
         finally:
             self._files.close(fd)
 
-    def _check_read_back(self, begun: Begun, error: OSError | None) -> None:
+    def _check_read_back(self, begun: Begun, error: Exception | None) -> None:
         """Raise unless the file has what was appended and synced, at its end."""
         if error is not None:
             raise error

@@ -221,14 +221,17 @@ class MemoryDisk:
             raise OSError(errno.EIO, "injected")
         self._fds[fd].sync()
 
-    def sync_all(self, fds: Sequence[int]) -> list[OSError | None]:
+    def begin_sync(self, fd: int, offset: int) -> None:
+        """Nothing: at any time a disk may keep what was written."""
+
+    def sync_all(self, fds: Sequence[int]) -> list[Exception | None]:
         """Sync one after the other, which leaves out no state that syncs at once could leave.
 
         A cut before the first may keep any part of what all of them were to keep.
         """
         return [self._outcome_of_sync(fd) for fd in fds]
 
-    def _outcome_of_sync(self, fd: int) -> OSError | None:
+    def _outcome_of_sync(self, fd: int) -> Exception | None:
         try:
             self.sync(fd)
         except OSError as exc:

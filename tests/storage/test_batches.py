@@ -8,6 +8,7 @@ import pytest
 
 from factmem.errors import StorageError
 from factmem.storage._files import LocalFiles
+from factmem.storage._sync_threads import SyncThreads
 from factmem.storage.base import Appended, JournalName
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import PLAIN, SEALED, Kind, append, read, record, texts
@@ -84,6 +85,34 @@ def test_new_and_damaged_journals_take_the_ordinary_way(kind: Kind) -> None:
     for name in NAMES:
         if name not in failed:
             assert texts(read(folder, name))[-1:] == [SECOND]
+
+
+def test_files_are_synced_at_the_same_time() -> None:
+    meeting = threading.Barrier(3)
+
+    def sync(fd: int) -> None:
+        meeting.wait(5)
+        if fd == 2:
+            raise OSError("injected")
+        if fd == 3:
+            raise MemoryError
+
+    threads = SyncThreads(sync)
+    for _ in range(2):
+        errors = threads.sync_all([1, 2, 3])
+        assert list(map(type, errors)) == [type(None), OSError, MemoryError]
+    threads.close()
+
+
+def test_where_no_thread_can_start_the_caller_syncs_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    synced: list[int] = []
+    assert SyncThreads(synced.append).sync_all(range(20)) == [None] * 20
+    assert synced == list(range(20))
+    assert SyncThreads(synced.append).sync_all([]) == []
 
 
 def test_the_threads_that_sync_end_with_the_store(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ SCRIPT: list[Step] = [
     Append("A", ((BOB, (20,)),)),
     Rest("A"),
     Append("B", ((BOB, (20,)),)),
+    Append("B", ((ANN, (20, 40)), (BOB, (90,)))),
 ]
 """Two processes that do everything there is to do, taking turns."""
 
@@ -74,9 +75,8 @@ def random_script(rng: random.Random) -> list[Step]:
         elif dice < 0.52:
             script.append(Rest(actor))
         else:
-            calls = [
-                (rng.choice((name, name, BOB)), _sizes(rng)) for _ in range(rng.choice((1, 1, 2)))
-            ]
+            names = [rng.choice((name, name, BOB)) for _ in range(rng.choice((1, 1, 2)))]
+            calls = [(each, _sizes(rng)) for each in (names if rng.random() < 0.8 else (ANN, BOB))]
             script.append(Append(actor, tuple(calls)))
     return script
 

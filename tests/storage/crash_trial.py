@@ -21,7 +21,9 @@ from factmem.errors import (
 from factmem.storage._folder import JournalFolder
 from factmem.storage._keys import SealedMode
 from factmem.storage._manifest import MANIFEST
+from factmem.storage._writer import FolderWriter
 from factmem.storage.base import (
+    Appended,
     JournalName,
     JournalWriter,
     Position,
@@ -61,7 +63,10 @@ AFTER = b'{"id":"after","text":"what is saved after the crash"}'
 
 
 class Append(NamedTuple):
-    """Append records of these sizes: each inner tuple is a call, all under one lock."""
+    """Append records of these sizes: each inner tuple is a call, all under one lock.
+
+    Calls on different journals are one batch, whose files are synced at the same time.
+    """
 
     actor: str
     calls: tuple[tuple[JournalName, tuple[int, ...]], ...]
@@ -281,8 +286,11 @@ class Trial:
         match step:
             case Append(actor, calls):
                 with self._actor(actor).folder.exclusive() as writer:
-                    for name, sizes in calls:
-                        self._append(writer, name, sizes)
+                    if len({name for name, _ in calls}) == len(calls) > 1:
+                        self._append_batch(writer, calls)
+                    else:
+                        for name, sizes in calls:
+                            self._append(writer, name, sizes)
             case Compact(actor, name, drop):
                 with self._actor(actor).folder.exclusive() as writer:
                     self._compact(writer, name, drop)
@@ -302,15 +310,38 @@ class Trial:
                 assert_never(step)
 
     def _append(self, writer: JournalWriter, name: JournalName, sizes: Sequence[int]) -> None:
-        expected, self._active = self._expected[name], name
+        batch = self._begun(name, sizes)
+        self._acknowledge(name, batch, writer.append(name, batch))
+        self._settle(name, writer)
+
+    def _append_batch(
+        self, writer: FolderWriter, calls: Sequence[tuple[JournalName, Sequence[int]]]
+    ) -> None:
+        appends = [(name, self._begun(name, sizes)) for name, sizes in calls]
+        failures: list[Exception] = []
+        for (name, batch), done in zip(appends, writer.append_all(appends), strict=True):
+            if isinstance(done, Exception):
+                failures.append(done)
+            else:
+                self._acknowledge(name, batch, done)
+        if failures:
+            raise failures[0]
+        for name, _ in appends:
+            self._settle(name, writer)
+
+    def _begun(self, name: JournalName, sizes: Sequence[int]) -> list[bytes]:
+        """Return new records of a journal, which may be found from now on."""
+        self._active = name
         first = self._count
         self._count += len(sizes)
         batch = [record(first + at, size) for at, size in enumerate(sizes, 1)]
-        expected.possible.update(batch)
-        done = writer.append(name, batch)
+        self._expected[name].possible.update(batch)
+        return batch
+
+    def _acknowledge(self, name: JournalName, batch: Sequence[bytes], done: Appended) -> None:
+        expected = self._expected[name]
         expected.possible.difference_update(batch)
         expected.sure.update(enumerate(batch, done.after.last - len(batch) + 1))
-        self._settle(name, writer)
 
     def _compact(self, writer: JournalWriter, name: JournalName, drop: int) -> None:
         expected, self._active = self._expected[name], name

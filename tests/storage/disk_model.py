@@ -7,11 +7,11 @@ stays.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import TypeAlias
 
-__all__ = ["FOLDER", "SECTOR", "Folder", "Image", "Inode"]
+__all__ = ["FOLDER", "SECTOR", "Flight", "Folder", "Image", "Inode"]
 
 SECTOR = 128
 
@@ -30,7 +30,7 @@ _MOST_COMBINED = 5
 class Inode:
     """A file's content, as processes see it and as it is kept."""
 
-    __slots__ = ("data", "dirty", "doubtful", "kept", "lost", "vouched")
+    __slots__ = ("_flights", "data", "dirty", "doubtful", "kept", "lost", "vouched")
 
     def __init__(self, content: bytes = b"") -> None:
         self.data = bytearray(content)
@@ -45,6 +45,7 @@ class Inode:
         """Those of them whose blocks are marked unwritten: no later sync of this file keeps what is
         written there, although it succeeds, and they read as zeros after a power cut."""
         self.vouched = False
+        self._flights: list[Flight] = []
 
     def write(self, data: bytes, offset: int) -> None:
         """Put data somewhere, for processes to see; a file's time changes with it."""
@@ -52,13 +53,33 @@ class Inode:
         if data:
             end = offset + len(data)
             self.data[offset:end] = data
-            self.dirty.update(range(offset // SECTOR, (end - 1) // SECTOR + 1))
+            written = range(offset // SECTOR, (end - 1) // SECTOR + 1)
+            self.dirty.update(written)
+            for flight in self._flights:
+                flight.rewritten.update(written)
+
+    def begin_sync(self) -> "Flight":
+        """Begin to keep what was written until now; until it ends any part of it may be kept."""
+        flight = Flight(bytes(self.data), frozenset(self.dirty))
+        self._flights.append(flight)
+        return flight
+
+    def end_sync(self, flight: "Flight") -> None:
+        """Keep what was written until a sync began, and nothing that an earlier one did not."""
+        self._flights.remove(flight)
+        kept = flight.sectors - self.lost
+        size = max(len(self.kept), len(flight.data))
+        self.kept = _mixed(self.kept, flight.data, size, kept)
+        self.doubtful -= kept
+        self.dirty -= flight.sectors - flight.rewritten
+
+    def drop(self, flight: "Flight") -> None:
+        """Let a sync fail or its process die: what it was to keep stays unkept."""
+        self._flights.remove(flight)
 
     def sync(self) -> None:
         """Keep what was written since the last sync, and nothing that an earlier one did not."""
-        self.kept = self._left(len(self.data), self.dirty - self.lost)
-        self.doubtful -= self.dirty - self.lost
-        self.dirty.clear()
+        self.end_sync(self.begin_sync())
 
     def fail_to_sync(self, *, keeps_cache: bool) -> None:
         """Keep who knows what, and take it for kept, as Linux does after an error."""
@@ -71,12 +92,7 @@ class Inode:
 
     def _left(self, size: int, written: set[int]) -> bytes:
         """Return the kept content, at some size, with some sectors as they were written."""
-        left = bytearray(self.kept[:size])
-        left += bytes(size - len(left))
-        for sector in written:
-            part = slice(sector * SECTOR, min(size, (sector + 1) * SECTOR))
-            left[part] = self.data[part]
-        return bytes(left)
+        return _mixed(self.kept, self.data, size, written)
 
     def is_kept(self) -> bool:
         """Whether only one content can be left."""
@@ -114,6 +130,28 @@ class Inode:
                 written = {sector for sector, is_in in zip(unkept, chosen, strict=True) if is_in}
                 contents[self._left(size, written)] = None
         return list(contents)
+
+
+class Flight:
+    """A sync that has begun and not ended: what it is to keep."""
+
+    __slots__ = ("data", "rewritten", "sectors")
+
+    def __init__(self, data: bytes, sectors: frozenset[int]) -> None:
+        self.data = data
+        self.sectors = sectors
+        self.rewritten: set[int] = set()
+        """The sectors that were written since it began: another sync must keep them."""
+
+
+def _mixed(kept: bytes, data: bytes | bytearray, size: int, written: Iterable[int]) -> bytes:
+    """Return kept content, at some size, with some sectors of other content."""
+    left = bytearray(kept[:size])
+    left += bytes(size - len(left))
+    for sector in written:
+        part = slice(sector * SECTOR, min(size, (sector + 1) * SECTOR))
+        left[part] = data[part]
+    return bytes(left)
 
 
 FOLDER = Inode()

@@ -12,7 +12,7 @@ from itertools import product
 
 from factmem.errors import StorageError
 from factmem.storage._file_calls import OpenEnd
-from tests.storage.disk_model import FOLDER, SECTOR, Folder, Image, Inode
+from tests.storage.disk_model import FOLDER, SECTOR, Flight, Folder, Image, Inode
 
 __all__ = ["Killed", "MemoryDisk"]
 
@@ -214,29 +214,39 @@ class MemoryDisk:
         return True
 
     def sync(self, fd: int) -> None:
+        self._end_sync(fd, self._fds[fd].begin_sync())
+
+    def _end_sync(self, fd: int, flight: Flight) -> None:
         self.pause()
-        self._operate("sync")
+        inode = self._fds[fd]
+        try:
+            self._operate("sync")
+        except Killed:
+            inode.drop(flight)
+            raise
         if self.count in self.fail_at:
-            self._fds[fd].fail_to_sync(keeps_cache=self.keeps_cache)
+            inode.drop(flight)
+            inode.fail_to_sync(keeps_cache=self.keeps_cache)
             raise OSError(errno.EIO, "injected")
-        self._fds[fd].sync()
+        inode.end_sync(flight)
 
     def begin_sync(self, fd: int, offset: int) -> None:
         """Nothing: at any time a disk may keep what was written."""
 
     def sync_all(self, fds: Sequence[int]) -> list[Exception | None]:
-        """Sync one after the other, which leaves out no state that syncs at once could leave.
+        """Sync files at the same time: all begin, then they end one by one, in any order.
 
-        A cut before the first may keep any part of what all of them were to keep.
+        The power may fail, and other actors may go on, between any two ends.
         """
-        return [self._outcome_of_sync(fd) for fd in fds]
-
-    def _outcome_of_sync(self, fd: int) -> Exception | None:
-        try:
-            self.sync(fd)
-        except OSError as exc:
-            return exc
-        return None
+        begun = [(at, fd, self._fds[fd].begin_sync()) for at, fd in enumerate(fds)]
+        errors: list[Exception | None] = [None] * len(fds)
+        random.Random(self.count).shuffle(begun)
+        for at, fd, flight in begun:
+            try:
+                self._end_sync(fd, flight)
+            except OSError as exc:
+                errors[at] = exc
+        return errors
 
     def sync_folder(self, name: str) -> None:
         self.pause()

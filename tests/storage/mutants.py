@@ -4,6 +4,7 @@ Where two rules stand in for each other, one mutant breaks both. A rule that no 
 is broken in plain stores only, where that costs much time.
 """
 
+from factmem.storage import _batch
 from factmem.storage._end_marks import EndMarks
 from factmem.storage._folder import JournalFolder
 from factmem.storage._journal import Place
@@ -33,7 +34,7 @@ _VIEWS = [
     ),
     Mutant(
         "what others wrote is read before anything is appended",
-        "power",
+        "interleaving",
         (
             Change(
                 FolderReader,
@@ -87,8 +88,8 @@ _VIEWS = [
         (
             never(
                 FolderWriter,
-                "_after",
-                "self._files.read(begun.fd, len(data) + 1, before.size) != data",
+                "_check_read_back",
+                "self._files.read(begun.fd, len(data) + 1, begun.before.size) != data",
             ),
         ),
     ),
@@ -98,7 +99,24 @@ _DURABILITY = [
     Mutant(
         "a save is acknowledged after a sync",
         "power",
-        (without(FolderWriter, "_extend", "self._files.sync(fd)"),),
+        (without(FolderWriter, "_extended", "self._files.sync(begun.fd)"),),
+    ),
+    Mutant(
+        "the saves of a batch are acknowledged after the syncs of their files",
+        "power",
+        (
+            Change(
+                _batch,
+                "_append_some",
+                "files.sync_all([one.fd for one in begun.values()])",
+                "[None] * len(begun)",
+            ),
+        ),
+    ),
+    Mutant(
+        "a failed sync of a batch fails its saves",
+        "errors",
+        (never(FolderWriter, "_check_read_back", "error is not None"),),
     ),
     Mutant(
         "a new file is synced before it gets its name",
@@ -126,8 +144,12 @@ _DURABILITY = [
         "the folder is synced before a process first acknowledges, or nothing vouches for the file",
         "power",
         (
-            never(FolderWriter, "_after", "self._reader.synced.get(file) != before.header"),
-            Change(FolderWriter, "_is_new_file_needed", "not self._files.is_vouched(fd)", "False"),
+            never(
+                FolderWriter,
+                "_check_read_back",
+                "self._reader.synced.get(begun.file) != begun.before.header",
+            ),
+            Change(FolderWriter, "_is_new_file_needed", "not is_vouched", "False"),
         ),
         (PLAIN,),
     ),
@@ -163,7 +185,7 @@ _TEARS = [
             Change(
                 FolderWriter,
                 "_is_new_file_needed",
-                "or is_torn or not self._files.is_vouched(fd)",
+                "or is_torn or not is_vouched",
                 "",
             ),
         ),
@@ -223,12 +245,12 @@ _ERRORS = [
         (
             Change(
                 FolderWriter,
-                "_extend",
-                "self._files.sync(fd)\n",
+                "_extended",
+                "self._files.sync(begun.fd)\n",
                 "try:\n"
-                "        self._files.sync(fd)\n"
+                "        self._files.sync(begun.fd)\n"
                 "    except OSError:\n"
-                "        self._files.sync(fd)\n",
+                "        self._files.sync(begun.fd)\n",
             ),
         ),
         (PLAIN,),
@@ -236,7 +258,7 @@ _ERRORS = [
     Mutant(
         "a file in doubt is not appended to",
         "errors",
-        (Change(FolderWriter, "_is_new_file_needed", "not self._files.is_vouched(fd)", "False"),),
+        (Change(FolderWriter, "_is_new_file_needed", "not is_vouched", "False"),),
     ),
     Mutant(
         "a file is vouched for after its sync",
@@ -336,7 +358,7 @@ _REPEATED = [
             Change(
                 FolderWriter,
                 "_flush",
-                "if before.version > 1 and self._is_new_file_needed(fd, before):",
+                "if before.version > 1 and self._is_new_file_needed(before, is_vouched):",
                 "if False:",
             ),
         ),

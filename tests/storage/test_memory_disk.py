@@ -9,7 +9,7 @@ import pytest
 
 from factmem.storage._file_calls import Files
 from factmem.storage._files import LocalFiles
-from tests.storage.disk_model import SECTOR, Image
+from tests.storage.disk_model import SECTOR, Image, Inode
 from tests.storage.memory_disk import Killed, MemoryDisk
 
 _FILE, _OTHER = "journals/a", "journals/b"
@@ -263,3 +263,68 @@ def test_the_power_may_fail_before_every_change() -> None:
     disk.content(_FILE)
 
     assert cuts == list(range(disk.count)) == list(range(4))
+
+
+# Syncs at the same time
+
+
+def _two_files() -> tuple[MemoryDisk, list[int]]:
+    """Return a disk with two files whose names are kept, and whose content is not yet."""
+    disk = MemoryDisk()
+    disk.make_folders()
+    disk.sync_parents()
+    fds = [disk.create(_FILE), disk.create(_OTHER)]
+    disk.sync_folder("")
+    disk.sync_folder("journals")
+    for fd in fds:
+        disk.append(fd, b"x" * SECTOR)
+    return disk, fds
+
+
+def _surely_kept(disk: MemoryDisk) -> frozenset[str]:
+    """Return the files that every image has whole."""
+    images = list(disk.images(random.Random(2), 100))
+    names = (_FILE, _OTHER)
+    return frozenset(
+        name for name in names if all(image.get(name) == b"x" * SECTOR for image in images)
+    )
+
+
+def test_the_power_fails_between_syncs_that_overlap() -> None:
+    """Each may be the first that ends, and until then nothing of it is sure."""
+    seen: set[frozenset[str]] = set()
+    for calls in range(8):
+        disk, fds = _two_files()
+        for _ in range(calls):
+            disk.sync_folder("")
+        disk.watch = lambda disk=disk: seen.add(_surely_kept(disk))  # type: ignore[misc]
+        assert disk.sync_all(fds) == [None, None]
+        seen.add(_surely_kept(disk))
+
+    alone = {frozenset({_FILE}), frozenset({_OTHER})}
+    assert seen == {frozenset(), *alone, frozenset({_FILE, _OTHER})}
+
+
+def test_a_sync_keeps_what_was_written_before_it_began() -> None:
+    """And nothing that another actor wrote while it was under way."""
+    inode = Inode()
+    inode.write(b"x" * 2 * SECTOR, 0)
+    flight = inode.begin_sync()
+    inode.write(b"y" * SECTOR, SECTOR)
+    inode.write(b"z" * SECTOR, 2 * SECTOR)
+    inode.end_sync(flight)
+
+    assert inode.kept == b"x" * 2 * SECTOR
+    assert inode.dirty == {1, 2}
+    inode.sync()
+    assert inode.kept == b"x" * SECTOR + b"y" * SECTOR + b"z" * SECTOR
+    assert inode.is_kept()
+
+
+def test_a_sync_that_fails_leaves_the_others_alone() -> None:
+    disk, fds = _two_files()
+    disk.fail_at = frozenset({disk.count + 1})
+    errors = disk.sync_all(fds)
+    assert sorted(type(error).__name__ for error in errors) == ["NoneType", "OSError"]
+    kept = {(_FILE, _OTHER)[at] for at, error in enumerate(errors) if error is None}
+    assert _surely_kept(disk) == kept

@@ -475,8 +475,8 @@ class Trial:
         folder = self._kind.open(MemoryDisk(image))
         for name, expected in self._expected.items():
             try:
-                with folder.exclusive() as writer:
-                    if name in folder.names():
+                if name in folder.names():
+                    with folder.exclusive() as writer:
                         writer.salvage(name)
                 found = read(folder, name)
             except Exception as exc:

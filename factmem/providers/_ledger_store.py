@@ -1,16 +1,14 @@
-"""The public methods of a `FactStore`, written once over a backend."""
+"""The public methods of a `FactStore` that write, written once over a backend."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import EllipsisType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
-from anyio.to_thread import run_sync
 from typing_extensions import override
 
 from factmem._arguments import expect, expect_function
-from factmem.concurrency.garbage import paused_collection
 from factmem.ledger.entries import (
     Amendment,
     Edit,
@@ -20,41 +18,32 @@ from factmem.ledger.entries import (
     encoded_entry,
     moment,
 )
-from factmem.ledger.history import History, history
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.removal import purged
 from factmem.ledger.replay import CurrentChange, amended, edited, unknown_entries
 from factmem.models.boundary import UNBOUNDED
-from factmem.models.checked import checked_concept, checked_concepts
-from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
+from factmem.models.facts import AnyFact, Concept
+from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 from factmem.models.values import JsonValue
 from factmem.providers._arguments import (
     check_purge,
     condition_of,
     retracted_value,
-    stamp_of,
     statements,
     stored_fact,
     stored_facts,
 )
 from factmem.providers._backend import Backend, Change, ErasedSinceError
-from factmem.providers._description import described, phrase_of
-from factmem.providers._place_lists import in_order
-from factmem.providers.base import ErasureReceipt, FactStore, Forgotten, PlaceInfo, Purge
-from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
+from factmem.providers._ledger_reader import LedgerReader
+from factmem.providers.base import ErasureReceipt, Forgotten, Purge
 from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
 from factmem.providers.limits import PlaceLimit
-from factmem.providers.listing import ListingStore
 
 T = TypeVar("T")
 
-_FEW = 1000
-"""Up to how many values a whole place is presented on the event loop, about 4 ms at most."""
 
-
-class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, ListingStore):
+class LedgerStore(LedgerReader, LearningStore):
     """A `FactStore` over a backend: it checks arguments and says what to do with the ledger.
 
     The contract of each method is the docstring that it inherits from the protocols.
@@ -65,10 +54,9 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, Listing
     """
 
     def __init__(self, backend: Backend, limit: PlaceLimit | None = None) -> None:
-        self._backend = backend
+        super().__init__(backend)
         example = "limit=PlaceLimit(values=10_000)"
         self._limit = None if limit is None else expect(limit, PlaceLimit, "limit", example)
-        self._is_closed = False
 
     @override
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
@@ -132,72 +120,6 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, Listing
         return found
 
     @override
-    async def load(
-        self,
-        concept: Concept[Any, L],
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        as_of: datetime | None = None,
-    ) -> list[L]:
-        if type(concept) is not Concept:
-            checked_concept(concept)
-        until = None if as_of is None else stamp_of(as_of)
-        identity = self._enter(subject, scope)
-
-        def present(ledger: Ledger, now: str) -> list[L]:
-            return ledger.load(concept, now)
-
-        await checkpoint_if_cancelled()
-        if until is None:
-            facts = self._backend.warm(identity, present)
-            if facts is not None:
-                return facts
-        keyword = concept.keyword
-        return await self._backend.present(identity, present, until=until, keyword=keyword)
-
-    @override
-    async def load_all(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        concepts: Iterable[Concept[Any, Any]] = (),
-        as_of: datetime | None = None,
-    ) -> list[AnyFact]:
-        named = checked_concepts(concepts)
-        until = None if as_of is None else stamp_of(as_of)
-        identity = self._enter(subject, scope)
-
-        def present(ledger: Ledger, now: str) -> list[AnyFact]:
-            return ledger.load_all(named, now)
-
-        def present_few(ledger: Ledger, now: str) -> list[AnyFact] | None:
-            return present(ledger, now) if len(ledger) <= _FEW else None
-
-        await checkpoint_if_cancelled()
-        if until is None:
-            facts = self._backend.warm(identity, present_few)
-            if facts is not None:
-                return facts
-        return await self._backend.present(identity, present, until=until)
-
-    @override
-    async def load_by_description(
-        self, description: str, subject: MemorySubject, scope: MemoryScope
-    ) -> list[AnyFact]:
-        phrase = phrase_of(description)
-        return described(await self.load_all(subject, scope), phrase)
-
-    @override
-    async def history(
-        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
-    ) -> History:
-        checked_concept(concept)
-        identity = self._enter(subject, scope)
-        return await self._backend.entries(identity, lambda entries: history(entries, concept))
-
-    @override
     async def forget(
         self,
         subject: MemorySubject,
@@ -251,42 +173,6 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, Listing
             key_destroyed=erased.key_destroyed,
             copies_remain=erased.copies_remain,
         )
-
-    @override
-    async def places(
-        self,
-        *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[MemoryScope] | None = None,
-    ) -> list[PlaceInfo]:
-        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
-        self._check_open()
-        return in_order(await self._backend.places(wanted))
-
-    @override
-    async def list_places(
-        self,
-        *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[MemoryScope] | None = None,
-        after: Place | None = None,
-        limit: int | None = None,
-    ) -> list[Place]:
-        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
-        identity = (
-            None if after is None else expect(after, Place, "after", "after=page[-1]").identity
-        )
-        if limit is not None and expect(limit, int, "limit", "limit=1000") < 1:
-            raise ValueError("limit must be at least 1: limit=1000")
-        self._check_open()
-        found = await self._backend.identities(wanted, identity, limit)
-        if len(found) <= _FEW:
-            return list(map(Place.of_identity, found))
-        return await run_sync(_places_of, found)
-
-    @override
-    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
-        return await self._backend.entries(self._enter(subject, scope), list)
 
     @override
     async def replay(
@@ -348,63 +234,10 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, Listing
         return changed
 
     @override
-    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
-        identity = self._enter(subject, scope)
-        await checkpoint_if_cancelled()
-        version = self._backend.warm(identity, Ledger.version)
-        if version is None:
-            version = await self._backend.present(identity, Ledger.version)
-        return version
-
-    @override
-    async def changes(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        since: str,
-        concepts: Iterable[Concept[Any, Any]] = (),
-    ) -> PlaceChanges | None:
-        named = checked_concepts(concepts)
-        identity = self._enter(subject, scope)
-
-        def present(ledger: Ledger, now: str) -> PlaceChanges | None:
-            changes = ledger.changes(since, named, now)
-            return None if changes is None else PlaceChanges(ledger.version(now), changes)
-
-        def present_few(ledger: Ledger, now: str) -> PlaceChanges | None:
-            return present(ledger, now) if len(ledger) <= _FEW else None
-
-        await checkpoint_if_cancelled()
-        found = self._backend.warm(identity, present_few)
-        if found is None:
-            found = await self._backend.present(identity, present)
-        return found
-
-    @override
-    async def read_index(
-        self, subject: MemorySubject, scope: MemoryScope
-    ) -> bytes | memoryview | None:
-        return await self._backend.read_index(self._enter(subject, scope))
-
-    @override
     async def write_index(
         self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
     ) -> bool:
         return await self._backend.write_index(self._enter(subject, scope), index, version)
-
-    @override
-    async def aclose(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            await self._backend.close()
-
-    async def __aenter__(self) -> Self:
-        self._check_open()
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.aclose()
 
     async def _check_room(
         self, limit: PlaceLimit, identity: Identity, facts: Sequence[StoredFact], body: bytes
@@ -431,20 +264,6 @@ class LedgerStore(FactStore, IndexedStore, FollowedStore, LearningStore, Listing
             lines = sum(len(encoded_entry(entry)) for entry in (*known, *new))
             self._limit.check_bytes(identity, lines)
         return new
-
-    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:
-        if self._is_closed:
-            self._check_open()
-        return identity_of(subject, scope)
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise ValueError(f"This {type(self).__name__} is closed: make a new one")
-
-
-def _places_of(identities: list[Identity]) -> list[Place]:
-    with paused_collection(len(identities)):
-        return list(map(Place.of_identity, identities))
 
 
 def _listed(entry: Entry | None) -> list[Entry]:

@@ -1,0 +1,212 @@
+"""The public methods that read a `FactStore`, written once over a backend."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Self
+
+from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.to_thread import run_sync
+from typing_extensions import override
+
+from factmem._arguments import expect
+from factmem.concurrency.garbage import paused_collection
+from factmem.ledger.entries import Entry
+from factmem.ledger.history import History, history
+from factmem.ledger.ledger import Ledger
+from factmem.models.boundary import UNBOUNDED
+from factmem.models.checked import checked_concept, checked_concepts
+from factmem.models.facts import AnyFact, Concept, L
+from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
+from factmem.providers._arguments import stamp_of
+from factmem.providers._backend import Backend
+from factmem.providers._description import described, phrase_of
+from factmem.providers._place_lists import in_order
+from factmem.providers.base import FactStore, PlaceInfo
+from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
+from factmem.providers.listing import ListingStore
+
+_FEW = 1000
+"""Up to how many values a whole place is presented on the event loop, about 4 ms at most."""
+
+
+class LedgerReader(FactStore, IndexedStore, FollowedStore, ListingStore):
+    """The reading half of a `LedgerStore`.
+
+    The contract of each method is the docstring that it inherits from the protocols.
+
+    Args:
+        backend: Keeps the entries. Closing the store closes it.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._is_closed = False
+
+    @override
+    async def load(
+        self,
+        concept: Concept[Any, L],
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        as_of: datetime | None = None,
+    ) -> list[L]:
+        if type(concept) is not Concept:
+            checked_concept(concept)
+        until = None if as_of is None else stamp_of(as_of)
+        identity = self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> list[L]:
+            return ledger.load(concept, now)
+
+        await checkpoint_if_cancelled()
+        if until is None:
+            facts = self._backend.warm(identity, present)
+            if facts is not None:
+                return facts
+        keyword = concept.keyword
+        return await self._backend.present(identity, present, until=until, keyword=keyword)
+
+    @override
+    async def load_all(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        as_of: datetime | None = None,
+    ) -> list[AnyFact]:
+        named = checked_concepts(concepts)
+        until = None if as_of is None else stamp_of(as_of)
+        identity = self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> list[AnyFact]:
+            return ledger.load_all(named, now)
+
+        def present_few(ledger: Ledger, now: str) -> list[AnyFact] | None:
+            return present(ledger, now) if len(ledger) <= _FEW else None
+
+        await checkpoint_if_cancelled()
+        if until is None:
+            facts = self._backend.warm(identity, present_few)
+            if facts is not None:
+                return facts
+        return await self._backend.present(identity, present, until=until)
+
+    @override
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> list[AnyFact]:
+        phrase = phrase_of(description)
+        return described(await self.load_all(subject, scope), phrase)
+
+    @override
+    async def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> History:
+        checked_concept(concept)
+        identity = self._enter(subject, scope)
+        return await self._backend.entries(identity, lambda entries: history(entries, concept))
+
+    @override
+    async def places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+    ) -> list[PlaceInfo]:
+        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
+        self._check_open()
+        return in_order(await self._backend.places(wanted))
+
+    @override
+    async def list_places(
+        self,
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope] | None = None,
+        after: Place | None = None,
+        limit: int | None = None,
+    ) -> list[Place]:
+        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
+        identity = (
+            None if after is None else expect(after, Place, "after", "after=page[-1]").identity
+        )
+        if limit is not None and expect(limit, int, "limit", "limit=1000") < 1:
+            raise ValueError("limit must be at least 1: limit=1000")
+        self._check_open()
+        found = await self._backend.identities(wanted, identity, limit)
+        if len(found) <= _FEW:
+            return list(map(Place.of_identity, found))
+        return await run_sync(_places_of, found)
+
+    @override
+    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
+        return await self._backend.entries(self._enter(subject, scope), list)
+
+    @override
+    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
+        identity = self._enter(subject, scope)
+        await checkpoint_if_cancelled()
+        version = self._backend.warm(identity, Ledger.version)
+        if version is None:
+            version = await self._backend.present(identity, Ledger.version)
+        return version
+
+    @override
+    async def changes(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        since: str,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> PlaceChanges | None:
+        named = checked_concepts(concepts)
+        identity = self._enter(subject, scope)
+
+        def present(ledger: Ledger, now: str) -> PlaceChanges | None:
+            changes = ledger.changes(since, named, now)
+            return None if changes is None else PlaceChanges(ledger.version(now), changes)
+
+        def present_few(ledger: Ledger, now: str) -> PlaceChanges | None:
+            return present(ledger, now) if len(ledger) <= _FEW else None
+
+        await checkpoint_if_cancelled()
+        found = self._backend.warm(identity, present_few)
+        if found is None:
+            found = await self._backend.present(identity, present)
+        return found
+
+    @override
+    async def read_index(
+        self, subject: MemorySubject, scope: MemoryScope
+    ) -> bytes | memoryview | None:
+        return await self._backend.read_index(self._enter(subject, scope))
+
+    @override
+    async def aclose(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            await self._backend.close()
+
+    async def __aenter__(self) -> Self:
+        self._check_open()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:
+        if self._is_closed:
+            self._check_open()
+        return identity_of(subject, scope)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError(f"This {type(self).__name__} is closed: make a new one")
+
+
+def _places_of(identities: list[Identity]) -> list[Place]:
+    with paused_collection(len(identities)):
+        return list(map(Place.of_identity, identities))

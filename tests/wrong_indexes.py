@@ -86,8 +86,8 @@ class _Apart(InMemoryProvider):
             self._indexes[self._name(subject, scope)] = index
         return is_written
 
-    async def erase(self, subject: Any, scope: Any) -> Any:
-        receipt = await super().erase(subject, scope)
+    async def erase(self, subject: Any, scope: Any, **options: Any) -> Any:
+        receipt = await super().erase(subject, scope, **options)
         self._indexes.pop(self._name(subject, scope), None)
         return receipt
 
@@ -108,8 +108,8 @@ class KeepsIndexesOfThePurged(_Apart):
 class KeepsIndexesOfTheErased(_Apart):
     """Erases the facts, and not what was made of them."""
 
-    async def erase(self, subject: Any, scope: Any) -> Any:
-        return await InMemoryProvider.erase(self, subject, scope)
+    async def erase(self, subject: Any, scope: Any, **options: Any) -> Any:
+        return await InMemoryProvider.erase(self, subject, scope, **options)
 
 
 class KeepsIndexesOfTheForgotten(_Apart):

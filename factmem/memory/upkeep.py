@@ -82,15 +82,18 @@ async def move_place(store: FactStore, source: Place, target: Place) -> MoveRepo
 
     Copying again adds nothing, so a move that was interrupted is finished by the same call. Only
     entries that were copied are taken out, in one atomic step: what is saved meanwhile is copied in
-    the next round.
+    the next round. The source is erased only while it is empty.
     """
     if source.identity == target.identity:
         raise ValueError("source and target must be two places: move(guest, account)")
     new = 0
-    while entries := await store.entries(source.subject, source.scope):
-        new += await store.replay(entries, target.subject, target.scope)
-        await store.rewrite(partial(_without, entries), source.subject, source.scope)
-    return MoveReport(new, await store.erase(source.subject, source.scope))
+    while True:
+        while entries := await store.entries(source.subject, source.scope):
+            new += await store.replay(entries, target.subject, target.scope)
+            await store.rewrite(partial(_without, entries), source.subject, source.scope)
+        receipt = await store.erase(source.subject, source.scope, only_empty=True)
+        if not await store.entries(source.subject, source.scope):
+            return MoveReport(new, receipt)
 
 
 def _without(copied: Sequence[Entry], entries: Sequence[Entry]) -> Sequence[Entry | None]:

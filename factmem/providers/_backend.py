@@ -129,8 +129,11 @@ class Backend(Protocol):
         """
         ...
 
-    async def erase(self, identity: Identity) -> Erased:
-        """Remove a place physically with its history and its index, also where it is damaged."""
+    async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
+        """Remove a place physically with its history and its index, also where it is damaged.
+
+        With `only_empty` a place that holds an entry, or is damaged, is left as it is.
+        """
         ...
 
     async def places(self, wanted: Boundary) -> list[PlaceInfo]:

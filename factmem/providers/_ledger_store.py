@@ -162,8 +162,10 @@ class LedgerStore(LedgerReader, LearningStore):
         return Forgotten(await self._backend.change(identity, decide), *left)
 
     @override
-    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
-        erased = await self._backend.erase(self._enter(subject, scope))
+    async def erase(
+        self, subject: MemorySubject, scope: MemoryScope, *, only_empty: bool = False
+    ) -> ErasureReceipt:
+        erased = await self._backend.erase(self._enter(subject, scope), only_empty=only_empty)
         return ErasureReceipt(
             scope=scope,
             subject=subject,

@@ -82,8 +82,8 @@ class LocalBackend:
     async def extend(self, identity: Identity, extend: Extension) -> int:
         return await self.work(lambda: self.blocking.extend(identity, extend))
 
-    async def erase(self, identity: Identity) -> Erased:
-        return await self.work(lambda: self.blocking.erase(identity))
+    async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
+        return await self.work(lambda: self.blocking.erase(identity, only_empty=only_empty))
 
     async def places(self, wanted: Boundary) -> list[PlaceInfo]:
         return await self.work(lambda: self.blocking.places(wanted))

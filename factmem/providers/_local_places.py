@@ -266,16 +266,19 @@ class LocalPlaces:
 
         return self._journals.write_index(identity, index, is_wanted)
 
-    def erase(self, identity: Identity) -> Erased:
+    def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
         """Remove a place physically, also one that is damaged or that was erased in part."""
         with self._journals.exclusive() as writer:
             try:
-                ledger = Ledger(decoded(record.data) for record in _records(identity, writer))
+                records = _records(identity, writer)
             except (CorruptJournalError, TamperedError):
-                now, count = self._clock.now(), None
+                now, count, is_empty = self._clock.now(), None, False
             else:
+                ledger, is_empty = Ledger(decoded(record.data) for record in records), not records
                 now = self._clock.now(ledger.recorded_at)
                 count = len(ledger.matching(Condition(), now))
+            if only_empty and not is_empty:
+                return Erased(now, 0, 0, key_destroyed=False)
             erased = writer.erase(identity)
             if not isinstance(self._journals, CountingJournals):
                 self._erased_here += 1

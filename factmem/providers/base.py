@@ -283,8 +283,16 @@ class FactStore(AgentMemoryProvider, Protocol):
         """
         ...
 
-    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
+    async def erase(
+        self, subject: MemorySubject, scope: MemoryScope, *, only_empty: bool = False
+    ) -> ErasureReceipt:
         """Remove a place with its whole history, physically, and return a receipt.
+
+        Args:
+            subject: The subject of the place.
+            scope: The scope of the place.
+            only_empty: Leave a place that holds any entry as it is; the receipt is that of a place
+                that does not exist. Nothing is saved between the look and the erasure.
 
         Raises:
             StorageError: The store refused.

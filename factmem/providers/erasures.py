@@ -99,8 +99,11 @@ async def erasing(
             await provider.wipe("alice")
 
     A detection in this process whose chat was read before the end of the block records nothing in
-    the place. The block begins when writes to the place that are under way have ended. The stores
-    of factmem need no announcement: their `erase` is noticed in all processes.
+    the place. The block begins when writes to the place that are under way have ended.
+
+    Without an announcement the erasure of a place that had facts is noticed, as they are gone; that
+    of an empty place is not, and a detection under way may record facts in it. The stores of
+    factmem need no announcement: their `erase` is noticed in all processes.
     """
     identity = identity_of(subject, scope)
     erasures = _erasures_of(provider)

@@ -189,12 +189,14 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
             return count
 
     @override
-    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
+    async def erase(
+        self, subject: MemorySubject, scope: MemoryScope, *, only_empty: bool = False
+    ) -> ErasureReceipt:
         async with (
             self._writing(MemoryOperation.ERASE, subject, scope) as operation,
             self._erasing(subject, scope),
         ):
-            receipt = await self._store.erase(subject, scope)
+            receipt = await self._store.erase(subject, scope, only_empty=only_empty)
             operation.count = receipt.count or 0
             return receipt
 

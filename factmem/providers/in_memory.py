@@ -165,9 +165,11 @@ class _Shelves:
                 self.by_place[identity] = shelf
             return len(new)
 
-    async def erase(self, identity: Identity) -> Erased:
+    async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
         await checkpoint()
         with self._lock:
+            if only_empty and self.by_place.get(identity, self._nothing).entries():
+                return Erased(self.now(self._nothing), 0, 0, key_destroyed=False)
             self.erasures += 1
             shelf = self.by_place.pop(identity, self._nothing)
             now = self.now(shelf)

@@ -135,7 +135,8 @@ async def moment(
     """Return the present moment of a place; see `LearningStore.moment`.
 
     Of a provider that compares no moments, `learn` notices the erasures of this process that go
-    through factmem or are announced by `erasing`, and a place that has lost all of its facts.
+    through factmem or are announced by `erasing`, and a place that has lost all of its facts. It
+    does not notice an erasure of an empty place that is not announced.
     """
     if isinstance(provider, LearningStore):
         return await provider.moment(subject, scope)

@@ -81,7 +81,7 @@ class _Nothing:
         await _called("append", identity)
         return 0
 
-    async def erase(self, identity: Identity) -> Erased:
+    async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
         await _called("erase", identity)
         return Erased(self._clock.now(), 0, 0, key_destroyed=False)
 

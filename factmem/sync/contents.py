@@ -268,8 +268,7 @@ class ContentsSync(Wraps[MemoryContents]):
         """Move a place with its history to another one, such as a guest to an account.
 
         The source is copied, emptied and erased. A move that was interrupted is finished by the
-        same call, and nothing is doubled. What is saved to the source while it is copied moves too;
-        only a save between the last two steps is erased with it. Where both places hold a concept
+        same call, and nothing is doubled. What is saved to the source meanwhile moves too. Where both places hold a concept
         of one value, the value of the source is the newest. Entries that are older than the
         target's newest entry count as recorded at that time.
 

@@ -69,7 +69,7 @@ async def test_a_move_that_is_interrupted_is_finished_by_the_same_call(
 
 
 async def test_what_is_saved_during_a_move_moves_too(store: FactStore) -> None:
-    """Before each call but the last one, when the source is empty."""
+    """Before each call that writes."""
     await fill(store)
 
     async def save(number: int, name: str) -> None:
@@ -83,12 +83,32 @@ async def test_what_is_saved_during_a_move_moves_too(store: FactStore) -> None:
     history = await store.history(THEME, ALICE, AGENT)
     values = [entry.fact.values[0] for entry in history if entry.fact is not None]
     saved = [
-        n for n, name in enumerate(meddler.calls, 1) if name in {"replay", "rewrite"} and n < 9
+        number
+        for number, name in enumerate(meddler.calls, 1)
+        if name in {"replay", "rewrite"} and number < 9
     ]
     assert values == [
         *[f"shade {number}" for number in range(6)],
         *[f"while moving {number}" for number in saved],
     ]
+    assert [str(info.place) for info in await store.places()] == [str(ACCOUNT)]
+
+
+async def test_what_is_saved_before_the_erasure_is_not_erased(store: FactStore) -> None:
+    """The source was empty a moment ago; it is moved once more."""
+    await fill(store)
+    late = iter(["once", "twice"])
+
+    async def save(number: int, name: str) -> None:
+        if name == "erase" and (value := next(late, None)) is not None:
+            await store.save(theme(value), GUEST.subject, AGENT)
+
+    meddler: Any = Meddler(store, save)
+    await move_place(meddler, GUEST, ACCOUNT)
+
+    history = await store.history(THEME, ALICE, AGENT)
+    assert [entry.fact.values[0] for entry in history if entry.fact][-2:] == ["once", "twice"]
+    assert meddler.calls.count("erase") == 3
     assert [str(info.place) for info in await store.places()] == [str(ACCOUNT)]
 
 

@@ -219,7 +219,9 @@ class OwnStore(OwnProvider):
     ) -> int:
         return 0
 
-    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt:
+    async def erase(
+        self, subject: MemorySubject, scope: MemoryScope, *, only_empty: bool = False
+    ) -> ErasureReceipt:
         raise NotImplementedError
 
     async def places(

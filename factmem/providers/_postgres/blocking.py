@@ -172,7 +172,7 @@ class PostgresPlaces(PlaceReads):
         self._fold_if_worthwhile(identity, total, folded)
         return done
 
-    def erase(self, identity: Identity) -> Erased:
+    def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
         """Remove a place. Its bytes stay in dead rows until a VACUUM, and longer in the WAL."""
         erased: Erased | None = None
 
@@ -186,6 +186,8 @@ class PostgresPlaces(PlaceReads):
                 # Also where nothing is: who reads the place as empty must not write to it later.
                 writer.lock_or_make(session, identity)
                 found = self._counted(session, reader, identity)
+                if only_empty and (found.bytes or found.count is None):  # None where damaged
+                    return _erased(found.at, 0, 0)
                 writer.erase(session, identity)
             if not (unknown and erased is not None):
                 erased = found

@@ -145,6 +145,22 @@ class Places:
         assert [fact.values for fact in await provider.load_all(USER, AGENT)] == [("java",)]
         assert len(await provider.entries(USER, AGENT)) == 1
 
+    async def test_a_place_is_erased_only_if_it_is_empty(self, provider: FactStore) -> None:
+        """Where that is asked for: a place with a value, or with nothing but history, stays."""
+        await provider.save(theme("dark"), USER, AGENT)
+        kept = await provider.erase(USER, AGENT, only_empty=True)
+        assert [fact.values for fact in await provider.load_all(USER, AGENT)] == [("dark",)]
+        await provider.forget(USER, AGENT, concept=THEME)
+        await provider.erase(USER, AGENT, only_empty=True)
+        assert len(await provider.entries(USER, AGENT)) == 2
+
+        await provider.rewrite(lambda entries: [None for _ in entries], USER, AGENT)
+        await provider.erase(USER, AGENT, only_empty=True)
+
+        assert (kept.count, kept.bytes, kept.key_destroyed) == (0, 0, False)
+        assert await provider.entries(USER, AGENT) == []
+        assert await provider.places() == []
+
     async def test_erasing_nothing_is_reported_as_nothing(self, provider: FactStore) -> None:
         """A place that does not exist gives a receipt of zeros."""
         receipt = await provider.erase(USER, AGENT)

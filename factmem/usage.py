@@ -1,5 +1,6 @@
 """Usage: tokens and number of calls to a chat model."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 __all__ = ["ONE_CALL", "Usage"]
@@ -16,12 +17,21 @@ class Usage:
     calls: int = 0
     """Requests that factmem made. Retries of the HTTP client are not counted."""
 
+    @classmethod
+    def reported(cls, counts: Mapping[str, object]) -> "Usage":
+        """Return one call with the counts of a chat completion; 0 for what is no count."""
+        return cls(_count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens")), 1)
+
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.calls + other.calls,
         )
+
+
+def _count(reported: object) -> int:
+    return max(reported, 0) if isinstance(reported, int) else 0
 
 
 ONE_CALL = Usage(calls=1)

@@ -9,7 +9,7 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.concurrency.background import BackgroundWork
-    from factmem.concurrency.workers import Workers
+    from factmem.concurrency.per_loop import Workers
 
 __all__ = [
     "BackgroundWork",
@@ -21,6 +21,6 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
         __name__,
         {
             "factmem.concurrency.background": ("BackgroundWork",),
-            "factmem.concurrency.workers": ("Workers",),
+            "factmem.concurrency.per_loop": ("Workers",),
         },
     )

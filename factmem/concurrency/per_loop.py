@@ -1,16 +1,17 @@
-"""One object for each event loop: connections belong to the loop that opened them."""
+"""One object for each event loop: connections, limiters, and worker threads behind them."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
-import anyio.to_thread
+from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-__all__ = ["PerLoop", "PerLoopResource"]
+__all__ = ["PerLoop", "PerLoopResource", "Workers"]
 
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -38,7 +39,7 @@ class PerLoopResource(Generic[T]):
             self._slot.set(slot)
         async with slot.lock:
             if slot.value is None:
-                slot.value = await anyio.to_thread.run_sync(self._opened)
+                slot.value = await to_thread.run_sync(self._opened)
             return slot.value
 
     async def aclose(self) -> None:
@@ -71,3 +72,29 @@ class PerLoop(Generic[T]):
         if mine is None:
             mine = made[self] = self._make()
         return mine
+
+
+_THREADS = 40
+"""As many as anyio's default limiter allows."""
+
+
+class Workers:
+    """Runs blocking work in threads with a limiter of its owner.
+
+    On anyio's default limiter, forty threads that wait for a save would deadlock, and hanging calls
+    would take the threads that everything else needs.
+
+    Args:
+        abandon: Whether a cancelled caller returns at once; the work finishes in its thread and its
+            result is dropped. Otherwise the caller waits for it.
+    """
+
+    def __init__(self, *, abandon: bool = False) -> None:
+        self._limiter = PerLoop(lambda: CapacityLimiter(_THREADS))
+        self._abandon = abandon
+
+    async def run(self, work: Callable[[], R]) -> R:
+        """Run `work` in a worker thread and return its result."""
+        return await to_thread.run_sync(
+            work, limiter=self._limiter.get(), abandon_on_cancel=self._abandon
+        )

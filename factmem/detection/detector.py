@@ -6,7 +6,7 @@ from datetime import UTC
 
 from pydantic import JsonValue
 
-from factmem.concurrency.workers import Workers
+from factmem.concurrency.per_loop import Workers
 from factmem.detection.answer import Answer, answer_type, whole_items
 from factmem.detection.answer_schema import answer_schema
 from factmem.detection.candidates import Rules

@@ -17,7 +17,7 @@ from factmem.detection.numbers import (
 )
 from factmem.detection.words import stems
 from factmem.models.text import normalized
-from factmem.prompt.negation import has_negation
+from factmem.prompt.quotes import has_negation
 from factmem.prompt.transcript import SaidMessage, Transcript
 
 __all__ = ["Doubt", "DoubtFinder", "Statement"]

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from anyio import move_on_after
 
-from factmem.concurrency.workers import Workers
+from factmem.concurrency.per_loop import Workers
 from factmem.embedding.base import Embedder
 from factmem.embedding.vectors import checked_vectors
 from factmem.events import MemoryEvents, MemoryOperation

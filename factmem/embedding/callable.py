@@ -5,7 +5,7 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import TypeAlias
 
 from factmem._arguments import expect_function
-from factmem.concurrency.workers import Workers
+from factmem.concurrency.per_loop import Workers
 from factmem.embedding.vectors import checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError
 

@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from factmem.concurrency.workers import Workers
+from factmem.concurrency.per_loop import Workers
 from factmem.embedding.vectors import batches, checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError, MissingExtraError
 

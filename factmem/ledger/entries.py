@@ -8,7 +8,6 @@ Times are strings in UTC, always with six digits and a Z, so that they sort as s
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Literal, NotRequired, TypeAlias
 
 import orjson
@@ -16,6 +15,7 @@ import pydantic_core
 from typing_extensions import TypedDict
 
 from factmem.errors import FactmemError
+from factmem.models.clock import moment, stamp
 from factmem.models.facts import AnyFact, SingleFact
 from factmem.models.metadata import NO_METADATA
 from factmem.models.sources import FactSource, SourceKind
@@ -104,20 +104,6 @@ class Entry(TypedDict):
     facts: NotRequired[list[StoredFact]]
     forget: NotRequired[Sequence[ForgottenItem]]
     retract: NotRequired[list[RetractedValue]]
-
-
-def stamp(when: datetime) -> str:
-    """Return an aware datetime as a stamp, the string that entries use."""
-    if when.tzinfo is not UTC:  # facts hold UTC already
-        when = when.astimezone(UTC)
-    # A quarter of a microsecond; isoformat takes one, and each save needs two stamps.
-    text = orjson.dumps(when, option=orjson.OPT_UTC_Z)[1:-1].decode()
-    return text if when.microsecond else f"{text[:-1]}.000000Z"
-
-
-def moment(text: str) -> datetime:
-    """Return the datetime of a stamp."""
-    return datetime.fromisoformat(text)
 
 
 def stored(fact: AnyFact) -> StoredFact:

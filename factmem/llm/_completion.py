@@ -5,7 +5,7 @@ from secrets import token_hex
 from pydantic_core import to_json
 
 from factmem.llm.base import ChatResponse, ToolCall
-from factmem.llm.lenient_json import count_in, items_in, members_in, text_in
+from factmem.llm.lenient_json import items_in, members_in, text_in
 from factmem.usage import Usage
 
 
@@ -42,7 +42,7 @@ def chat_response(completion: object) -> ChatResponse:
         message=_to_append(message, [call for _, call in calls]),
         finish_reason=text_in(choice.get("finish_reason")) or None,
         refusal=text_in(message.get("refusal")) or None,
-        usage=_usage(members_in(body.get("usage"))),
+        usage=Usage.reported(members_in(body.get("usage"))),
     )
 
 
@@ -79,9 +79,3 @@ def _to_append(message: dict[str, object], calls: list[dict[str, object]]) -> di
         return answer
     beside = {key: part for key, part in message.items() if part not in (None, [], {}, "")}
     return {**beside, **answer, "tool_calls": calls}
-
-
-def _usage(usage: dict[str, object]) -> Usage:
-    return Usage(
-        count_in(usage.get("prompt_tokens")), count_in(usage.get("completion_tokens")), calls=1
-    )

@@ -19,7 +19,6 @@ from typing_extensions import TypeIs
 __all__ = [
     "UnreadableTextError",
     "begins_as_json",
-    "count_in",
     "items_in",
     "json_values",
     "members_in",
@@ -255,11 +254,6 @@ def items_in(value: object) -> Sequence[object]:
 def text_in(value: object) -> str:
     """Return a string; an empty one if `value` is not a string."""
     return value if isinstance(value, str) else ""
-
-
-def count_in(value: object) -> int:
-    """Return a non-negative integer; 0 if `value` is not an integer."""
-    return max(value, 0) if isinstance(value, int) else 0
 
 
 def _is_object(value: object) -> TypeIs[dict[str, object]]:

@@ -13,7 +13,7 @@ from factmem.models.text import normalized
 from factmem.prompt.escaping import value_text
 from factmem.prompt.folding import FoldedText, folded
 from factmem.prompt.message_times import day_of, message_time
-from factmem.prompt.negation import has_negation
+from factmem.prompt.quotes import find_quote
 from factmem.prompt.tokens import estimate_tokens
 
 __all__ = ["CONTEXT", "SaidMessage", "Transcript", "folded"]
@@ -33,7 +33,6 @@ _TEXT_PARTS = frozenset({None, "text", "input_text", "output_text"})
 `document` and `file` hold what somebody else wrote."""
 
 _GAP = re.compile(r"\.{3,}|\u2026")
-_LONGEST_GAP = 300
 _MOST_GAPS = 4
 _LONGEST_CONTEXT = 600
 """The characters of a message that is shown as context only, where it is one of the last four. It
@@ -247,7 +246,7 @@ class Transcript:
                 if parts[0] == text.bare:
                     return text.span(0, len(text.bare))
                 continue
-            if (found := _found(text, parts)) is not None:
+            if (found := find_quote(text, parts)) is not None:
                 return found
         return None
 
@@ -352,24 +351,6 @@ def _without_speaker(quote: str, message: SaidMessage) -> list[str]:
     names = {message.role} | ({_name_key(message.name)} if message.name else set())
     is_speaker = bool(colon) and len(head) <= 200 and _name_key(head.strip("*] ")) in names
     return [quote, rest] if is_speaker else [quote]
-
-
-def _found(text: FoldedText, parts: Sequence[str]) -> tuple[int, int] | None:
-    """Return where parts stand one after the other with nothing but harmless words between."""
-    start = text.bare.find(parts[0])
-    if start < 0:
-        return None
-    end = start + len(parts[0])
-    for part in parts[1:]:
-        after = text.bare.find(part, end, end + _LONGEST_GAP + len(part))
-        if after < 0:
-            return None
-        if after > end and has_negation(
-            text.plain[text.offsets[end - 1] + 1 : text.offsets[after]]
-        ):
-            return None
-        end = after + len(part)
-    return text.span(start, end)
 
 
 def _shortened(text: str, most: int = _LONGEST_CONTEXT) -> str:

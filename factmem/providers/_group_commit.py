@@ -18,8 +18,7 @@ from typing import Any, Generic, TypeVar
 from anyio import CancelScope, Event, current_effective_deadline
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled, current_token
 
-from factmem.concurrency.per_loop import PerLoop
-from factmem.concurrency.workers import Workers
+from factmem.concurrency.per_loop import PerLoop, Workers
 
 W = TypeVar("W")
 

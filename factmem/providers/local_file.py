@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from factmem._arguments import expect_function, expect_methods, kind_of
-from factmem.concurrency.workers import Workers
+from factmem.concurrency.per_loop import Workers
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._arguments import check_span

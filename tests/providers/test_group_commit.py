@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from factmem.concurrency.workers import Workers
+from factmem.concurrency.per_loop import Workers
 from factmem.providers import _group_commit
 from factmem.providers._group_commit import GroupCommit, Pending
 

@@ -1,9 +1,14 @@
-"""Negations: words and endings that turn a statement into its opposite, in several languages."""
+"""Quotes: their place in a text, and negations, which no quote may leave out."""
 
 import re
+from collections.abc import Sequence
 
-__all__ = ["has_negation"]
+from factmem.prompt.folding import FoldedText
 
+__all__ = ["find_quote", "has_negation"]
+
+
+_LONGEST_GAP = 300
 
 _WORDS = (
     # English
@@ -36,3 +41,21 @@ def has_negation(text: str) -> bool:
     Japanese and Chinese are read as well, by their commonest words.
     """
     return _NEGATION.search(text) is not None
+
+
+def find_quote(text: FoldedText, parts: Sequence[str]) -> tuple[int, int] | None:
+    """Return the span of a quote's parts, in order, with gaps that hold no negation; or None."""
+    start = text.bare.find(parts[0])
+    if start < 0:
+        return None
+    end = start + len(parts[0])
+    for part in parts[1:]:
+        after = text.bare.find(part, end, end + _LONGEST_GAP + len(part))
+        if after < 0:
+            return None
+        if after > end and has_negation(
+            text.plain[text.offsets[end - 1] + 1 : text.offsets[after]]
+        ):
+            return None
+        end = after + len(part)
+    return text.span(start, end)

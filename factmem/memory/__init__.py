@@ -10,6 +10,7 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.memory.agent_memory import AgentMemory
+    from factmem.memory.chat_detection import ChatOptions
     from factmem.memory.consolidation import ConsolidationReport, Merge
     from factmem.memory.contents import MemoryContents
     from factmem.memory.documents import DocumentInfo, MemoryDocuments
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from factmem.memory.listing import ConceptInfo, MemoryStats, MemoryTree, RecordPage, ResetReport
     from factmem.memory.origin import FactOrigin
     from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
-    from factmem.memory.selection import PlaceSelection
+    from factmem.memory.selection import PlaceSelection, Scopes, Subjects
+    from factmem.memory.text_intake import TextOptions
     from factmem.memory.tools import MemoryTool
     from factmem.memory.upkeep import ConversionReport, MoveReport, TidyReport
 
 __all__ = [
     "AgentMemory",
+    "ChatOptions",
     "ConceptInfo",
     "ConsolidationReport",
     "ConversionReport",
@@ -46,6 +49,9 @@ __all__ = [
     "RetryReport",
     "RunOptions",
     "RunTool",
+    "Scopes",
+    "Subjects",
+    "TextOptions",
     "TidyReport",
 ]
 
@@ -54,6 +60,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
         __name__,
         {
             "factmem.memory.agent_memory": ("AgentMemory",),
+            "factmem.memory.chat_detection": ("ChatOptions",),
             "factmem.memory.consolidation": (
                 "ConsolidationReport",
                 "Merge",
@@ -83,7 +90,8 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "RunOptions",
                 "RunTool",
             ),
-            "factmem.memory.selection": ("PlaceSelection",),
+            "factmem.memory.selection": ("PlaceSelection", "Scopes", "Subjects"),
+            "factmem.memory.text_intake": ("TextOptions",),
             "factmem.memory.tools": ("MemoryTool",),
             "factmem.memory.upkeep": (
                 "ConversionReport",

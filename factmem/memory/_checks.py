@@ -1,6 +1,6 @@
-"""Checks of the parts that AgentMemory is built from: provider, models, listeners, concepts."""
+"""Checks of the arguments that AgentMemory is made with."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from factmem._arguments import (
@@ -18,8 +18,13 @@ from factmem.llm.base import ChatModel
 from factmem.models.boundary import Boundary
 from factmem.models.checked import checked_concept
 from factmem.models.facts import Concept
-from factmem.models.places import Place
+from factmem.models.places import MemorySubject, Place
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.prompt.memory_message import MemoryMessage
+from factmem.prompt.message_form import MessageForm
+from factmem.prompt.tokens import TokenCounter
 from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.recall.query import RecallSettings
 
 _EMBEDDER = "embedder=OpenAIEmbedder(name), or CallableEmbedder(function, model='my-model-v1')"
 
@@ -82,6 +87,41 @@ def check_listeners(listeners: Iterable[EventListener]) -> tuple[EventListener, 
     for listener in functions:
         expect_function(listener, "Each of listeners", example)
     return functions
+
+
+def check_profile(scopes: MemoryScopesProfile) -> MemoryScopesProfile:
+    """Return a profile of scopes."""
+    example = "scopes=MemoryScopesProfile(agent='my-agent')"
+    return expect(scopes, MemoryScopesProfile, "scopes", example)
+
+
+def check_recall_settings(settings: RecallSettings) -> RecallSettings:
+    """Return settings of recall."""
+    example = "recall_settings=RecallSettings(min_score=0.3)"
+    return expect(settings, RecallSettings, "recall_settings", example)
+
+
+def memory_message(
+    subjects: Sequence[MemorySubject],
+    max_tokens: int | None,
+    token_counter: TokenCounter,
+    form: MessageForm,
+) -> MemoryMessage:
+    """Return the writer of the memory message."""
+    if max_tokens is not None:
+        expect(max_tokens, int, "max_tokens", "max_tokens=500, or None for no limit")
+    expect_function(token_counter, "token_counter", "token_counter=tiktoken_counter()")
+    expect(form, MessageForm, "message_form", "message_form=MessageForm(header='Known')")
+    return MemoryMessage(subjects, max_tokens, token_counter, form)
+
+
+def application_concepts(
+    concepts: Iterable[Concept[Any, Any]], instructions: Iterable[Concept[Any, Any]]
+) -> tuple[dict[str, Concept[Any, Any]], dict[str, Concept[Any, Any]]]:
+    """Return all concepts of an application by keyword, and those of them that are instructions."""
+    followed = concepts_by_keyword(instructions, "instructions")
+    declared = concepts_by_keyword(concepts)
+    return concepts_by_keyword([*declared.values(), *followed.values()]), followed
 
 
 def concepts_by_keyword(

@@ -10,30 +10,33 @@ from types import TracebackType
 from typing import Any, Self
 
 from pydantic import JsonValue
+from typing_extensions import Unpack
 
-from factmem._arguments import expect, expect_function
+from factmem._arguments import expect_function
 from factmem.detection.report import DetectionReport
-from factmem.detection.request import DetectionRequest, DoubtfulItems, Verification
+from factmem.detection.request import DoubtfulItems, Verification
 from factmem.detection.synonyms import SIMILARITY
 from factmem.embedding.base import Embedder
 from factmem.events import EventListener, MemoryEvents, MemoryOperation
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History, checked_history, last_said
 from factmem.memory._checks import (
+    application_concepts,
     check_chat_model,
     check_detected,
     check_embedder,
     check_listeners,
-    check_mergeable,
+    check_profile,
     check_provider,
-    concepts_by_keyword,
+    check_recall_settings,
     declared_concepts,
     fact_store,
     keyword_synonyms,
+    memory_message,
     places_inside,
 )
 from factmem.memory._saving import FactSaver
-from factmem.memory.chat_detection import check_question_fits
+from factmem.memory.chat_detection import ChatOptions, check_question_fits
 from factmem.memory.collaborators import Collaborators, MemorySettings
 from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.contents import MemoryContents
@@ -41,7 +44,8 @@ from factmem.memory.documents import MemoryDocuments
 from factmem.memory.failed_texts import FailedTexts
 from factmem.memory.origin import FactOrigin
 from factmem.memory.pending_texts import PendingTexts
-from factmem.memory.selection import PlaceSelection
+from factmem.memory.selection import PlaceSelection, Scopes, Subjects
+from factmem.memory.text_intake import TextOptions
 from factmem.memory.tools import MemoryTool, memory_tools
 from factmem.memory.users import Who, view_for, view_of_anyone
 from factmem.models.boundary import UNBOUNDED, Boundary
@@ -51,10 +55,10 @@ from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Identity, MemorySubject, Place, subject_keys
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
-from factmem.prompt.memory_message import FORM, LoadReport, MemoryMessage
+from factmem.prompt.memory_message import FORM, LoadReport
 from factmem.prompt.message_form import MessageForm
 from factmem.prompt.tokens import TokenCounter, estimate_tokens
-from factmem.prompt.transcript import CONTEXT, Transcript
+from factmem.prompt.transcript import CONTEXT
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.learning import Moment
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -62,6 +66,7 @@ from factmem.recall.index_cache import IndexCache
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.recall.query import (
     Depth,
+    RecallFilters,
     RecallQuery,
     RecallSettings,
     RecallWeights,
@@ -159,32 +164,18 @@ class AgentMemory:
         listeners: Iterable[EventListener] = (),
         include_values: bool = False,
     ) -> None:
-        if max_tokens is not None:
-            expect(max_tokens, int, "max_tokens", "max_tokens=500, or None for no limit")
-        expect_function(token_counter, "token_counter", "token_counter=tiktoken_counter()")
-        expect(
-            scopes, MemoryScopesProfile, "scopes", "scopes=MemoryScopesProfile(agent='my-agent')"
-        )
-        example = "recall_settings=RecallSettings(min_score=0.3)"
-        expect(recall_settings, RecallSettings, "recall_settings", example)
-        expect(
-            message_form, MessageForm, "message_form", "message_form=MessageForm(header='Known')"
-        )
-        followed = concepts_by_keyword(instructions, "instructions")
-        declared = concepts_by_keyword(
-            [*concepts_by_keyword(concepts).values(), *followed.values()]
-        )
+        declared, followed = application_concepts(concepts, instructions)
         events = MemoryEvents(check_listeners(listeners), include_values=include_values)
-        selection = PlaceSelection(subjects, scopes)
+        selection = PlaceSelection(subjects, check_profile(scopes))
         self._settings = MemorySettings(
             provider=check_provider(provider),
             chat_model=check_chat_model(chat_model),
             embedder=check_embedder(embedder),
             concepts=declared,
             instructions=followed,
-            message=MemoryMessage(selection.subjects, max_tokens, token_counter, message_form),
+            message=memory_message(selection.subjects, max_tokens, token_counter, message_form),
             clock=expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)"),
-            recall=recall_settings,
+            recall=check_recall_settings(recall_settings),
             synonyms=keyword_synonyms(embedder, events, keyword_similarity),
             events=events,
             pending=PendingTexts(),
@@ -287,8 +278,8 @@ class AgentMemory:
     def view(
         self,
         *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
         places: Iterable[Place] | None = None,
         read_only: bool = False,
     ) -> Self:
@@ -332,8 +323,8 @@ class AgentMemory:
         question: str | None = None,
         limit: int | None = None,
         *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Scopes = None,
+        subjects: Subjects = None,
     ) -> str:
         """Return the memory message's content as a string; empty if nothing is known.
 
@@ -377,8 +368,8 @@ class AgentMemory:
         messages: list[History],
         concept: Concept[Any, L],
         *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Scopes = None,
+        subjects: Subjects = None,
     ) -> LoadReport[L]:
         """Put the current facts of one concept into a chat. No call to a model.
 
@@ -388,11 +379,7 @@ class AgentMemory:
         return await self._parts.loader.load_into(messages, concept, subjects, scopes)
 
     async def load_all_facts_to_agent(
-        self,
-        messages: list[History],
-        *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        self, messages: list[History], *, scopes: Scopes = None, subjects: Subjects = None
     ) -> LoadReport:
         """Put the current facts of every concept into a chat. No call to a model.
 
@@ -401,11 +388,7 @@ class AgentMemory:
         return await self._parts.loader.load_all_into(messages, subjects, scopes)
 
     async def current(
-        self,
-        concept: Concept[Any, L],
-        *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        self, concept: Concept[Any, L], *, scopes: Scopes = None, subjects: Subjects = None
     ) -> list[L]:
         """Return the current facts of a concept. No call to a model.
 
@@ -415,10 +398,7 @@ class AgentMemory:
         return await self._parts.loader.current(concept, subjects, scopes)
 
     async def current_all(
-        self,
-        *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        self, *, scopes: Scopes = None, subjects: Subjects = None
     ) -> list[AnyFact]:
         """Return the current facts of every concept, ordered by keyword. No call to a model.
 
@@ -427,11 +407,7 @@ class AgentMemory:
         return await self._parts.loader.current_all(subjects, scopes)
 
     async def why(
-        self,
-        fact: AnyFact,
-        *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        self, fact: AnyFact, *, scopes: Scopes = None, subjects: Subjects = None
     ) -> FactOrigin | None:
         """Return sources, quotes and history of a fact; None if no place had one with its id."""
         return await self._parts.loader.origin(fact, subjects, scopes)
@@ -444,51 +420,33 @@ class AgentMemory:
         scope: ScopeChoice,
         *,
         preserve_questions: bool = False,
-        trust: Iterable[SourceKind] = (),
-        conversation: str | None = None,
-        since: int = 0,
-        context: int | None = CONTEXT,
-        said_at: datetime | None = None,
-        speaker: str | None = None,
-        doubtful: DoubtfulItems = "keep",
-        verify: Verification = "off",
-        dry_run: bool = False,
+        **options: Unpack[ChatOptions],
     ) -> DetectionReport:
         """Find what a chat states about one concept, and save it. One call to the model.
 
         `preserve_questions` appends the question and the model's answer to `messages`; no fact is
         ever taken from these two. Otherwise like `auto_detect_facts`, which explains the other
-        arguments.
+        arguments: `trust`, `conversation`, `since`, `context`, `said_at`, `speaker`, `doubtful`,
+        `verify` and `dry_run`.
         """
-        when = self._settings.clock() if said_at is None else said_at
         async with self._settings.events.operation(MemoryOperation.DETECT) as operation:
             check_detected(concept, self._settings.concepts)
             if preserve_questions:
                 check_question_fits(messages)
-            self._parts.detection.require_model()
-            chat = Transcript(
-                messages, trust=trust, since=since, context=context, said_at=when, speaker=speaker
-            )
-            request = DetectionRequest(
-                transcript=chat,
-                places=[self._parts.selection.place(subject, scope)],
-                declared=[concept],
-                is_closed=True,
-                conversation=conversation,
-                dry_run=dry_run,
-                doubtful=doubtful,
-                verify=verify,
-            )
+            detection = self._parts.detection
+            detection.require_model()
+            places = [self._parts.selection.place(subject, scope)]
+            request = detection.request(messages, places, [concept], is_closed=True, **options)
             if preserve_questions:
-                return await self._parts.detection.run_with_question(request, operation, messages)
-            return await self._parts.detection.run(request, operation)
+                return await detection.run_with_question(request, operation, messages)
+            return await detection.run(request, operation)
 
     async def auto_detect_facts(
         self,
         messages: Sequence[History],
         *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
         concepts: Iterable[Concept[Any, Any]] = (),
         trust: Iterable[SourceKind] = (),
         conversation: str | None = None,
@@ -532,21 +490,22 @@ class AgentMemory:
                 a place that was erased since then are not saved; `report.erased` has them.
             dry_run: Save nothing, only report.
         """
-        when = self._settings.clock() if said_at is None else said_at
         async with self._settings.events.operation(MemoryOperation.DETECT) as operation:
-            chat = Transcript(
-                messages, trust=trust, since=since, context=context, said_at=when, speaker=speaker
-            )
-            request = DetectionRequest(
-                transcript=chat,
-                places=self._parts.selection.detection_places(subjects, scopes),
-                declared=declared_concepts(self._settings.concepts, concepts, only),
+            request = self._parts.detection.request(
+                messages,
+                self._parts.selection.detection_places(subjects, scopes),
+                declared_concepts(self._settings.concepts, concepts, only),
                 is_closed=only is not None,
+                trust=trust,
                 conversation=conversation,
-                dry_run=dry_run,
+                since=since,
+                context=context,
+                said_at=said_at,
+                speaker=speaker,
                 doubtful=doubtful,
                 verify=verify,
-                moments={} if read_at is None else read_at,
+                dry_run=dry_run,
+                read_at=read_at,
             )
             return await self._parts.detection.run(request, operation)
 
@@ -576,66 +535,40 @@ class AgentMemory:
                 raised all the same, with a note. Needs a `FactStore`.
         """
         return await self._parts.texts.run(
-            [text], subject, scope, source=source, said_at=said_at, keep_failed=keep_failed
+            [text],
+            subject=subject,
+            scope=scope,
+            source=source,
+            said_at=said_at,
+            keep_failed=keep_failed,
         )
 
     async def remember_many(
-        self,
-        texts: Iterable[str],
-        *,
-        subject: MemorySubject | None = None,
-        scope: ScopeChoice | None = None,
-        source: FactSource | str | None = None,
-        said_at: datetime | None = None,
-        keep_failed: bool = False,
+        self, texts: Iterable[str], **options: Unpack[TextOptions]
     ) -> DetectionReport:
         """Find the facts that several texts state, oldest first. One call to the model for all.
 
         A later text wins over an earlier one that it contradicts. The `message` in a fact's source
         is the index of its text. Otherwise like `remember`.
         """
-        return await self._parts.texts.run(
-            texts, subject, scope, source=source, said_at=said_at, keep_failed=keep_failed
-        )
+        return await self._parts.texts.run(texts, **options)
 
-    async def remember_later(
-        self,
-        text: str,
-        *,
-        subject: MemorySubject | None = None,
-        scope: ScopeChoice | None = None,
-        source: FactSource | str | None = None,
-        said_at: datetime | None = None,
-        keep_failed: bool = False,
-    ) -> None:
+    async def remember_later(self, text: str, **options: Unpack[TextOptions]) -> None:
         """Queue a text for `remember` in the background of an open memory.
 
         Wrong arguments raise at once. `flush` waits for queued texts and raises what failed, each
         with a note of the text's number, source and places. Texts about one subject keep order.
         A memory that is not open, or in another event loop, raises `RuntimeError`.
         """
-        await self._parts.texts.queue(
-            [text], subject, scope, source=source, said_at=said_at, keep_failed=keep_failed
-        )
+        await self._parts.texts.queue([text], **options)
 
     async def remember_many_later(
-        self,
-        texts: Iterable[str],
-        *,
-        subject: MemorySubject | None = None,
-        scope: ScopeChoice | None = None,
-        source: FactSource | str | None = None,
-        said_at: datetime | None = None,
-        keep_failed: bool = False,
+        self, texts: Iterable[str], **options: Unpack[TextOptions]
     ) -> None:
         """Queue several texts for `remember_many`; otherwise like `remember_later`."""
-        await self._parts.texts.queue(
-            texts, subject, scope, source=source, said_at=said_at, keep_failed=keep_failed
-        )
+        await self._parts.texts.queue(texts, **options)
 
-    async def flush(
-        self, *, subjects: Iterable[MemorySubject] | None = None, deadline: float | None = None
-    ) -> None:
+    async def flush(self, *, subjects: Subjects = None, deadline: float | None = None) -> None:
         """Wait for texts that were queued before, in this memory or a view of it.
 
         A view waits for the texts that concern its own places only. Failures since the last time
@@ -648,16 +581,13 @@ class AgentMemory:
         about = None if subjects is None else subject_keys(checked_subjects(subjects))
         await self._settings.pending.drain(self.boundary, about, deadline)
 
-    def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
+    def pending(self, *, subjects: Subjects = None) -> int:
         """Return the number of queued texts that are not processed, as `flush` waits for them."""
         about = None if subjects is None else subject_keys(checked_subjects(subjects))
         return self._settings.pending.count(self.boundary, about)
 
     async def moment(
-        self,
-        *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        self, *, subjects: Subjects = None, scopes: Scopes = None
     ) -> Mapping[Identity, Moment]:
         """Return the present moment of the places where facts may be saved. No call to a model.
 
@@ -675,8 +605,8 @@ class AgentMemory:
         *,
         limit: int = 5,
         min_score: float | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
         concepts: Iterable[Concept[Any, Any] | str] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -749,15 +679,10 @@ class AgentMemory:
         *,
         limit: int = 20,
         min_score: float | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
-        concepts: Iterable[Concept[Any, Any] | str] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
         depth: Depth = "shallow",
-        source_kinds: Iterable[SourceKind] | None = None,
-        min_importance: float | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
+        **filters: Unpack[RecallFilters],
     ) -> RecallReport:
         """Put the facts that a question is about into a chat, in place of all known facts.
 
@@ -769,7 +694,8 @@ class AgentMemory:
         A text of several sentences is searched sentence by sentence, the last eight that contain
         words, and a fact counts where it matches best. The query defaults to the user's last
         message; without a word, nothing is searched. `min_score` defaults to `prompt_min_score` of
-        the memory's `recall_settings`. The other arguments, and the cost, are those of `recall`.
+        the memory's `recall_settings`. The other arguments, and the cost, are those of `recall`:
+        `concepts`, `since`, `until`, `source_kinds`, `min_importance` and `metadata` filter facts.
         """
         async with self._settings.events.operation(MemoryOperation.RECALL) as operation:
             operation.places = self._parts.selection.places(subjects, scopes)
@@ -779,16 +705,7 @@ class AgentMemory:
             if text.strip():
                 lowest = self._settings.recall.prompt_min_score if min_score is None else min_score
                 question = RecallQuery.checked(
-                    text,
-                    self._settings.recall,
-                    limit=limit,
-                    min_score=lowest,
-                    concepts=concepts,
-                    since=since,
-                    until=until,
-                    source_kinds=source_kinds,
-                    min_importance=min_importance,
-                    metadata=metadata,
+                    text, self._settings.recall, limit=limit, min_score=lowest, **filters
                 )
             found = await self._parts.recall.find_for_prompt(question, depth, operation)
         return await self._parts.recall.put(messages, found, operation)
@@ -797,8 +714,8 @@ class AgentMemory:
         self,
         concept: Concept[Any, Any],
         *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Scopes = None,
+        subjects: Subjects = None,
         dry_run: bool = True,
     ) -> ConsolidationReport:
         """Ask the model which values of a concept mean the same, and merge them if `dry_run` is off.
@@ -812,8 +729,6 @@ class AgentMemory:
         gets the sources of the others, their greatest importance and their latest expiry; it counts
         as confirmed. Instructions are not merged: they raise `ValueError`.
         """
-        if isinstance(concept, Concept):  # the consolidator refuses everything else
-            check_mergeable([concept.keyword], self._settings.instructions)
         return await self._parts.consolidator.consolidate(
             concept, subjects, scopes, dry_run=dry_run
         )
@@ -825,9 +740,6 @@ class AgentMemory:
         and such merges are in `outdated` of the returned report. A merge that was done before is
         not written again, so a failed call can be repeated; one that was undone is done again.
         """
-        if isinstance(report, ConsolidationReport):  # the consolidator refuses everything else
-            keywords = [merge.keyword for merge in report.merges]
-            check_mergeable(keywords, self._settings.instructions)
         return await self._parts.consolidator.merge(report)
 
     async def restore(self, report: ConsolidationReport) -> int:
@@ -867,13 +779,10 @@ class AgentMemory:
         fact_store(self._parts.provider)
         if of is not None:
             user_of = expect_function(of, "of", "of=lambda context: context.user")
-
-            def tools_of(context: object) -> list[MemoryTool]:
-                view: AgentMemory = view_for(self, user_of(context))
-                return view.tools(prefix, writable=writable, save=save)
-
-            sample = view_of_anyone(self).tools(prefix, writable=writable, save=save)
-            return MemoryTool.late(sample, tools_of)
+            late = partial(AgentMemory.tools, prefix=prefix, writable=writable, save=save)
+            return MemoryTool.late(
+                late(view_of_anyone(self)), lambda context: late(view_for(self, user_of(context)))
+            )
         places = self._parts.selection.places()
         bound = self.view(places=places)
         saver = FactSaver(bound.provider, bound.contents, self._settings.concepts, places)

@@ -1,19 +1,45 @@
 """ChatDetection: detection requests with the memory's chat model, and their outcome as events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
+
+from typing_extensions import TypedDict
 
 from factmem.detection.detector import FactDetector
 from factmem.detection.prompts import question_about
 from factmem.detection.report import DetectionReport
-from factmem.detection.request import DetectionRequest, check_options
+from factmem.detection.request import (
+    DetectionRequest,
+    DoubtfulItems,
+    Verification,
+    check_options,
+)
 from factmem.events import OperationInProgress
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import QUESTION_MESSAGE, History, checked_history, is_instruction
+from factmem.models.clock import TimeProvider
+from factmem.models.facts import AnyConcept
 from factmem.models.places import Identity, Place
+from factmem.models.sources import SourceKind
+from factmem.prompt.transcript import CONTEXT, Transcript
 from factmem.providers.learning import Moment
 
-__all__ = ["ChatDetection", "check_question_fits"]
+__all__ = ["ChatDetection", "ChatOptions", "check_question_fits"]
+
+
+class ChatOptions(TypedDict, total=False):
+    """Options of `AgentMemory.auto_detect_facts` that hold for one concept as well; see there."""
+
+    trust: Iterable[SourceKind]
+    conversation: str | None
+    since: int
+    context: int | None
+    said_at: datetime | None
+    speaker: str | None
+    doubtful: DoubtfulItems
+    verify: Verification
+    dry_run: bool
 
 
 class ChatDetection:
@@ -22,11 +48,53 @@ class ChatDetection:
     Args:
         detector: Asks the model and writes what was found.
         chat_model: The model. Without one, every request raises `ValueError`.
+        clock: Returns the time of messages that carry none.
     """
 
-    def __init__(self, detector: FactDetector, chat_model: ChatModel | None) -> None:
+    def __init__(
+        self, detector: FactDetector, chat_model: ChatModel | None, clock: TimeProvider
+    ) -> None:
         self._detector = detector
         self._chat_model = chat_model
+        self._clock = clock
+
+    def request(
+        self,
+        messages: Sequence[History],
+        places: Sequence[Place],
+        declared: Sequence[AnyConcept],
+        *,
+        is_closed: bool,
+        trust: Iterable[SourceKind] = (),
+        conversation: str | None = None,
+        since: int = 0,
+        context: int | None = CONTEXT,
+        said_at: datetime | None = None,
+        speaker: str | None = None,
+        doubtful: DoubtfulItems = "keep",
+        verify: Verification = "off",
+        dry_run: bool = False,
+        read_at: Mapping[Identity, Moment] | None = None,
+    ) -> DetectionRequest:
+        """Return the request of a call of `AgentMemory.auto_detect_facts`."""
+        return DetectionRequest(
+            transcript=Transcript(
+                messages,
+                trust=trust,
+                since=since,
+                context=context,
+                said_at=self._clock() if said_at is None else said_at,
+                speaker=speaker,
+            ),
+            places=places,
+            declared=declared,
+            is_closed=is_closed,
+            conversation=conversation,
+            dry_run=dry_run,
+            doubtful=doubtful,
+            verify=verify,
+            moments={} if read_at is None else read_at,
+        )
 
     def require_model(self) -> ChatModel:
         """Return the chat model.

@@ -77,7 +77,7 @@ class Collaborators:
             self.provider, self.reader, selection, events, settings.message, instructions=followed
         )
         detector = FactDetector(self.provider, self.reader, settings.synonyms)
-        self.detection: ChatDetection = ChatDetection(detector, settings.chat_model)
+        self.detection: ChatDetection = ChatDetection(detector, settings.chat_model, settings.clock)
         self.kept_texts: KeptTexts = KeptTexts(settings.provider, selection, events, settings.clock)
         self.texts: TextIntake = TextIntake(
             self.detection,
@@ -98,7 +98,12 @@ class Collaborators:
             everywhere=lambda: self._searching(IndexCache()),
         )
         self.consolidator: Consolidator = Consolidator(
-            self.provider, selection, pending, events, settings.chat_model
+            self.provider,
+            selection,
+            pending,
+            events,
+            settings.chat_model,
+            instructions=settings.instructions,
         )
 
     def _searching(self, indexes: IndexCache) -> FactSearch:

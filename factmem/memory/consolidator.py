@@ -1,6 +1,6 @@
 """Consolidator: merges values of a concept that mean the same, and restores them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -10,7 +10,7 @@ from factmem._arguments import expect
 from factmem.detection.candidates import RejectedItem
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.llm.base import ChatModel
-from factmem.memory._checks import fact_store
+from factmem.memory._checks import check_mergeable, fact_store
 from factmem.memory.consolidation import (
     ConsolidationReport,
     Merge,
@@ -24,7 +24,7 @@ from factmem.memory.pending_texts import PendingTexts
 from factmem.memory.selection import PlaceSelection
 from factmem.models.boundary import check_writable
 from factmem.models.checked import checked_concept
-from factmem.models.facts import Concept, FactType
+from factmem.models.facts import AnyConcept, Concept, FactType
 from factmem.models.places import Identity, MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.values import canonical
@@ -50,6 +50,7 @@ class Consolidator:
         pending: Queued texts, which a consolidation waits for.
         events: Reports each operation.
         chat_model: The model. Without one, `consolidate` raises `ValueError`.
+        instructions: The concepts by keyword whose values are never merged.
     """
 
     def __init__(
@@ -59,7 +60,10 @@ class Consolidator:
         pending: PendingTexts,
         events: MemoryEvents,
         chat_model: ChatModel | None,
+        *,
+        instructions: Mapping[str, AnyConcept],
     ) -> None:
+        self._instructions = instructions
         self._provider = provider
         self._selection = selection
         self._pending = pending
@@ -77,6 +81,7 @@ class Consolidator:
         """Propose merges and, unless `dry_run` is set, do them."""
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
             _check_multiple(concept)
+            check_mergeable([concept.keyword], self._instructions)
             if self._chat_model is None:
                 raise ValueError("consolidate needs a chat model: AgentMemory(..., chat_model=...)")
             if dry_run:
@@ -95,6 +100,7 @@ class Consolidator:
         """Do the merges that a report proposes, place by place."""
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
             _check_report(report, "merge")
+            check_mergeable([merge.keyword for merge in report.merges], self._instructions)
             operation.places = self._writable(report.merges)
             merged = await self._merged(report)
             operation.count = merged.count

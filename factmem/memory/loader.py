@@ -1,6 +1,6 @@
 """FactLoader: current facts into a chat or to the application, and their origins."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from factmem._arguments import kind_of
@@ -9,20 +9,15 @@ from factmem.ledger.resolution import Resolution
 from factmem.llm.messages import History, checked_history
 from factmem.memory.instructions import Instructions
 from factmem.memory.origin import FactOrigin, origin_of
-from factmem.memory.selection import PlaceSelection
+from factmem.memory.selection import PlaceSelection, Scopes, Subjects
 from factmem.models.checked import checked_concept
 from factmem.models.facts import AnyFact, Concept, L, MultipleFacts, SingleFact
-from factmem.models.places import MemorySubject, Place
-from factmem.models.scopes import ScopeChoice
+from factmem.models.places import Place
 from factmem.prompt.memory_message import LoadReport, MemoryMessage
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.reader import FactReader
 
 __all__ = ["FactLoader"]
-
-
-Subjects = Iterable[MemorySubject] | None
-Scopes = Iterable[ScopeChoice] | None
 
 
 class FactLoader:

@@ -182,14 +182,10 @@ class MemoryRuns(Generic[C]):
         self._background = BackgroundWork(self.on_failure)
         self._loop: object = None
         view = view_of_anyone(memory) if callable(user) else view_for(memory, user)
-        offered: list[MemoryTool] = []
-        if tools:
-            offered = MemoryTool.late(
-                view.tools(prefix, save=save),
-                lambda context: self.view(context).tools(prefix, save=save),
-            )
+        sample = view.tools(prefix, save=save) if tools else []
+        late = MemoryTool.late(sample, lambda each: self.view(each).tools(prefix, save=save))
         self._tools: list[RunTool[C]] = [
-            RunTool(each, each.name.removeprefix(prefix), self.attempt) for each in offered
+            RunTool(each, each.name.removeprefix(prefix), self.attempt) for each in late
         ]
 
     @classmethod

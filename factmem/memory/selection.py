@@ -1,17 +1,23 @@
 """PlaceSelection: the places that a memory may read and write, and those of one call."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.checked import checked_places, checked_subjects
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 
-__all__ = ["PlaceSelection"]
+__all__ = ["PlaceSelection", "Scopes", "Subjects"]
 
 
 H = TypeVar("H", bound=Hashable)
+
+Subjects: TypeAlias = Iterable[MemorySubject] | None
+"""The subjects of a call; None for those of the memory."""
+
+Scopes: TypeAlias = Iterable[ScopeChoice] | None
+"""The scopes of a call; None for all scopes of the memory's profile."""
 
 
 class PlaceSelection:
@@ -52,8 +58,8 @@ class PlaceSelection:
 
     def places(
         self,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
     ) -> list[Place]:
         """Return the places to read: each subject in each scope, without duplicates.
 
@@ -73,8 +79,8 @@ class PlaceSelection:
 
     def requested(
         self,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
     ) -> list[Place]:
         """Return the places that a call names, inside the boundary or not, without duplicates.
 
@@ -97,8 +103,8 @@ class PlaceSelection:
 
     def everywhere(
         self,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
     ) -> Boundary | None:
         """Return the boundary of a call about every entity; None if it names places.
 
@@ -114,8 +120,8 @@ class PlaceSelection:
 
     def writable_places(
         self,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
     ) -> list[Place]:
         """Return the places that a call may write: those that it names, inside the boundary.
 
@@ -138,8 +144,8 @@ class PlaceSelection:
 
     def detection_places(
         self,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
     ) -> list[Place]:
         """Return the writable places, if a model can tell them apart.
 
@@ -204,8 +210,8 @@ class PlaceSelection:
     def narrowed(
         self,
         *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
         places: Iterable[Place] | None = None,
         read_only: bool = False,
     ) -> "PlaceSelection":

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from anyio.lowlevel import checkpoint
+from typing_extensions import TypedDict
 
 from factmem._arguments import expect, kind_of
 from factmem.detection.report import DetectionReport
@@ -25,9 +26,19 @@ from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.transcript import Transcript
 from factmem.usage import Usage
 
-__all__ = ["TextIntake"]
+__all__ = ["TextIntake", "TextOptions"]
 
-Source = FactSource | str | None
+Source: TypeAlias = FactSource | str | None
+
+
+class TextOptions(TypedDict, total=False):
+    """The options of `AgentMemory.remember` and of its variants; see there."""
+
+    subject: MemorySubject | None
+    scope: ScopeChoice | None
+    source: Source
+    said_at: datetime | None
+    keep_failed: bool
 
 
 class TextIntake:
@@ -65,12 +76,12 @@ class TextIntake:
     async def run(
         self,
         texts: Iterable[str],
-        subject: MemorySubject | None,
-        scope: ScopeChoice | None,
         *,
-        source: Source,
-        said_at: datetime | None,
-        keep_failed: bool,
+        subject: MemorySubject | None = None,
+        scope: ScopeChoice | None = None,
+        source: Source = None,
+        said_at: datetime | None = None,
+        keep_failed: bool = False,
     ) -> DetectionReport:
         """Detect and save the facts of texts. One call to the model."""
         async with self._events.operation(MemoryOperation.REMEMBER) as operation:
@@ -105,12 +116,12 @@ class TextIntake:
     async def queue(
         self,
         texts: Iterable[str],
-        subject: MemorySubject | None,
-        scope: ScopeChoice | None,
         *,
-        source: Source,
-        said_at: datetime | None,
-        keep_failed: bool,
+        subject: MemorySubject | None = None,
+        scope: ScopeChoice | None = None,
+        source: Source = None,
+        said_at: datetime | None = None,
+        keep_failed: bool = False,
     ) -> None:
         """Queue texts; wrong arguments raise now, and what fails later is kept for `flush`."""
         async with self._events.operation(MemoryOperation.REMEMBER) as operation:

@@ -4,11 +4,12 @@ Imports providers, embedding and prompt.
 """
 
 from factmem.recall.match import Match, RecallReport, RecallResult
-from factmem.recall.query import Depth, RecallSettings, RecallWeights, Strictness
+from factmem.recall.query import Depth, RecallFilters, RecallSettings, RecallWeights, Strictness
 
 __all__ = [
     "Depth",
     "Match",
+    "RecallFilters",
     "RecallReport",
     "RecallResult",
     "RecallSettings",

@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from pydantic import JsonValue
+from typing_extensions import TypedDict
 
 from factmem._arguments import expect, expect_all, expect_member, kind_of
 from factmem.models.clock import utc
@@ -19,6 +20,7 @@ from factmem.models.sources import SourceKind
 __all__ = [
     "LEAST_RELEVANCE",
     "Depth",
+    "RecallFilters",
     "RecallQuery",
     "RecallSettings",
     "RecallWeights",
@@ -155,6 +157,17 @@ class RecallSettings:
             raise ValueError("embedding_seconds is a time: give more than 0 seconds")
 
 
+class RecallFilters(TypedDict, total=False):
+    """Filters of `AgentMemory.recall` and `recall_facts_to_agent`; see there."""
+
+    concepts: Iterable[Concept[Any, Any] | str] | None
+    since: datetime | None
+    until: datetime | None
+    source_kinds: Iterable[SourceKind] | None
+    min_importance: float | None
+    metadata: Mapping[str, JsonValue] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallQuery:
     """A question with its filters, its weights and its limits."""
@@ -188,9 +201,9 @@ class RecallQuery:
         *,
         limit: int,
         min_score: float | None,
-        concepts: "Iterable[Concept[Any, Any] | str] | None",
-        since: datetime | None,
-        until: datetime | None,
+        concepts: Iterable[Concept[Any, Any] | str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         weights: RecallWeights | None = None,
         half_life: timedelta | None = None,
         source_kinds: "Iterable[SourceKind | str] | None" = None,

@@ -8,22 +8,14 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.sync.contents import (
-        ContentsSync,
-        DocumentsSync,
-        FailedTextsSync,
-        ToolSync,
-    )
+    from factmem.sync.contents import ContentsSync, ToolSync
+    from factmem.sync.documents import DocumentsSync, FailedTextsSync
+    from factmem.sync.indexed_stores import IndexedStoreSync
+    from factmem.sync.local_stores import KeysSync, LocalStoreSync
     from factmem.sync.memory import MemorySync
     from factmem.sync.portal import SHARED_PORTAL, Portal
-    from factmem.sync.stores import (
-        IndexedStoreSync,
-        KeysSync,
-        LocalStoreSync,
-        PostgresStoreSync,
-        ProviderSync,
-        StoreSync,
-    )
+    from factmem.sync.postgres_stores import PostgresStoreSync
+    from factmem.sync.stores import ProviderSync, StoreSync
 
 __all__ = [
     "SHARED_PORTAL",
@@ -45,21 +37,13 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "factmem.sync.contents": (
-                "ContentsSync",
-                "DocumentsSync",
-                "FailedTextsSync",
-                "ToolSync",
-            ),
+            "factmem.sync.contents": ("ContentsSync", "ToolSync"),
+            "factmem.sync.documents": ("DocumentsSync", "FailedTextsSync"),
+            "factmem.sync.indexed_stores": ("IndexedStoreSync",),
+            "factmem.sync.local_stores": ("KeysSync", "LocalStoreSync"),
             "factmem.sync.memory": ("MemorySync",),
             "factmem.sync.portal": ("SHARED_PORTAL", "Portal"),
-            "factmem.sync.stores": (
-                "IndexedStoreSync",
-                "KeysSync",
-                "LocalStoreSync",
-                "PostgresStoreSync",
-                "ProviderSync",
-                "StoreSync",
-            ),
+            "factmem.sync.postgres_stores": ("PostgresStoreSync",),
+            "factmem.sync.stores": ("ProviderSync", "StoreSync"),
         },
     )

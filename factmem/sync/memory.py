@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Self
 
 from pydantic import JsonValue
+from typing_extensions import Unpack
 
 from factmem._arguments import expect
 from factmem.detection.report import DetectionReport
@@ -15,8 +16,11 @@ from factmem.detection.request import DoubtfulItems, Verification
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.chat_detection import ChatOptions
 from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.origin import FactOrigin
+from factmem.memory.selection import Scopes, Subjects
+from factmem.memory.text_intake import TextOptions
 from factmem.memory.users import Who
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider
@@ -28,9 +32,10 @@ from factmem.prompt.memory_message import LoadReport
 from factmem.prompt.transcript import CONTEXT
 from factmem.providers.learning import Moment
 from factmem.recall.match import RecallReport, RecallResult
-from factmem.recall.query import Depth, RecallWeights
+from factmem.recall.query import Depth, RecallFilters, RecallWeights
 from factmem.sync._wrapping import WrapsContext
-from factmem.sync.contents import ContentsSync, DocumentsSync, FailedTextsSync, ToolSync
+from factmem.sync.contents import ContentsSync, ToolSync
+from factmem.sync.documents import DocumentsSync, FailedTextsSync
 from factmem.sync.portal import SHARED_PORTAL, Portal
 from factmem.sync.stores import ProviderSync, StoreSync
 
@@ -106,8 +111,8 @@ class MemorySync(WrapsContext[AgentMemory]):
     def view(
         self,
         *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
         places: Iterable[Place] | None = None,
         read_only: bool = False,
     ) -> Self:
@@ -141,8 +146,8 @@ class MemorySync(WrapsContext[AgentMemory]):
         question: str | None = None,
         limit: int | None = None,
         *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Scopes = None,
+        subjects: Subjects = None,
     ) -> str:
         """Return the memory message's content as a string; empty if nothing is known.
 
@@ -174,8 +179,8 @@ class MemorySync(WrapsContext[AgentMemory]):
         messages: list[History],
         concept: Concept[Any, L],
         *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Scopes = None,
+        subjects: Subjects = None,
     ) -> LoadReport[L]:
         """Put the current facts of one concept into a chat. No call to a model.
 
@@ -187,11 +192,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         )
 
     def load_all_facts_to_agent(
-        self,
-        messages: list[History],
-        *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        self, messages: list[History], *, scopes: Scopes = None, subjects: Subjects = None
     ) -> LoadReport:
         """Put the current facts of every concept into a chat. No call to a model.
 
@@ -202,11 +203,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         )
 
     def current(
-        self,
-        concept: Concept[Any, L],
-        *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        self, concept: Concept[Any, L], *, scopes: Scopes = None, subjects: Subjects = None
     ) -> list[L]:
         """Return the current facts of a concept. No call to a model.
 
@@ -215,12 +212,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         """
         return self._portal.call(self._wrapped.current, concept, scopes=scopes, subjects=subjects)
 
-    def current_all(
-        self,
-        *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
-    ) -> list[AnyFact]:
+    def current_all(self, *, scopes: Scopes = None, subjects: Subjects = None) -> list[AnyFact]:
         """Return the current facts of every concept, ordered by keyword. No call to a model.
 
         Values of the memory's `concepts` have their types; all others are plain JSON.
@@ -228,11 +220,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         return self._portal.call(self._wrapped.current_all, scopes=scopes, subjects=subjects)
 
     def why(
-        self,
-        fact: AnyFact,
-        *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        self, fact: AnyFact, *, scopes: Scopes = None, subjects: Subjects = None
     ) -> FactOrigin | None:
         """Return sources, quotes and history of a fact; None if no place had one with its id."""
         return self._portal.call(self._wrapped.why, fact, scopes=scopes, subjects=subjects)
@@ -245,46 +233,27 @@ class MemorySync(WrapsContext[AgentMemory]):
         scope: ScopeChoice,
         *,
         preserve_questions: bool = False,
-        trust: Iterable[SourceKind] = (),
-        conversation: str | None = None,
-        since: int = 0,
-        context: int | None = CONTEXT,
-        said_at: datetime | None = None,
-        speaker: str | None = None,
-        doubtful: DoubtfulItems = "keep",
-        verify: Verification = "off",
-        dry_run: bool = False,
+        **options: Unpack[ChatOptions],
     ) -> DetectionReport:
         """Find what a chat states about one concept, and save it. One call to the model.
 
         `preserve_questions` appends the question and the model's answer to `messages`; no fact is
         ever taken from these two. Otherwise like `auto_detect_facts`, which explains the other
-        arguments.
+        arguments: `trust`, `conversation`, `since`, `context`, `said_at`, `speaker`, `doubtful`,
+        `verify` and `dry_run`.
         """
         return self._portal.call(
-            self._wrapped.save_facts_from_history,
-            messages,
-            concept,
-            subject,
-            scope,
-            preserve_questions=preserve_questions,
-            trust=trust,
-            conversation=conversation,
-            since=since,
-            context=context,
-            said_at=said_at,
-            speaker=speaker,
-            doubtful=doubtful,
-            verify=verify,
-            dry_run=dry_run,
+            lambda: self._wrapped.save_facts_from_history(
+                messages, concept, subject, scope, preserve_questions=preserve_questions, **options
+            )
         )
 
     def auto_detect_facts(
         self,
         messages: Sequence[History],
         *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
         concepts: Iterable[Concept[Any, Any]] = (),
         trust: Iterable[SourceKind] = (),
         conversation: str | None = None,
@@ -383,80 +352,29 @@ class MemorySync(WrapsContext[AgentMemory]):
         )
 
     def remember_many(
-        self,
-        texts: Iterable[str],
-        *,
-        subject: MemorySubject | None = None,
-        scope: ScopeChoice | None = None,
-        source: FactSource | str | None = None,
-        said_at: datetime | None = None,
-        keep_failed: bool = False,
+        self, texts: Iterable[str], **options: Unpack[TextOptions]
     ) -> DetectionReport:
         """Find the facts that several texts state, oldest first. One call to the model for all.
 
         A later text wins over an earlier one that it contradicts. The `message` in a fact's source
         is the index of its text. Otherwise like `remember`.
         """
-        return self._portal.call(
-            self._wrapped.remember_many,
-            texts,
-            subject=subject,
-            scope=scope,
-            source=source,
-            said_at=said_at,
-            keep_failed=keep_failed,
-        )
+        return self._portal.call(lambda: self._wrapped.remember_many(texts, **options))
 
-    def remember_later(
-        self,
-        text: str,
-        *,
-        subject: MemorySubject | None = None,
-        scope: ScopeChoice | None = None,
-        source: FactSource | str | None = None,
-        said_at: datetime | None = None,
-        keep_failed: bool = False,
-    ) -> None:
+    def remember_later(self, text: str, **options: Unpack[TextOptions]) -> None:
         """Queue a text for `remember` in the background of an open memory.
 
         Wrong arguments raise at once. `flush` waits for queued texts and raises what failed, each
         with a note of the text's number, source and places. Texts about one subject keep order.
         A memory that is not open, or in another event loop, raises `RuntimeError`.
         """
-        return self._portal.call(
-            self._wrapped.remember_later,
-            text,
-            subject=subject,
-            scope=scope,
-            source=source,
-            said_at=said_at,
-            keep_failed=keep_failed,
-        )
+        return self._portal.call(lambda: self._wrapped.remember_later(text, **options))
 
-    def remember_many_later(
-        self,
-        texts: Iterable[str],
-        *,
-        subject: MemorySubject | None = None,
-        scope: ScopeChoice | None = None,
-        source: FactSource | str | None = None,
-        said_at: datetime | None = None,
-        keep_failed: bool = False,
-    ) -> None:
+    def remember_many_later(self, texts: Iterable[str], **options: Unpack[TextOptions]) -> None:
         """Queue several texts for `remember_many`; otherwise like `remember_later`."""
-        return self._portal.call(
-            self._wrapped.remember_many_later,
-            texts,
-            subject=subject,
-            scope=scope,
-            source=source,
-            said_at=said_at,
-            keep_failed=keep_failed,
-        )
+        return self._portal.call(lambda: self._wrapped.remember_many_later(texts, **options))
 
-    def flush(
-        self, *, subjects: Iterable[MemorySubject] | None = None, deadline: float | None = None
-    ) -> None:
+    def flush(self, *, subjects: Subjects = None, deadline: float | None = None) -> None:
         """Wait for texts that were queued before, in this memory or a view of it.
 
         A view waits for the texts that concern its own places only. Failures since the last time
@@ -468,15 +386,12 @@ class MemorySync(WrapsContext[AgentMemory]):
         """
         return self._portal.call(self._wrapped.flush, subjects=subjects, deadline=deadline)
 
-    def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
+    def pending(self, *, subjects: Subjects = None) -> int:
         """Return the number of queued texts that are not processed, as `flush` waits for them."""
         return self._wrapped.pending(subjects=subjects)
 
     def moment(
-        self,
-        *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        self, *, subjects: Subjects = None, scopes: Scopes = None
     ) -> Mapping[Identity, Moment]:
         """Return the present moment of the places where facts may be saved. No call to a model.
 
@@ -492,8 +407,8 @@ class MemorySync(WrapsContext[AgentMemory]):
         *,
         limit: int = 5,
         min_score: float | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
         concepts: Iterable[Concept[Any, Any] | str] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -561,15 +476,10 @@ class MemorySync(WrapsContext[AgentMemory]):
         *,
         limit: int = 20,
         min_score: float | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[ScopeChoice] | None = None,
-        concepts: Iterable[Concept[Any, Any] | str] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        subjects: Subjects = None,
+        scopes: Scopes = None,
         depth: Depth = "shallow",
-        source_kinds: Iterable[SourceKind] | None = None,
-        min_importance: float | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
+        **filters: Unpack[RecallFilters],
     ) -> RecallReport:
         """Put the facts that a question is about into a chat, in place of all known facts.
 
@@ -581,31 +491,28 @@ class MemorySync(WrapsContext[AgentMemory]):
         A text of several sentences is searched sentence by sentence, the last eight that contain
         words, and a fact counts where it matches best. The query defaults to the user's last
         message; without a word, nothing is searched. `min_score` defaults to `prompt_min_score` of
-        the memory's `recall_settings`. The other arguments, and the cost, are those of `recall`.
+        the memory's `recall_settings`. The other arguments, and the cost, are those of `recall`:
+        `concepts`, `since`, `until`, `source_kinds`, `min_importance` and `metadata` filter facts.
         """
         return self._portal.call(
-            self._wrapped.recall_facts_to_agent,
-            messages,
-            query,
-            limit=limit,
-            min_score=min_score,
-            subjects=subjects,
-            scopes=scopes,
-            concepts=concepts,
-            since=since,
-            until=until,
-            depth=depth,
-            source_kinds=source_kinds,
-            min_importance=min_importance,
-            metadata=metadata,
+            lambda: self._wrapped.recall_facts_to_agent(
+                messages,
+                query,
+                limit=limit,
+                min_score=min_score,
+                subjects=subjects,
+                scopes=scopes,
+                depth=depth,
+                **filters,
+            )
         )
 
     def consolidate(
         self,
         concept: Concept[Any, Any],
         *,
-        scopes: Iterable[ScopeChoice] | None = None,
-        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Scopes = None,
+        subjects: Subjects = None,
         dry_run: bool = True,
     ) -> ConsolidationReport:
         """Ask the model which values of a concept mean the same, and merge them if `dry_run` is off.

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOM = Path(__file__).parent.parent.parent / "factmem" / "sync"
@@ -55,10 +56,10 @@ WRAPPED = {
     "MemoryContents": ("contents", "ContentsSync"),
     "FactStore": ("stores", "StoreSync"),
     "AgentMemoryProvider": ("stores", "ProviderSync"),
-    "ProviderKeys": ("stores", "KeysSync"),
+    "ProviderKeys": ("local_stores", "KeysSync"),
     "MemoryTool": ("contents", "ToolSync"),
-    "MemoryDocuments": ("contents", "DocumentsSync"),
-    "FailedTexts": ("contents", "FailedTextsSync"),
+    "MemoryDocuments": ("documents", "DocumentsSync"),
+    "FailedTexts": ("documents", "FailedTextsSync"),
 }
 """The classes that a method may return and that have a twin: its module and name."""
 
@@ -112,7 +113,7 @@ Args:
     ),
     File(
         "contents",
-        "The parts of a memory without await: its contents, documents and tools.",
+        "The contents and the tools of a memory without await.",
         (
             Twin(
                 "ContentsSync",
@@ -120,6 +121,23 @@ Args:
                 "The contents of a memory for code that does not use `await`.",
                 base="Wraps[MemoryContents]",
             ),
+            Twin(
+                "ToolSync",
+                "factmem.memory.tools:MemoryTool",
+                "A tool of a memory for code that does not use `await`.",
+                base="Wraps[MemoryTool]",
+            ),
+        ),
+        (
+            ("factmem.memory.contents", "MemoryContents"),
+            ("factmem.memory.tools", "MemoryTool"),
+            (WRAPPING, "Wraps"),
+        ),
+    ),
+    File(
+        "documents",
+        "Documents and failed texts of a memory without await.",
+        (
             Twin(
                 "DocumentsSync",
                 "factmem.memory.documents:MemoryDocuments",
@@ -132,31 +150,17 @@ Args:
                 "Texts whose extraction failed, for code that does not use `await`.",
                 base="Wraps[FailedTexts]",
             ),
-            Twin(
-                "ToolSync",
-                "factmem.memory.tools:MemoryTool",
-                "A tool of a memory for code that does not use `await`.",
-                base="Wraps[MemoryTool]",
-            ),
         ),
         (
-            ("factmem.memory.contents", "MemoryContents"),
             ("factmem.memory.documents", "MemoryDocuments"),
             ("factmem.memory.failed_texts", "FailedTexts"),
-            ("factmem.memory.tools", "MemoryTool"),
             (WRAPPING, "Wraps"),
         ),
     ),
     File(
         "stores",
-        "Fact stores without await: any FactStore, local files, keys.",
+        "Fact stores without await: any provider, any FactStore.",
         (
-            Twin(
-                "KeysSync",
-                f"{LOCAL}:ProviderKeys",
-                "The keys of an encrypted store for code that does not use `await`.",
-                base="Wraps[ProviderKeys]",
-            ),
             Twin(
                 "ProviderSync",
                 f"{BASE}:AgentMemoryProvider",
@@ -182,6 +186,22 @@ Args:
         super().__init__(expect_methods(store, needed, "store", example), portal)
 """,
             ),
+        ),
+        (
+            ("factmem._arguments", "expect_methods"),
+            (BASE, "AgentMemoryProvider"),
+            (BASE, "FactStore"),
+            (WRAPPING, "Wraps"),
+            (WRAPPING, "WrapsContext"),
+            ("typing_extensions", "TypeVar"),
+            *PORTAL,
+        ),
+        ('S = TypeVar("S", bound=FactStore, default=FactStore)',),
+    ),
+    File(
+        "indexed_stores",
+        "Fact stores with indexes without await.",
+        (
             Twin(
                 "IndexedStoreSync",
                 ",".join(STORE_PROTOCOLS),
@@ -189,15 +209,29 @@ Args:
                 base="StoreSync[I]",
                 bases=(f"{BASE}:FactStore",),
             ),
+        ),
+        (
+            ("factmem.providers.in_memory", "InMemoryProvider"),
+            (LOCAL, "LocalFileMemoryProvider"),
+            ("factmem.providers.no_memory", "NoMemory"),
+            (POSTGRES, "PostgresMemoryProvider"),
+            ("factmem.sync.stores", "StoreSync"),
+            ("typing_extensions", "TypeVar"),
+        ),
+        (
+            "Indexed = InMemoryProvider | LocalFileMemoryProvider | NoMemory | PostgresMemoryProvider",
+            'I = TypeVar("I", bound=Indexed)',
+        ),
+    ),
+    File(
+        "local_stores",
+        "Stores in local files without await, and their keys.",
+        (
             Twin(
-                "PostgresStoreSync",
-                f"{POSTGRES}:PostgresMemoryProvider",
-                """A `PostgresMemoryProvider` for code that does not use `await`.
-
-    with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
-        store.save(fact, subject, scope)""",
-                base="IndexedStoreSync[PostgresMemoryProvider]",
-                bases=(f"{BASE}:FactStore", *STORE_PROTOCOLS),
+                "KeysSync",
+                f"{LOCAL}:ProviderKeys",
+                "The keys of an encrypted store for code that does not use `await`.",
+                base="Wraps[ProviderKeys]",
             ),
             Twin(
                 "LocalStoreSync",
@@ -211,23 +245,30 @@ Args:
             ),
         ),
         (
-            ("factmem._arguments", "expect_methods"),
-            (BASE, "AgentMemoryProvider"),
-            (BASE, "FactStore"),
-            ("factmem.providers.in_memory", "InMemoryProvider"),
             (LOCAL, "LocalFileMemoryProvider"),
-            ("factmem.providers.no_memory", "NoMemory"),
-            (POSTGRES, "PostgresMemoryProvider"),
             (LOCAL, "ProviderKeys"),
+            ("factmem.sync.indexed_stores", "IndexedStoreSync"),
             (WRAPPING, "Wraps"),
-            (WRAPPING, "WrapsContext"),
-            ("typing_extensions", "TypeVar"),
-            *PORTAL,
+        ),
+    ),
+    File(
+        "postgres_stores",
+        "Stores in PostgreSQL without await.",
+        (
+            Twin(
+                "PostgresStoreSync",
+                f"{POSTGRES}:PostgresMemoryProvider",
+                """A `PostgresMemoryProvider` for code that does not use `await`.
+
+    with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
+        store.save(fact, subject, scope)""",
+                base="IndexedStoreSync[PostgresMemoryProvider]",
+                bases=(f"{BASE}:FactStore", *STORE_PROTOCOLS),
+            ),
         ),
         (
-            'S = TypeVar("S", bound=FactStore, default=FactStore)',
-            "Indexed = InMemoryProvider | LocalFileMemoryProvider | NoMemory | PostgresMemoryProvider",
-            'I = TypeVar("I", bound=Indexed)',
+            (POSTGRES, "PostgresMemoryProvider"),
+            ("factmem.sync.indexed_stores", "IndexedStoreSync"),
         ),
     ),
 )
@@ -388,9 +429,12 @@ def _body(function: Function, decorators: list[str], source: Source) -> str:
     several = function.args.vararg
     given = [*names, *([f"*{several.arg}"] if several else [])]
     given += [f"{each.arg}={each.arg}" for each in function.args.kwonlyargs]
-    if isinstance(function, ast.AsyncFunctionDef):
-        return f"return self._portal.call({', '.join([target, *given])})"
+    given += [f"**{function.args.kwarg.arg}"] if function.args.kwarg else []
     call = f"{target}({', '.join(given)})"
+    if isinstance(function, ast.AsyncFunctionDef):
+        if function.args.kwarg:  # mypy matches no unpacked TypedDict with a ParamSpec
+            return f"return self._portal.call(lambda: {call})"
+        return f"return self._portal.call({', '.join([target, *given])})"
     return f"return {_wrapped(call, function, source)}"
 
 
@@ -419,7 +463,7 @@ def _returned(function: Function, source: Source) -> str:
 
 def _annotations(function: Function) -> Iterator[ast.expr]:
     arguments = function.args
-    several = [arguments.vararg] if arguments.vararg else []
+    several = [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
     for each in (*arguments.posonlyargs, *arguments.args, *several, *arguments.kwonlyargs):
         if each.annotation is not None:
             yield each.annotation
@@ -435,9 +479,14 @@ def _defaults(function: Function) -> Iterator[ast.expr]:
     yield from (each for each in function.args.kw_defaults if each is not None)
 
 
+@cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(importlib.import_module(module)))
+
+
 def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
     """Return where a name that a module uses comes from, and its definition in the package."""
-    for node in ast.parse(inspect.getsource(importlib.import_module(module))).body:
+    for node in _tree(module).body:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:

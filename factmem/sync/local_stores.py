@@ -1,0 +1,149 @@
+"""Stores in local files without await, and their keys.
+
+Written by tests/sync/generate.py: change the async class.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from factmem.ledger.history import History
+from factmem.models.facts import Concept
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.providers.local_file import LocalFileMemoryProvider, ProviderKeys
+from factmem.storage.base import SalvagedJournal
+from factmem.storage.encryption.aes256gcm import Encryption
+from factmem.storage.encryption.key import Key
+from factmem.sync._wrapping import Wraps
+from factmem.sync.indexed_stores import IndexedStoreSync
+
+__all__ = ["KeysSync", "LocalStoreSync"]
+
+
+class KeysSync(Wraps[ProviderKeys]):
+    """The keys of an encrypted store for code that does not use `await`."""
+
+    def ids(self) -> list[str]:
+        """Return the ids of the key slots; an id reveals nothing about its key."""
+        return self._portal.call(self._wrapped.ids)
+
+    def add(self, key: Key | str | Encryption) -> None:
+        """Let another key open the store."""
+        return self._portal.call(self._wrapped.add, key)
+
+    def remove(self, key: Key | str | Encryption) -> None:
+        """Close the store to a key.
+
+        Whoever has that key and an old copy of `factmem.json` can still read the files as they
+        are; `rotate` shuts them out.
+
+        Raises:
+            WrongKeyError: It does not open the store.
+            ValueError: It is the only one.
+        """
+        return self._portal.call(self._wrapped.remove, key)
+
+    def rotate(
+        self,
+        key: Key | str | Encryption,
+        *,
+        rewrite: bool = True,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Give the store a new key and new data keys, and rewrite every journal with them.
+
+        All other keys stop at once; this provider goes on with the new one, others need it too.
+        Keep the new key safe before you call, and the old one until the call returns; after a
+        crash or an error call it again. With `rewrite=False` only the wrapping of the data keys
+        changes, at once: right for a changed passphrase, not for a key that leaked. `progress` is
+        called in a worker thread after each journal, with how many are done and how many there are.
+        """
+        return self._portal.call(self._wrapped.rotate, key, rewrite=rewrite, progress=progress)
+
+
+class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
+    """A `LocalFileMemoryProvider` for code that does not use `await`.
+
+    with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
+        store.save(fact, subject, scope)
+    """
+
+    def compact(
+        self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
+    ) -> int:
+        """Rewrite a place's journal without older history, and return how many bytes it freed.
+
+        Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
+        """
+        return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
+
+    def salvage(self, subject: MemorySubject, scope: MemoryScope) -> SalvagedJournal:
+        """Go on with what can be read of a damaged place, and keep a copy of its file.
+
+        Raises:
+            ValueError: There is no file of that place.
+        """
+        return self._portal.call(self._wrapped.salvage, subject, scope)
+
+    def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
+        """Return how far every place has come, as a string to be kept elsewhere.
+
+        A folder cannot reveal that all of it was put back to an older copy; `verify` detects it by
+        an anchor. Reads every file; an anchor stays good for ever. `progress` is called in a worker
+        thread after each place, with how many are done and how many there are.
+        """
+        return self._portal.call(self._wrapped.anchor, progress=progress)
+
+    def take_torn_writes(self) -> int:
+        """Return how many unfinished writes were found since this was last called.
+
+        A crash leaves them; they were acknowledged to no caller. Events of a memory report them as
+        `torn_writes`.
+        """
+        return self._wrapped.take_torn_writes()
+
+    def verify(
+        self, anchor: str, *, progress: Callable[[int, int], None] | None = None
+    ) -> list[str]:
+        """Raise unless every place has come at least as far as the anchor says.
+
+        Reads all of every file. `progress` is called as `anchor` calls it.
+
+        Returns:
+            The paths of journals that end in a write that was never acknowledged; the next save
+            sets its bytes aside. And of end marks that cannot be read, which may be deleted.
+
+        Raises:
+            TamperedError: The store, or a place, is gone or was put back to an older copy.
+            CorruptJournalError: The same, in a store that is not encrypted.
+            ValueError: The string is no anchor.
+        """
+        return self._portal.call(self._wrapped.verify, anchor, progress=progress)
+
+    @property
+    def keys(self) -> KeysSync:
+        """The keys of an encrypted store.
+
+        Raises:
+            ValueError: The store is not encrypted.
+        """
+        return KeysSync(self._wrapped.keys, self._portal)
+
+    def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> History:
+        """Return every save, confirmation and forgetting of a concept, oldest first.
+
+        Raises:
+            StoredFactError: A value of the history does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.history, concept, subject, scope)
+
+    def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
+        """Return a string that changes whenever the result of `load_all` may have changed.
+
+        Takes microseconds if nothing changed. Versions of different instances cannot be compared.
+        None means that the store does not know.
+        """
+        return self._portal.call(self._wrapped.version, subject, scope)

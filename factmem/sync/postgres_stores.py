@@ -1,0 +1,111 @@
+"""Stores in PostgreSQL without await.
+
+Written by tests/sync/generate.py: change the async class.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from factmem.ledger.history import History
+from factmem.models.facts import Concept
+from factmem.models.places import MemoryScope, MemorySubject
+from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.providers.shredding import ShredReceipt
+from factmem.sync.indexed_stores import IndexedStoreSync
+from factmem.sync.local_stores import KeysSync
+
+__all__ = ["PostgresStoreSync"]
+
+
+class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
+    """A `PostgresMemoryProvider` for code that does not use `await`.
+
+    with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
+        store.save(fact, subject, scope)
+    """
+
+    def migrate(self) -> None:
+        """Create the tables, or bring them to the version of this release.
+
+        The first write does it too. Call it where the role that creates tables is not the role of
+        the application: in a deployment step. With `role` it also grants that role what it needs.
+
+        Raises:
+            StorageError: The tables have a later version than this release knows.
+        """
+        return self._portal.call(self._wrapped.migrate)
+
+    def compact(
+        self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
+    ) -> int:
+        """Rewrite a place without older history, and return how many bytes of entries that freed.
+
+        Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
+        """
+        return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
+
+    def anchor(self) -> str:
+        """Return how far every place has come, as a string to be kept outside the database.
+
+        A database cannot reveal that all of it was put back to an older copy; `verify` detects it
+        by an anchor. Places are listed and their entries not read; an anchor stays good for ever.
+        """
+        return self._portal.call(self._wrapped.anchor)
+
+    def verify(self, anchor: str) -> None:
+        """Raise unless every place has come at least as far as the anchor says.
+
+        In an encrypted store it also reads every entry of every place.
+
+        Raises:
+            TamperedError: The store, or a place, is gone, was changed or was put back to an older
+                copy.
+            CorruptJournalError: The same, in a store that is not encrypted.
+            ValueError: The string is no anchor.
+        """
+        return self._portal.call(self._wrapped.verify, anchor)
+
+    def shred(self) -> ShredReceipt:
+        """Destroy the keys of everything that was erased or purged before now.
+
+        The store must be opened with a `RenewableEncryption`, such as `KeyFile(path)`, whose keys
+        are outside the database. The data keys of all places are wrapped under a new key, and the
+        old key is destroyed: nothing opens what older copies of the database hold of erased places,
+        in its log, on standbys, in backups. What lives is not rewritten. Others may use the store
+        meanwhile. Nothing is final before it returns; after a crash call it again.
+
+        Raises:
+            ValueError: The keys cannot be destroyed, or the store has other keys besides.
+        """
+        return self._portal.call(self._wrapped.shred)
+
+    @property
+    def keys(self) -> KeysSync:
+        """The keys of an encrypted store.
+
+        `rotate` rewrites each place under a new data key, in a transaction of its own, while
+        others use the store. They need the new key from the moment it is called.
+
+        Raises:
+            ValueError: The store was opened without `encryption`.
+        """
+        return KeysSync(self._wrapped.keys, self._portal)
+
+    def history(
+        self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
+    ) -> History:
+        """Return every save, confirmation and forgetting of a concept, oldest first.
+
+        Raises:
+            StoredFactError: A value of the history does not fit the concept's `value_type`.
+            StorageError: The store could not be read.
+        """
+        return self._portal.call(self._wrapped.history, concept, subject, scope)
+
+    def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
+        """Return a string that changes whenever the result of `load_all` may have changed.
+
+        Takes microseconds if nothing changed. Versions of different instances cannot be compared.
+        None means that the store does not know.
+        """
+        return self._portal.call(self._wrapped.version, subject, scope)

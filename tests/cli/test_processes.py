@@ -42,6 +42,7 @@ def test_a_process_saves_and_shows(tmp_path: Path) -> None:
     assert wrong.stderr.count("\n") == 1
 
 
+@pytest.mark.storm
 def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
     """`factmem show ... | head -1` prints one line and no error."""
     _fill(tmp_path / "memory", 3000)

@@ -185,8 +185,9 @@ def test_long_keywords_take_little_time(text: str) -> None:
     "text", ["if " * 20_000, '"' * 60_000, "not " * 15_000, "1" * 60_000, "1 " * 30_000, "> \n" * 20_000,
              "일" * 50_000, "password " * 7_000, "vor ein tag " * 5_000, "<<" * 30_000, "-" * 60_000]
 )  # fmt: skip
-def test_long_messages_take_little_time(text: str) -> None:
-    """Every pattern that reads a message is linear: 60 KB of one shape."""
+def test_long_messages_take_little_time(text: str, stride: int) -> None:
+    """Every pattern that reads a message is linear: 60 KB of one shape, by default a third of it."""
+    text = text if stride == 1 else text[: len(text) // 3]
     items = [
         {"quote": "I live in Bonn", "keyword": "x", "value": f"Bonn {i}, 2019, {text[:300]}"}
         for i in range(20)

@@ -29,5 +29,18 @@ class Suites(FactStoreContract, IndexedStoreContract, FollowedStoreContract, Lea
         return new_store(clock=clock, **self.options)
 
 
-class TestPlain(Suites):
+class TestPlain(FactStoreContract):
     """A store in the clear, as the role that owns the tables."""
+
+    @pytest.fixture
+    def provider(self, new_store: NewStore, clock: SettableClock) -> PostgresMemoryProvider:
+        return new_store(clock=clock)
+
+    @pytest.fixture
+    def second(self, new_store: NewStore, clock: SettableClock) -> PostgresMemoryProvider:
+        return new_store(clock=clock)
+
+
+@pytest.mark.storm
+class TestAllOfPlain(Suites):
+    """The suites of indexes, of followers and of detections as well."""

@@ -10,7 +10,7 @@ never acknowledged. If no power cut can leave such lines, they are damage too.
 from collections.abc import Iterator
 
 from factmem.storage._journal import Place, check_name
-from factmem.storage._plain_codec import END, Codec, Unsealed, batch_of
+from factmem.storage._plain_codec import END, Codec, Unsealed, batch_mark, batch_of
 from factmem.storage.base import Record
 
 _new_tuple = tuple.__new__
@@ -96,11 +96,13 @@ class Reader2:
     def take_all(self, lines: list[bytes]) -> None:
         """Take lines in their order.
 
-        Nearly all are batches of one, or of a snapshot, that continue the one before. They take a
+        Nearly all are whole batches, of one or of many, that continue the one before. They take a
         short way without a call per line, which is what `_take` would do with them.
         """
-        unseal, add = self._unseal, self.records.append
-        for line in lines:
+        unseal, add, taken = self._unseal, self.records.append, 0
+        for at, line in enumerate(lines):
+            if at < taken:
+                continue
             start, self._at = self._at, self._at + len(line) + 1
             self.lines_read += 1
             try:
@@ -118,8 +120,40 @@ class Reader2:
                 self.last = self.durable = number
                 self.tag, self.offset, self.line = tag, self._at, self.lines_read
                 add(_new_tuple(Record, (number, data)))
+            elif mark > 0 and (count := self._take_batch(lines, at, record)):
+                taken = at + count
             else:
                 self._take((start, self._at), record)
+
+    def _take_batch(self, lines: list[bytes], at: int, first: Unsealed) -> int:
+        """Take a batch that begins at a line; return its number of lines, 0 if not all is right.
+
+        Then nothing was taken, and `_take` judges the lines one by one.
+        """
+        number, mark, previous, tag, data = first
+        index, count = batch_of(mark)
+        is_next = number == self.last + 1 and (previous is None or previous == self.tag)
+        is_clean = not (self._pending or self._dead or self.snapshot_left)
+        if index or not is_next or not is_clean or at + count > len(lines):
+            return 0
+        records, size = [_new_tuple(Record, (number, data))], 0
+        for line in lines[at + 1 : at + count]:
+            try:
+                following, mark, previous, new_tag, data = self._unseal(line)
+            except ValueError:
+                return 0
+            number, size = number + 1, size + len(line) + 1
+            is_chained = previous is None or previous == tag
+            if following != number or not is_chained or mark != batch_mark(len(records), count):
+                return 0
+            tag = new_tag
+            records.append(_new_tuple(Record, (number, data)))
+        self._at += size
+        self.lines_read += count - 1
+        self.records += records
+        self.last = self.durable = number
+        self.tag, self.offset, self.line = tag, self._at, self.lines_read
+        return count
 
     def _take_dead(self, line: bytes, start: int) -> None:
         """Note a dead line, but take a record that a damaged line end made a part of it."""

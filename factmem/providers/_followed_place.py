@@ -76,11 +76,11 @@ class PlaceView:
                 self.ledger, self.position = ledger, position
                 self.summarized = position.size
 
-    def take(self, appended: Appended, records: Iterable[bytes]) -> None:
+    def take(self, appended: Appended, entries: Iterable[Entry]) -> None:
         """Apply entries just appended, if all earlier ones were applied; else they are read later."""
         with self.lock:
             if self.is_warm and self.position is appended.before:
-                self._apply([decoded(record) for record in records])
+                self._apply(list(entries))
                 self.position = appended.after
 
     def _apply(self, entries: Iterable[Entry]) -> None:

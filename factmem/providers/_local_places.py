@@ -8,11 +8,12 @@ from typing import NamedTuple
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
 from factmem.ledger.condition import Condition
 from factmem.ledger.descriptions import Abridger, completed
-from factmem.ledger.entries import Edit, Entry, decoded, encoded, encoded_entry, stamped
+from factmem.ledger.entries import Edit, Entry, decoded, encoded, stamped
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.removal import compacted
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
+from factmem.providers._appends import Append, append_of, line_of, outcomes
 from factmem.providers._arguments import before
 from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension
 from factmem.providers._clock import StoreClock
@@ -23,7 +24,6 @@ from factmem.providers._place_reader import PlaceReader
 from factmem.providers.base import PlaceInfo
 from factmem.storage.base import (
     Appended,
-    BatchWriter,
     CountingJournals,
     IndexedJournals,
     Journals,
@@ -126,7 +126,7 @@ class LocalPlaces:
     def commit(self, batch: Sequence[Pending[Save]]) -> None:
         """Save what a batch holds: one append, and one durable write, per place."""
         by_place: dict[Identity, list[Pending[Save]]] = {}
-        appended: list[tuple[Identity, Appended, list[bytes]]] = []
+        appended: list[tuple[Append, Appended]] = []
         with self._journals.exclusive() as writer:
             for pending in batch:
                 identity, _, since = pending.work
@@ -135,38 +135,19 @@ class LocalPlaces:
                 else:
                     by_place.setdefault(identity, []).append(pending)
             now = self._clock.recording()
-            appends = [
-                (identity, self._lines(identity, [each.work.body for each in waiting], now))
-                for identity, waiting in by_place.items()
-            ]
-            for (identity, records), done in zip(appends, _outcomes(writer, appends), strict=True):
+            appends = [self._append_of(identity, by_place[identity], now) for identity in by_place]
+            for each, done in zip(appends, outcomes(writer, appends), strict=True):
                 if isinstance(done, Exception):
-                    for pending in by_place[identity]:
+                    for pending in by_place[each.identity]:
                         pending.error = done
                 else:
-                    appended.append((identity, done, records))
-        for identity, done, records in appended:
-            self._took(identity, done, records)
+                    appended.append((each, done))
+        for each, done in appended:
+            self._took(each, done)
 
-    def _lines(self, identity: Identity, bodies: list[bytes], now: str) -> list[bytes]:
-        """Return entries that are appended next, without descriptions that stand there already.
-
-        Under the lock. What stands there is known of a place that is in memory, and in no other:
-        nothing is read for this.
-        """
-        lines = [stamped(body, now) for body in bodies]
-        view = self._views.known(identity)
-        if view is None or not self._journals.is_current(identity, view.position):
-            return lines
-        with view.lock:
-            if not view.is_warm:
-                return lines
-            abridger = Abridger(view.ledger.last_description)
-            entries = [decoded(line) for line in lines]
-            return [
-                line if (shorter := abridger.abridged(entry)) is entry else _line(shorter)
-                for line, entry in zip(lines, entries, strict=True)
-            ]
+    def _append_of(self, identity: Identity, saves: Iterable[Pending[Save]], now: str) -> Append:
+        bodies, view = [each.work.body for each in saves], self._views.known(identity)
+        return append_of(identity, bodies, now, view, self._journals.is_current)
 
     def moment(self, identity: Identity) -> object:
         """Return what an append tells erasures from that come after now."""
@@ -189,11 +170,11 @@ class LocalPlaces:
         reading = writer.read(identity, since.position)
         return reading.position is None or reading.is_from_start
 
-    def _took(self, identity: Identity, appended: Appended, records: list[bytes]) -> None:
-        if (view := self._views.known(identity)) is not None:
-            view.take(appended, records)
+    def _took(self, append: Append, appended: Appended) -> None:
+        if (view := self._views.known(append.identity)) is not None:
+            view.take(appended, append.entries())
         if self._keep_history is not None:
-            self._compact_if_worthwhile(identity, appended, self._keep_history)
+            self._compact_if_worthwhile(append.identity, appended, self._keep_history)
 
     def extend(self, identity: Identity, extend: Extension) -> int:
         """Append what `extend` makes of a place's entries, with no other write in between."""
@@ -204,9 +185,9 @@ class LocalPlaces:
             if not new:
                 writer.flush(identity)
                 return 0
-            records = [_line(entry) for entry in new]
-            appended = writer.append(identity, records)
-        self._took(identity, appended, records)
+            append = Append(identity, [line_of(entry) for entry in new])
+            appended = writer.append(identity, append.records)
+        self._took(append, appended)
         return len(new)
 
     def change(self, identity: Identity, decide: Decision) -> int:
@@ -221,8 +202,8 @@ class LocalPlaces:
                 change = decide(view.ledger, self._clock.now(view.ledger.recorded_at))
             if change.facts or change.forget:
                 body = encoded(change.facts, change.forget)
-                records = [stamped(body, self._clock.recording())]
-                view.take(writer.append(identity, records), records)
+                append = Append(identity, [stamped(body, self._clock.recording())])
+                view.take(writer.append(identity, append.records), append.entries())
             else:
                 writer.flush(identity)
             if change.edit is not None:
@@ -326,7 +307,7 @@ class LocalPlaces:
             ):  # also what a later version wrote
                 kept.append(record)
             elif new is not None:  # what stood before it may be gone, and its description with it
-                kept.append(Record(record.number, _line(abridger.abridged(new))))
+                kept.append(Record(record.number, line_of(abridger.abridged(new))))
         freed = sum(len(record.data) for record in records)
         freed -= sum(len(record.data) for record in kept)
         writer.rewrite(identity, kept)
@@ -363,21 +344,6 @@ class LocalPlaces:
             return sum(is_kept)
 
 
-def _outcomes(
-    writer: JournalWriter, appends: Sequence[tuple[Identity, list[bytes]]]
-) -> list[Appended | Exception]:
-    """Append to each place, and return the outcome of each."""
-    if len(appends) > 1 and isinstance(writer, BatchWriter):
-        return writer.append_all(appends)
-    outcomes: list[Appended | Exception] = []
-    for identity, records in appends:
-        try:
-            outcomes.append(writer.append(identity, records))
-        except Exception as exc:  # noqa: BLE001 - the saves that wait for it raise it
-            outcomes.append(exc)
-    return outcomes
-
-
 def _records(identity: Identity, journals: Journals | JournalWriter) -> list[Record]:
     """Return all records of a journal; none where there is no journal."""
     records: list[Record] = []
@@ -389,10 +355,6 @@ def _records(identity: Identity, journals: Journals | JournalWriter) -> list[Rec
         records += reading.records
         position, is_end = reading.position, reading.is_end
     return records
-
-
-def _line(entry: Entry) -> bytes:
-    return stamped(encoded_entry(entry), entry["at"])
 
 
 def _identity(name: Iterable[str | None]) -> Identity:

@@ -1,0 +1,70 @@
+"""What a commit appends to places: the lines of entries, and the outcome for each place."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from factmem.ledger.descriptions import Abridger
+from factmem.ledger.entries import Entry, decoded, encoded_entry, stamped
+from factmem.models.places import Identity
+from factmem.providers._followed_place import PlaceView
+from factmem.storage.base import Appended, BatchWriter, JournalWriter, Position
+
+
+class Append(NamedTuple):
+    """The entries that are appended to one place."""
+
+    identity: Identity
+    records: list[bytes]
+    """Their lines."""
+    known: list[Entry] | None = None
+    """The entries themselves, where they were decoded already."""
+
+    def entries(self) -> Iterable[Entry]:
+        """Give the entries, for the view of the place."""
+        return map(decoded, self.records) if self.known is None else self.known
+
+
+def append_of(
+    identity: Identity,
+    bodies: Iterable[bytes],
+    now: str,
+    view: PlaceView | None,
+    is_current: Callable[[Identity, Position | None], bool],
+) -> Append:
+    """Return entries that are appended next, without descriptions that stand there already.
+
+    Under the lock. What stands there is known of a place that is in memory, and in no other:
+    nothing is read for this.
+    """
+    lines = [stamped(body, now) for body in bodies]
+    if view is None or not is_current(identity, view.position):
+        return Append(identity, lines)
+    entries = [decoded(line) for line in lines]
+    with view.lock:
+        if not view.is_warm:
+            return Append(identity, lines, entries)
+        abridger = Abridger(view.ledger.last_description)
+        shorter = [abridger.abridged(entry) for entry in entries]
+    records = [
+        line if after is entry else line_of(after)
+        for line, entry, after in zip(lines, entries, shorter, strict=True)
+    ]
+    return Append(identity, records, entries)
+
+
+def line_of(entry: Entry) -> bytes:
+    """Return the line of a whole entry."""
+    return stamped(encoded_entry(entry), entry["at"])
+
+
+def outcomes(writer: JournalWriter, appends: Sequence[Append]) -> list[Appended | Exception]:
+    """Append to each place, and return the outcome of each."""
+    if len(appends) > 1 and isinstance(writer, BatchWriter):
+        return writer.append_all([(each.identity, each.records) for each in appends])
+    done: list[Appended | Exception] = []
+    for each in appends:
+        try:
+            done.append(writer.append(each.identity, each.records))
+        except Exception as exc:  # noqa: BLE001 - the saves that wait for it raise it
+            done.append(exc)
+    return done

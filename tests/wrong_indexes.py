@@ -331,7 +331,7 @@ WRONG_INDEXES: dict[type[InMemoryProvider], set[str]] = {
     },
     VersionsWhatIsSaid: {"test_a_change_is_another_version", "test_one_version_shows_one_content"},
     CountsEntries: {
-        "test_a_place_made_anew_has_another_version",
+        "test_a_place_made_again_has_another_version",
         "test_one_version_shows_one_content",
     },
     CountsQuestions: {

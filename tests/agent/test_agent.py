@@ -102,7 +102,7 @@ async def test_what_memory_put_first_is_no_instruction_of_the_application() -> N
         ({"text": "Hi", "subjects": [ALICE, USER]}, UnboundSubjectError, "'user' is per entity"),
     ],
 )
-async def test_bad_input_is_told_before_a_model_is_asked(
+async def test_bad_input_raises_before_a_model_is_called(
     arguments: dict[str, Any], error: type[Exception], complaint: str
 ) -> None:
     """Each with what to do about it."""

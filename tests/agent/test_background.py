@@ -137,7 +137,7 @@ async def test_an_agent_is_opened_once_at_a_time() -> None:
         pass
 
 
-async def test_another_event_loop_is_told(anyio_backend_name: str) -> None:
+async def test_another_event_loop_raises(anyio_backend_name: str) -> None:
     """Work cannot be handed to a loop that runs in another thread."""
     model = ScriptedChatModel()
     async with opened(model, InMemoryProvider()) as agent:
@@ -398,7 +398,7 @@ async def test_the_history_may_go_on_while_facts_are_found() -> None:
     assert len(report.saved) == 1
 
 
-async def test_failures_that_nobody_takes_do_not_pile_up() -> None:
+async def test_unclaimed_failures_do_not_pile_up() -> None:
     """The first hundred are kept, the others counted."""
 
     def failing(number: int) -> Callable[[], Any]:

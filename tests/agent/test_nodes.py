@@ -184,7 +184,7 @@ async def test_a_strategy_that_only_saves_looks_at_the_whole_conversation() -> N
         node_save_to_memory_auto_detect_facts(subjects=[USER]),
     ],
 )
-async def test_a_subject_that_nobody_bound_fails_before_any_model_is_asked(
+async def test_an_unbound_subject_fails_before_any_model_is_called(
     node: MemoryNode,
 ) -> None:
     """Even where the node stands at the end."""
@@ -206,7 +206,7 @@ async def test_a_subject_that_nobody_bound_fails_before_any_model_is_asked(
         node_save_to_memory_auto_detect_facts(),
     ],
 )
-async def test_an_agent_without_a_memory_is_told_before_any_model_is_asked(
+async def test_an_agent_without_a_memory_raises_before_any_model_is_called(
     node: MemoryNode,
 ) -> None:
     """With the line to write."""
@@ -347,7 +347,7 @@ async def test_a_long_conversation_is_made_short_after_its_facts_are_saved() -> 
     assert [fact.values for fact in await store.load_all(ALICE, PRODUCT)] == [("Korean",)]
 
 
-async def test_a_node_that_forgets_its_text_is_told() -> None:
+async def test_a_node_that_returns_nothing_raises() -> None:
     """By name, and with what to write."""
 
     async def forgetful(context: AgentContext, text: str) -> str:

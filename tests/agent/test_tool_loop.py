@@ -106,7 +106,7 @@ async def test_sync_tools_run_at_once_too() -> None:
     assert tool_results(result.messages) == ["true", "true"]
 
 
-async def test_bad_and_unknown_calls_are_told_and_do_not_stop_the_others() -> None:
+async def test_bad_and_unknown_calls_are_answered_and_the_others_run() -> None:
     """One good call among bad ones is run; the model reads about each of the others."""
     model = ScriptedChatModel(
         calls(

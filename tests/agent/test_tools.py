@@ -242,7 +242,7 @@ async def test_a_bad_call_is_answered_with_field_and_kind(arguments: str, lines:
 
 
 @pytest.mark.parametrize("arguments", ["nope", "[]", '"text"', '{"city": "Bo', "null", "3"])
-async def test_arguments_that_are_no_object_are_told(arguments: str) -> None:
+async def test_arguments_that_are_no_object_are_an_error(arguments: str) -> None:
     """Small models write these; the answer is the same short sentence."""
 
     def forecast(city: str) -> None: ...
@@ -252,7 +252,7 @@ async def test_arguments_that_are_no_object_are_told(arguments: str) -> None:
     assert told == "Error: the tool was not called. Its arguments must be one JSON object."
 
 
-async def test_hundreds_of_problems_are_not_all_told() -> None:
+async def test_hundreds_of_problems_are_summarized() -> None:
     """A long list of wrong numbers does not fill the prompt."""
 
     def total(numbers: list[int]) -> int:
@@ -288,7 +288,7 @@ class Weather(BaseModel):
         (SecretStr("hidden"), '"**********"'),
     ],
 )
-async def test_what_a_tool_returns_is_told(returned: object, told: str) -> None:
+async def test_what_a_tool_returns_reaches_the_model(returned: object, told: str) -> None:
     """Text as it is, everything else as JSON, and nothing that an endpoint would choke on."""
 
     def look() -> object:
@@ -380,7 +380,7 @@ async def test_a_tool_can_know_whose_run_it_is() -> None:
     assert "- context: Extra inputs are not permitted" in told
 
 
-async def test_a_tool_error_is_told_in_its_own_words() -> None:
+async def test_a_tool_error_reaches_the_model_unchanged() -> None:
     """That is how a tool speaks to the model, from a thread as well as from the loop."""
 
     def blocking() -> str:
@@ -407,7 +407,7 @@ async def test_other_exceptions_are_no_business_of_the_models() -> None:
     assert caught.value is broken
 
 
-async def test_exceptions_can_be_listed_to_be_told() -> None:
+async def test_listed_exceptions_reach_the_model() -> None:
     """A function that somebody else wrote knows no `ToolError`."""
 
     def look(which: int) -> str:
@@ -474,7 +474,7 @@ def unknown(city: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa:
         (unknown, "A type hint of the tool 'unknown' cannot be resolved"),
     ],
 )
-def test_what_a_model_cannot_be_told_of_is_refused(
+def test_tools_without_a_schema_are_refused(
     function: Callable[..., object], complaint: str
 ) -> None:
     """When the agent is made, not when the model first calls it."""

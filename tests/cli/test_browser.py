@@ -274,7 +274,7 @@ class _NoSession:
         return []
 
 
-def test_the_page_of_a_value_that_nobody_knows_about() -> None:
+def test_the_page_of_a_value_without_history() -> None:
     """A provider without history: the value and its fields are all there is."""
     row = Row(Place(APP, ALICE), SingleFact(Concept("home", "", value_type=dict), {"city": "Ulm"}))
 

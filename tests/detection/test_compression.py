@@ -237,7 +237,7 @@ async def test_its_budget_is_kept() -> None:
     assert report.left_out == 50 - history_text(messages).count("\n- ") > 0
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_raises() -> None:
     with pytest.raises(ValueError, match="Name the concepts"):
         RetrieveFactsFromHistory()
     with pytest.raises(ValueError, match="one keyword"):

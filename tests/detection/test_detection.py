@@ -94,7 +94,7 @@ async def test_the_model_is_shown_the_chat_but_no_instructions_and_no_tools() ->
     assert "admin" not in told
 
 
-async def test_subjects_and_scopes_are_told_by_name_and_type() -> None:
+async def test_the_prompt_names_subjects_and_types_of_scopes() -> None:
     """Entities and the names of scopes are nobody's business."""
     model = ScriptedChatModel(answer())
 
@@ -211,7 +211,7 @@ def test_a_closed_schema_names_its_concepts() -> None:
         assert strict_schema(schema) is not None
 
 
-def test_types_without_a_schema_are_told_as_text() -> None:
+def test_types_without_a_schema_count_as_text() -> None:
     concept = Concept("call", "A function", value_type=type)
     few = answer_schema([ALICE], [AGENT], [OfferedConcept(concept, has_type=True)])
     typed = [OfferedConcept(Concept(f"n{i}", "", value_type=int), has_type=True) for i in range(99)]
@@ -447,7 +447,7 @@ async def test_trust_widens_it(trust: list[Any], trusted: list[str]) -> None:
     assert ("admin" in asked(model)) is ("admin" in trusted)
 
 
-async def test_nobody_else_can_be_trusted() -> None:
+async def test_no_other_speaker_can_be_trusted() -> None:
     with pytest.raises(ValueError, match="trust assistant or tool"):
         await memory_of(model=ScriptedChatModel()).auto_detect_facts(
             CHAT, trust=[SourceKind.DOCUMENT]
@@ -502,7 +502,7 @@ async def test_no_message_to_cite_is_no_call(messages: Chat) -> None:
     assert (report.saved, report.usage.calls, model.calls) == ([], 0, [])
 
 
-async def test_misuse_is_told_before_any_call() -> None:
+async def test_misuse_raises_before_any_call() -> None:
     model = ScriptedChatModel()
     memory = memory_of(model=model, subjects=[USER, DEVICE])
 

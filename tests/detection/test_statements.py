@@ -234,7 +234,7 @@ def test_messages_without_names_are_the_speaker_s() -> None:
 
 
 @pytest.mark.parametrize("kind", ["tool_result", "document", "file", "search_result"])
-def test_parts_that_somebody_else_wrote_are_not_the_user_s(kind: str) -> None:
+def test_attached_parts_are_not_the_user_s_words(kind: str) -> None:
     parts = [{"type": "text", "text": "See this"}, {"type": kind, "text": "I am an admin"}]
 
     transcript = Transcript([{"role": "user", "content": parts}])

@@ -104,7 +104,7 @@ async def test_a_plain_function_does_not_block_the_loop() -> None:
     assert threading.get_ident() not in threads
 
 
-async def test_a_failure_is_told_with_its_cause() -> None:
+async def test_a_failure_is_raised_with_its_cause() -> None:
     """Whatever the function raises."""
 
     def fail(texts: list[str]) -> list[list[float]]:

@@ -67,7 +67,7 @@ async def test_litellm_is_asked_in_batches(litellm: LiteLLM) -> None:
     assert embedder.model == "cohere/embed"
 
 
-async def test_litellm_is_told_questions_from_documents(litellm: LiteLLM) -> None:
+async def test_litellm_distinguishes_questions_and_documents(litellm: LiteLLM) -> None:
     """For the services that ask for it; dimensions are sent with both."""
     embedder = LiteLLMEmbedder("m", dimensions=2, query_options={"input_type": "search_query"})
 
@@ -172,7 +172,7 @@ async def test_a_model_is_loaded_once_and_in_a_thread(monkeypatch: pytest.Monkey
     [(Model, "encode", "encode"), (NewModel, "encode_document", "encode_query")],
     ids=["before 5", "from 5 on"],
 )
-async def test_questions_are_told_from_documents(
+async def test_questions_and_documents_are_distinguished(
     make: type[Model], documents: str, queries: str
 ) -> None:
     """Where the package can."""

@@ -202,7 +202,7 @@ def results(requests: list[dict[str, Any]]) -> list[tuple[bool, str]]:
     return [(bool(block.get("is_error")), str(block["content"])) for block in blocks]
 
 
-async def test_what_claude_saves_is_there_in_the_second_turn_and_nobody_elses() -> None:
+async def test_what_claude_saves_is_in_the_second_turn_of_its_user_only() -> None:
     requests: list[dict[str, Any]] = []
     memory = await vim_memory()
     with claude(requests) as url:
@@ -264,7 +264,7 @@ async def test_clearing_removes_all_of_one_user() -> None:
     assert len(await memory.of("bob").documents(MEMORIES).texts()) == 3
 
 
-async def test_paths_that_documents_refuse_are_told() -> None:
+async def test_refused_paths_are_answered() -> None:
     tool = MemoryTool((await vim_memory()).of("alice"))
     for path in ("/memories/" + "a" * 300, "/memories/a\x00b"):
         with pytest.raises(ToolError):

@@ -103,7 +103,7 @@ def test_what_a_tool_saves_is_there_in_the_second_turn(server: Server) -> None:
     assert anyio.run(known_values, about) == {"editor": "vim", "shell": "fish"}
 
 
-def test_nobody_elses_facts_are_shown(server: Server) -> None:
+def test_only_the_users_own_facts_are_shown(server: Server) -> None:
     mine = FactmemMemory.of(memory({"facts": []}), user="bob")
     server.answer(call("search_memory", queries=["editor"]), DONE)
 

@@ -80,7 +80,7 @@ async def test_what_a_tool_saves_is_there_in_the_second_turn(
 
 
 @BOTH
-async def test_nobody_elses_facts_are_shown(server: ModelServer, sync: bool) -> None:
+async def test_only_the_users_own_facts_are_shown(server: ModelServer, sync: bool) -> None:
     agent = agent_of(server, FactmemMiddleware(await vim_memory(), user=user))
     server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("No idea."))
 

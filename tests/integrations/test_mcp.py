@@ -108,7 +108,7 @@ async def test_a_connection_without_a_user_is_an_error() -> None:
             await client.read_resource(FACTS_URI)
 
 
-async def test_a_broken_store_is_told_and_the_session_goes_on() -> None:
+async def test_a_broken_store_is_reported_and_the_session_goes_on() -> None:
     provider = BreakableProvider()
     failures: list[Exception] = []
     memory = await vim_memory(provider=provider)

@@ -73,7 +73,7 @@ async def test_what_a_tool_saves_is_there_in_the_second_turn(server: ModelServer
     assert await known_values(memory) == {"editor": "vim", "shell": "fish"}
 
 
-async def test_nobody_elses_facts_are_shown(server: ModelServer) -> None:
+async def test_only_the_users_own_facts_are_shown(server: ModelServer) -> None:
     agent = with_memory(agent_of(server), await vim_memory(), user=user)
     server.answer(calls_tools(("1", "memory_recall", {"query": "editor"})), says("No idea."))
 

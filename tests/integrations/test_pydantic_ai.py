@@ -82,7 +82,7 @@ async def test_what_a_tool_saves_is_there_in_the_second_turn(
     assert await known_values(memory) == {"editor": "vim", "shell": "fish"}
 
 
-async def test_nobody_elses_facts_are_shown(server: ModelServer) -> None:
+async def test_only_the_users_own_facts_are_shown(server: ModelServer) -> None:
     agent = agent_of(server, MemoryCapability(await vim_memory(), user=user))
     recall = calls_tools(("1", "memory_recall", {"query": "editor"}))
     server.answer(recall, says("I do not know."))
@@ -187,7 +187,7 @@ async def test_two_memories_of_one_agent(server: ModelServer) -> None:
 
 
 @pytest.mark.skipif(HAS_SCOPE, reason="this version has request-scoped parts")
-async def test_an_old_version_is_told() -> None:
+async def test_an_old_version_raises() -> None:
     with pytest.raises(ValueError, match=r"needs pydantic-ai-slim 2\.59"):
         MemoryCapability(await vim_memory(), user=user, placement="request")
 

@@ -86,7 +86,7 @@ def test_what_a_tool_saves_is_there_in_the_second_turn(server: ModelServer) -> N
     assert anyio.run(known_values, about) == {"editor": "vim", "shell": "fish"}
 
 
-def test_nobody_elses_facts_are_shown(server: ModelServer) -> None:
+def test_only_the_users_own_facts_are_shown(server: ModelServer) -> None:
     """The user may come from a context variable, as smolagents has no context of a run."""
     agent = agent_of(server)
     install_memory(agent, memory(), user=lambda _: WHO.get())

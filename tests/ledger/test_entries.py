@@ -152,7 +152,7 @@ def test_what_later_versions_added_is_written_again() -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"{", b"[]", b"7", b"null", b'{"facts":[]}', b'{"wide":true,', b"\xff", b'"at"']
 )
-def test_what_is_no_entry_is_told(line: bytes) -> None:
+def test_a_malformed_entry_raises(line: bytes) -> None:
     """A record that is whole but makes no sense is an error that quotes nothing."""
     with pytest.raises(FactmemError, match="holds no entry") as caught:
         decoded(line)

@@ -306,7 +306,7 @@ def test_forgettings_are_understood_where_an_id_is_in_several_concepts() -> None
 
 @searched
 @given(ledgers())
-def test_every_save_and_forgetting_is_told_once(steps: list[Step]) -> None:
+def test_the_history_has_each_save_and_forgetting_once(steps: list[Step]) -> None:
     """In order, with the time that it counts as recorded at."""
     entries = entries_of(steps)
     concept = Concept("theme", "Anything", FactType.MULTIPLE, value_type=Any)
@@ -349,7 +349,7 @@ def test_a_save_is_a_confirmation_if_all_of_it_was_current(steps: list[Step]) ->
     ]
 
 
-def test_a_save_of_which_nothing_is_left_is_not_told() -> None:
+def test_the_history_omits_a_save_without_remaining_values() -> None:
     """A stub is there for the ledger."""
     entries = [entry(1, saved("a")), entry(2, saved(fact_id="two"))]
 

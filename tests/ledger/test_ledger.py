@@ -207,7 +207,7 @@ def test_the_first_source_is_shown_and_all_count() -> None:
     assert ledger.matching(Condition(source=FactSource(SourceKind.USER)), "") == [("k", "one", 0)]
 
 
-def test_text_is_told_as_text_and_all_else_as_json() -> None:
+def test_strings_load_as_strings_and_all_else_as_json() -> None:
     """`load_all` does not know types; a concept that is named gives its own."""
     ledger = Ledger([entry(1, saved("a"), saved("b", 7, keyword="mixed"))])
     named = Concept("k", "Named", FactType.MULTIPLE)

@@ -152,7 +152,7 @@ def test_equal_values_are_equal_by_their_json() -> None:
     assert [fact.values for fact in resolved.facts] == [({"a": 1, "b": 2},), ({"a": 2},)]
 
 
-def test_values_without_json_are_nobodys_equal() -> None:
+def test_values_without_json_equal_no_other() -> None:
     """Only a provider of one's own gives such; rendering reports them."""
     concept = Concept("ratios", "Ratios", FactType.MULTIPLE, value_type=float)
     one, other = MultipleFacts(concept, (float("nan"),)), MultipleFacts(concept, (float("nan"),))

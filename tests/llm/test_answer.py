@@ -219,7 +219,7 @@ def test_answers_that_are_no_answers(output_type: Any, text: str, reason: str) -
     ("text", "has_json"),
     [("no facts", False), ("", False), ("[1]", True), ('{"items": [', True), (THEME[:-1], True)],
 )
-def test_an_answer_without_json_is_told_from_a_bad_one(text: str, has_json: bool) -> None:
+def test_an_answer_without_json_differs_from_a_bad_one(text: str, has_json: bool) -> None:
     """It shows that the endpoint took no notice of the request for JSON."""
     problem = read(Items, text)
 

@@ -85,7 +85,7 @@ async def test_twice_wrong_is_an_error() -> None:
     assert gone.value.usage == Usage(3, 2, calls=2)
 
 
-async def test_a_type_without_a_schema_is_told_before_anything_is_asked() -> None:
+async def test_a_type_without_a_schema_raises_before_a_request() -> None:
     """It is the caller's mistake."""
     talker = Talker("{}")
 

@@ -562,14 +562,14 @@ def test_it_is_a_chat_model_and_shows_no_key() -> None:
     ],
     ids=["model", "structured_output", "timeout", "timeout that is none"],
 )
-def test_bad_options_are_told(options: dict[str, Any], match: str) -> None:
+def test_bad_options_raise(options: dict[str, Any], match: str) -> None:
     """At once, not with the first call."""
     with pytest.raises(ValueError, match=match):
         OpenAIChatModel(**{"model": "test", **options})
 
 
 @pytest.mark.parametrize("option", ["base_url", "api_key", "max_retries"])
-async def test_options_of_a_client_beside_a_client_are_told(option: str) -> None:
+async def test_options_of_a_client_beside_a_client_raise(option: str) -> None:
     """They would have no effect."""
     options: dict[str, Any] = {option: 1 if option == "max_retries" else "http://127.0.0.1"}
     async with AsyncOpenAI(api_key=KEY) as client:
@@ -577,7 +577,7 @@ async def test_options_of_a_client_beside_a_client_are_told(option: str) -> None
             OpenAIChatModel("test", client=client, **options)
 
 
-async def test_messages_that_cannot_be_sent_are_told(model: OpenAIChatModel) -> None:
+async def test_messages_that_cannot_be_sent_raise(model: OpenAIChatModel) -> None:
     """None at all, half a character, an object that is no JSON: before anything is sent."""
     with pytest.raises(ValueError, match="at least one message"):
         await model.respond([])
@@ -589,7 +589,7 @@ async def test_messages_that_cannot_be_sent_are_told(model: OpenAIChatModel) -> 
     assert caught.value.__context__ is None
 
 
-async def test_missing_credentials_are_told(chat_server: ChatServer) -> None:
+async def test_missing_credentials_raise(chat_server: ChatServer) -> None:
     """With what to do about it, for local servers too."""
     async with OpenAIChatModel("test", base_url=chat_server.url) as model:
         with pytest.raises(ChatModelError, match="pass api_key, or set OPENAI_API_KEY"):

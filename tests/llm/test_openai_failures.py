@@ -111,7 +111,7 @@ async def test_a_refused_connection_is_a_clear_error() -> None:
     assert caught.value.__cause__ is not None
 
 
-async def test_an_address_that_is_none_is_a_clear_error() -> None:
+async def test_a_malformed_address_is_a_clear_error() -> None:
     """As when `http://` was forgotten."""
     async with OpenAIChatModel(
         "test", base_url="localhost:11434/v1", api_key=KEY, max_retries=0
@@ -171,7 +171,7 @@ async def test_a_time_out_counts_the_client_s_retries(chat_server: ChatServer) -
             await model.respond(HELLO)
 
 
-async def test_the_client_s_own_time_out_is_told(chat_server: ChatServer) -> None:
+async def test_the_client_s_own_timeout_is_reported(chat_server: ChatServer) -> None:
     """Of a client that was passed in."""
     chat_server.answer(hangs())
 

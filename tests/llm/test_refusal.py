@@ -69,7 +69,7 @@ def test_a_code_that_is_no_plain_word_is_left_out(code: Any) -> None:
         ("x" * 4_001, "unrelated"),
     ],
 )
-def test_a_text_that_repeats_a_secret_is_told(text: str, secret: str) -> None:
+def test_a_text_that_repeats_a_secret_is_recognized(text: str, secret: str) -> None:
     """Whole or in part."""
     assert repeats(text, ["something else altogether", secret])
 
@@ -82,7 +82,7 @@ def test_a_text_that_repeats_a_secret_is_told(text: str, secret: str) -> None:
         ("Connection error.", []),
     ],
 )
-def test_a_text_that_repeats_nothing_is_told(text: str, secrets: list[str]) -> None:
+def test_a_text_that_repeats_nothing_is_recognized(text: str, secrets: list[str]) -> None:
     """A short message is no reason to withhold every error that contains its letters."""
     assert not repeats(text, secrets)
 

@@ -102,7 +102,7 @@ class TestAsking:
         assert "German" not in second
         assert "French" not in first + second
 
-    async def test_one_value_asks_nobody(self) -> None:
+    async def test_one_value_needs_no_model(self) -> None:
         """Nor does none: there is nothing that could mean the same."""
         store, model = InMemoryProvider(), ScriptedChatModel()
         await store.save(languages("German"), ALICE, AGENT)
@@ -326,9 +326,7 @@ class TestMerging:
         assert confirmed.fact is not None
         assert (confirmed.fact.id, confirmed.fact.values) == (report.merges[0].id, ("German",))
 
-    async def test_the_kept_value_is_told_by_all_who_told_the_others(
-        self, store: FactStore
-    ) -> None:
+    async def test_the_kept_value_has_the_sources_of_the_others(self, store: FactStore) -> None:
         """Forgetting one conversation leaves what the other one said as well."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
@@ -515,7 +513,7 @@ async def test_what_has_expired_does_not_come_back() -> None:
     assert await memory.restore(report) == 0
 
 
-async def test_each_call_is_told_once() -> None:
+async def test_each_call_is_reported_once() -> None:
     """With what it changed and what it cost, and without a value."""
     events: list[MemoryEvent] = []
     store = InMemoryProvider()

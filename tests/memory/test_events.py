@@ -75,7 +75,7 @@ def _store(memory: AgentMemory) -> FactStore:
     return memory.provider
 
 
-async def test_operations_on_the_store_are_told(
+async def test_operations_on_the_store_are_reported(
     make: Callable[..., AgentMemory], told: list[MemoryEvent]
 ) -> None:
     """Each with its place and the number of its values."""
@@ -115,7 +115,7 @@ async def test_operations_on_the_store_are_told(
     assert len({event.correlation_id for event in told}) == len(told)
 
 
-async def test_a_detection_is_told_with_its_cost(
+async def test_a_detection_is_reported_with_its_cost(
     make: Callable[..., AgentMemory], told: list[MemoryEvent]
 ) -> None:
     """What it caused came before it, and has its correlation id."""
@@ -164,7 +164,7 @@ async def test_remembering_is_one_event(
     assert not [event for event in told if event.operation is OP.DETECT]
 
 
-async def test_what_fails_is_told_as_failed(
+async def test_what_fails_is_reported_as_failed(
     make: Callable[..., AgentMemory], told: list[MemoryEvent]
 ) -> None:
     """By the class of its error, and the error reaches its caller as it is."""
@@ -197,7 +197,7 @@ async def test_a_small_provider_is_observed(told: list[MemoryEvent]) -> None:
     assert ended["product/my-app"] is not None
 
 
-async def test_what_a_view_refuses_is_told(
+async def test_what_a_view_refuses_is_reported(
     make: Callable[..., AgentMemory], told: list[MemoryEvent]
 ) -> None:
     """Whoever watches sees attempts from outside; reading outside finds nothing."""
@@ -219,7 +219,7 @@ async def test_what_a_view_refuses_is_told(
     ]
 
 
-async def test_values_are_told_only_to_those_who_ask(told: list[MemoryEvent]) -> None:
+async def test_events_contain_values_only_on_request(told: list[MemoryEvent]) -> None:
     """By default no event holds one, not in any of its fields; nor does its repr ever."""
     quiet = memory_of(listeners=[told.append])
     await quiet.provider.save(theme(SECRET), ALICE, AGENT)
@@ -275,7 +275,7 @@ async def test_a_listener_that_hangs_is_given_up(
     assert "took too long" in caplog.text
 
 
-async def test_a_cancelled_operation_is_told(told: list[MemoryEvent]) -> None:
+async def test_a_cancelled_operation_is_reported(told: list[MemoryEvent]) -> None:
     """Asynchronous listeners hear of it as well."""
 
     async def listen(event: MemoryEvent) -> None:
@@ -309,7 +309,7 @@ async def test_a_request_has_one_correlation_id(
     assert [event.correlation_id == "request-17" for event in told] == [True, True, False, False]
 
 
-def test_nobody_listening_costs_no_wrapper() -> None:
+def test_no_listener_costs_no_wrapper() -> None:
     """The provider is the one that was given."""
     store = InMemoryProvider()
 

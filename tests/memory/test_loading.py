@@ -250,7 +250,7 @@ async def test_scopes_that_are_named_need_no_profile(store: InMemoryProvider) ->
     assert await memory.current_all(scopes=[]) == []
 
 
-async def test_what_is_no_list_of_subjects_or_scopes_is_told(store: InMemoryProvider) -> None:
+async def test_what_is_no_list_of_subjects_or_scopes_raises(store: InMemoryProvider) -> None:
     """One of them, or a text, in the place of a list; and texts in the list."""
     memory = memory_of(store)
     wrong: list[Any] = [ALICE, "alice", ["alice"], [AGENT]]
@@ -271,7 +271,7 @@ async def test_what_is_no_list_of_subjects_or_scopes_is_told(store: InMemoryProv
             await memory.current_all(scopes=scopes)
 
 
-async def test_an_unbound_subject_is_told(store: InMemoryProvider) -> None:
+async def test_an_unbound_subject_raises(store: InMemoryProvider) -> None:
     memory = memory_of(store, subjects=[USER])
     messages = chat()
 
@@ -325,7 +325,7 @@ async def test_a_long_chat_does_not_grow_by_its_memory(way: str, max_tokens: int
     assert len(messages) == 1 + 1 + 400
 
 
-async def test_a_budget_is_kept_and_told() -> None:
+async def test_a_budget_is_kept_and_reported() -> None:
     store = InMemoryProvider()
     await store.save_many(
         [note(f"concept-{i}", "a value of some words") for i in range(100)], ALICE, AGENT
@@ -502,7 +502,7 @@ async def test_two_users_of_one_agent_never_meet() -> None:
         await memory.load_all_facts_to_agent([user("Hello")])
 
 
-async def test_an_entity_is_not_told_to_the_model(store: InMemoryProvider) -> None:
+async def test_an_entity_is_hidden_from_the_model(store: InMemoryProvider) -> None:
     """It may be a mail address, and the model has no need of it."""
     messages = chat()
 

@@ -91,7 +91,7 @@ async def test_a_model_finds_what_the_application_finds(store: InMemoryProvider)
     assert {place.subject for event in recalled for place in event.places} == {ALICE}
 
 
-async def test_a_search_by_words_alone_is_told_where_meanings_are_compared(
+async def test_a_fallback_to_words_is_reported(
     store: InMemoryProvider,
 ) -> None:
     """The model can try other words; what failed is not for it to read."""
@@ -226,7 +226,7 @@ async def test_answers_hold_values_and_nothing_more() -> None:
         '{"query": "theme", "limit": -2, "concepts": ["IDE-theme"]}',
     ],
 )
-async def test_arguments_are_read_with_goodwill(store: InMemoryProvider, arguments: str) -> None:
+async def test_arguments_are_parsed_leniently(store: InMemoryProvider, arguments: str) -> None:
     """What is meant is clear enough."""
     told = json.loads(await tool(memory_of(store), "recall").call(arguments))
 
@@ -259,7 +259,7 @@ async def test_days_narrow_a_search(store: InMemoryProvider) -> None:
     "arguments",
     ["[1]", "{}", "7", "", '{"query": {}}', '{"query": " "}', '{"query": "a", "limit": NaN}'],
 )
-async def test_what_cannot_be_read_is_told(store: InMemoryProvider, arguments: str) -> None:
+async def test_unreadable_arguments_are_answered(store: InMemoryProvider, arguments: str) -> None:
     """The run goes on, and the model hears what is wanted."""
     told = await tool(memory_of(store), "recall").call(arguments)
 

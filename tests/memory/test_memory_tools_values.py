@@ -166,7 +166,7 @@ async def test_a_keyword_may_be_written_in_other_letters(
     "written",
     ["", "*", "%", "..", "no", "ide-theme\u0000", "ide-theme/..", "x" * 5000, "a\nb", "\ud7ff"],
 )
-async def test_a_keyword_that_is_none_forgets_nothing(spelled: AgentMemory, written: str) -> None:
+async def test_an_unknown_keyword_forgets_nothing(spelled: AgentMemory, written: str) -> None:
     """Whatever it looks like: it is compared with what is there, and never used."""
     if "theme" in written:
         written = written.replace("theme", "scheme")
@@ -236,7 +236,7 @@ _JSON = st.recursive(
 
 
 @given(stored=st.lists(_JSON, max_size=5), written=st.lists(_JSON, max_size=3))
-def test_only_what_is_stored_is_ever_meant(stored: list[Any], written: list[Any]) -> None:
+def test_only_stored_values_are_matched(stored: list[Any], written: list[Any]) -> None:
     """And what is written exactly always is."""
     meant = set(map(canonical, meant_values(written, stored)))
 

@@ -94,7 +94,7 @@ async def test_a_view_with_nothing_in_it_refuses_all_the_same(
     ]
 
 
-async def test_what_is_done_is_told_by_the_store_alone(
+async def test_only_the_store_reports_an_operation(
     memory: AgentMemory, told: list[MemoryEvent]
 ) -> None:
     """The check before it is no event of its own."""

@@ -30,7 +30,7 @@ EMACS = found_fact("I use emacs now", "editor", "emacs")
 
 
 @pytest.mark.parametrize("who", ["alice", ALICE, [ALICE]], ids=["name", "subject", "subjects"])
-async def test_a_run_shows_the_facts_of_its_user_and_of_nobody_else(who: Any) -> None:
+async def test_a_run_shows_the_facts_of_its_user_only(who: Any) -> None:
     runs = runs_of(await vim_memory())
 
     assert '"vim"' in await runs.prompt(Context(who))
@@ -122,7 +122,7 @@ async def test_two_users_learn_at_once() -> None:
     assert await known_values(memory, BOB) == await known_values(memory) == {"editor": "emacs"}
 
 
-async def test_a_broken_store_ends_no_run_and_the_model_is_told() -> None:
+async def test_a_broken_store_ends_no_run_and_the_model_reads_of_it() -> None:
     failures: list[Exception] = []
     provider = BreakableProvider()
     memory = await vim_memory(EMACS, provider=provider)

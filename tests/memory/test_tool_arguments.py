@@ -91,7 +91,9 @@ async def test_arguments_are_read_like_any_json_of_a_model(
         '"{\\"query\\": \\"theme\\""',
     ],
 )
-async def test_what_begins_as_json_and_is_none_is_told(memory: AgentMemory, arguments: str) -> None:
+async def test_what_begins_as_json_and_is_malformed_is_an_error(
+    memory: AgentMemory, arguments: str
+) -> None:
     """Searched as words it would find nothing, and the model would believe that."""
     assert (await tool(memory, "recall").call(arguments)).startswith("Error: nothing was done.")
 

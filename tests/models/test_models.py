@@ -84,7 +84,7 @@ class TestConcept:
         """Both spellings of é are one concept."""
         assert Concept("cafe\u0301", "d") == Concept("caf\u00e9", "d")
 
-    def test_an_unknown_fact_type_is_told(self) -> None:
+    def test_an_unknown_fact_type_raises(self) -> None:
         """There are two."""
         wrong: Any = "SEVERAL"
         with pytest.raises(ValueError, match=r"FactType\.SINGLE, FactType\.MULTIPLE"):
@@ -291,7 +291,7 @@ class TestScopesAndPlaces:
         assert MemoryScope.parse(text) == scope
 
     @pytest.mark.parametrize("text", ["", "product", "planet/earth", "Product/x", "/x"])
-    def test_a_text_that_is_no_scope_is_told(self, text: str) -> None:
+    def test_a_string_that_is_no_scope_raises(self, text: str) -> None:
         """The message lists the types there are."""
         with pytest.raises(ValueError, match="agent, feature, product, organization"):
             MemoryScope.parse(text)
@@ -304,7 +304,7 @@ class TestScopesAndPlaces:
         with pytest.raises(ValueError, match="scope name"):
             MemoryScope.parse(f"product/{name}")
 
-    def test_a_scope_of_no_type_is_told(self) -> None:
+    def test_a_scope_of_no_type_raises(self) -> None:
         """There are four."""
         wrong: Any = "planet"
         with pytest.raises(ValueError, match=r"one of MemoryScopeType\.AGENT"):

@@ -43,7 +43,7 @@ def test_strange_names_are_names(name: str) -> None:
         ("a\ud800", "lone surrogate"),
     ],
 )
-def test_names_that_are_none(name: str, message: str) -> None:
+def test_malformed_names(name: str, message: str) -> None:
     """The message says what the name is for, what is wrong, and what to do."""
     with pytest.raises(ValueError, match=f"A subject name .*({message})"):
         checked_name(name, "subject name")

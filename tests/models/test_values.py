@@ -169,7 +169,7 @@ def test_values_are_taken_strictly(value_type: Any, value: object, named: str) -
         (Annotated[Address | Padded, "pets"], {"PIN": 1234}, r"Address"),
     ],
 )
-def test_what_does_not_load_says_what_was_meant(value_type: Any, plain: Any, named: str) -> None:
+def test_a_load_error_names_the_expected_type(value_type: Any, plain: Any, named: str) -> None:
     """And nothing of what is stored."""
     with pytest.raises(ValueError, match=named) as caught:
         codec_of(value_type).load(plain)

@@ -336,7 +336,7 @@ async def test_a_damaged_chunk_does_not_keep_a_place_from_being_erased(
     assert await opened().places() == []
 
 
-async def test_keywords_of_one_hash_are_told_apart(
+async def test_keywords_with_one_hash_are_distinguished(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lines of both are read, and those of one are taken."""

@@ -303,7 +303,7 @@ def test_its_repr_has_no_password() -> None:
     assert "hunter2" not in repr(PostgresMemoryProvider("host=a password=hunter2"))
 
 
-async def test_own_saves_are_folded_when_somebody_reads(
+async def test_own_saves_are_folded_at_the_next_read(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few are kept for the next read, and many are read back; the reader sees all of them."""

@@ -269,7 +269,7 @@ def test_every_text_reads_back_as_itself(
 
 @given(st.text())
 @settings(max_examples=examples(300))
-def test_a_text_that_somebody_made_smuggles_nothing(content: str) -> None:
+def test_a_forged_text_smuggles_nothing(content: str) -> None:
     """Only lines of ours are taken from an earlier text; anything else is dropped."""
     for before in (content, f"<factmem_memory>\n{content}\n</factmem_memory>"):
         text = render(placed([theme("dark")]), before=before, asked={"ide-theme"}).text
@@ -296,7 +296,7 @@ def test_a_text_that_somebody_made_smuggles_nothing(content: str) -> None:
         "head: no json",
     ],
 )
-def test_lines_that_are_none_of_ours_are_dropped(line: str) -> None:
+def test_foreign_lines_are_dropped(line: str) -> None:
     good = render(placed([theme("dark")])).text
     tampered = good.replace("</factmem_memory>", f"{line}\n</factmem_memory>")
 
@@ -372,7 +372,7 @@ def test_no_text_is_larger_than_its_budget(
         assert f"Left out for lack of room: {rendering.left_out}" in rendering.text
 
 
-def test_what_was_left_out_is_told_by_concept() -> None:
+def test_what_was_left_out_is_counted_by_concept() -> None:
     """A model that can ask the memory knows what to ask for."""
     big = languages(*(f"language number {i}" for i in range(30)))
     text, left_out = "", 0

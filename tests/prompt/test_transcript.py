@@ -52,7 +52,7 @@ def test_a_quote_is_found_however_a_model_copies_it(said: str, quote: str) -> No
         ("anything", '"'),
     ],
 )
-def test_a_quote_that_is_none(said: str, quote: str) -> None:
+def test_an_invented_quote(said: str, quote: str) -> None:
     assert not Transcript([user(said)]).holds(0, quote)
 
 

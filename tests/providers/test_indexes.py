@@ -108,7 +108,7 @@ async def test_an_index_outlives_the_instance(root: Path, storage: Storage) -> N
     assert isinstance(storage.open(root), IndexedJournals)
 
 
-async def test_a_damaged_index_is_none(root: Path, storage: Storage) -> None:
+async def test_a_damaged_index_is_ignored(root: Path, storage: Storage) -> None:
     """Cut anywhere, with any byte changed, of zeros, or something else altogether."""
     store = await filled(root, storage)
     ((name, content),) = indexes(root).items()
@@ -233,7 +233,7 @@ async def test_a_busy_store_keeps_no_index_waiting(root: Path) -> None:
     assert await kept(store) == TALKATIVE
 
 
-async def test_rotation_seals_indexes_anew(root: Path) -> None:
+async def test_rotation_seals_indexes_again(root: Path) -> None:
     """With the new keys they open, and what the old ones opened is gone."""
     store = await filled(root, EncryptedStorage(Aes256GCMEncryptor(KEY)))
     before = indexes(root)

@@ -213,7 +213,7 @@ async def test_saves_go_on_after_a_summary(root: Path, storage: Storage) -> None
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_damaged_summary_is_none(root: Path, storage: Storage, stride: int) -> None:
+async def test_a_damaged_summary_is_ignored(root: Path, storage: Storage, stride: int) -> None:
     """Cut anywhere, or with any part changed, zeroed or swapped."""
     await summarized(root, storage)
     ((name, content),) = summaries(root).items()
@@ -234,7 +234,7 @@ async def test_a_damaged_summary_is_none(root: Path, storage: Storage, stride: i
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_summary_of_another_journal_is_none(root: Path, storage: Storage) -> None:
+async def test_a_summary_of_another_journal_is_ignored(root: Path, storage: Storage) -> None:
     """Of another place, and of an older incarnation, put under the name."""
     await summarized(root, storage)
     ((name, content),) = summaries(root).items()

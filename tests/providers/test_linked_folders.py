@@ -94,7 +94,7 @@ def a_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("put", [linked, dangling, a_file])
-async def test_indexes_elsewhere_are_none(
+async def test_indexes_in_another_folder_are_ignored(
     root: Path, storage: Storage, put: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing is read, written or removed there, and facts are saved and erased as ever."""

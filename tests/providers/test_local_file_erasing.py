@@ -236,7 +236,7 @@ async def test_a_negative_span_is_refused_in_compaction(root: Path) -> None:
         await store.compact(ALICE, AGENT, keep_history=-DAY)
 
 
-async def test_damage_is_told_until_it_is_salvaged(root: Path, storage: Storage) -> None:
+async def test_damage_is_reported_until_it_is_salvaged(root: Path, storage: Storage) -> None:
     """Reads and saves refuse and change nothing; salvage keeps a copy and goes on."""
     store = LocalFileMemoryProvider(root, storage=storage)
     for value in ("a", "b", "c"):

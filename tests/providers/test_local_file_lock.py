@@ -62,7 +62,7 @@ async def test_a_lock_that_is_held_too_long(root: Path) -> None:
 
 
 @pytest.mark.parametrize("timeout", [-1, -0.1, float("inf"), float("nan")])
-def test_a_time_that_nobody_can_wait_is_refused(root: Path, timeout: float) -> None:
+def test_an_impossible_timeout_is_refused(root: Path, timeout: float) -> None:
     """When the store is opened, and not at its first save."""
     with pytest.raises(ValueError, match="busy_timeout must be a number of seconds"):
         LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=timeout))

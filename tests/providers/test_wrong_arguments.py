@@ -46,7 +46,7 @@ STORES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("what", STORES)
-def test_a_store_that_cannot_be_meant(tmp_path: Path, what: str) -> None:
+def test_wrong_arguments_of_a_store(tmp_path: Path, what: str) -> None:
     """When it is made, before anything is saved in the clear; no key is in the message."""
     options, error, advice = STORES[what]
 
@@ -81,7 +81,7 @@ def test_a_timeout_that_is_no_number(timeout: Any) -> None:
 
 
 @pytest.mark.parametrize("timeout", [-1, -0.1, float("nan"), float("inf")])
-def test_a_timeout_that_nobody_can_wait(timeout: float) -> None:
+def test_impossible_timeouts(timeout: float) -> None:
     with pytest.raises(ValueError, match="from 0 on"):
         SimpleStorage(busy_timeout=timeout)
     with pytest.raises(ValueError, match="from 0 on"):
@@ -187,7 +187,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> FactStore:
 
 
 @pytest.mark.parametrize("what", CALLS)
-async def test_a_call_that_cannot_be_meant(store: FactStore, what: str) -> None:
+async def test_wrong_arguments_of_a_call(store: FactStore, what: str) -> None:
     """Every store tells the same."""
     call, error, advice = CALLS[what]
 

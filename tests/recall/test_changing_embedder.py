@@ -48,7 +48,7 @@ async def store() -> InMemoryProvider:
     return made
 
 
-async def test_questions_are_embedded_anew_by_another_model(store: InMemoryProvider) -> None:
+async def test_another_model_embeds_questions_again(store: InMemoryProvider) -> None:
     """The vectors of two models have nothing to do with each other, also where they are as long."""
     embedder = Turning()
     memory = recall_memory(store, embedder=embedder)
@@ -61,7 +61,7 @@ async def test_questions_are_embedded_anew_by_another_model(store: InMemoryProvi
     assert (await memory.recall("any animal?")).embedded_texts == 0
 
 
-async def test_a_model_that_changes_while_it_is_asked_is_told(store: InMemoryProvider) -> None:
+async def test_a_model_that_changes_during_a_request_is_reported(store: InMemoryProvider) -> None:
     """Nothing is kept under the name of a model that may not have made it."""
     embedder = Turning()
     memory = recall_memory(store, embedder=embedder)
@@ -96,7 +96,7 @@ async def test_what_ends_the_process_stays_itself(
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_request_that_is_cancelled_from_within_is_told(store: InMemoryProvider) -> None:
+async def test_a_request_cancelled_from_within_is_reported(store: InMemoryProvider) -> None:
     """As by a client that shares one request among callers, the first of whom gave up."""
     embedder = Failing()
     embedder.error = anyio.get_cancelled_exc_class()()

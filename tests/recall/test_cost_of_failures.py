@@ -94,7 +94,7 @@ async def test_a_failed_recall_tells_what_it_asked_of_the_chat_model(store: Brea
     assert (told.error_type, told.llm_calls) == ("StorageError", 1)
 
 
-async def test_what_a_recall_cost_is_told_once(store: Breaking) -> None:
+async def test_the_cost_of_a_recall_is_reported_once(store: Breaking) -> None:
     events: list[MemoryEvent] = []
     model, embedder = ScriptedChatModel(json.dumps(PLAN)), TopicEmbedder()
     memory = recall_memory(store, chat_model=model, embedder=embedder, listeners=[events.append])

@@ -164,7 +164,7 @@ async def agree(followers: dict[str, AgentMemory], stores: Sequence[LocalStore])
     st.lists(st.tuples(steps, st.booleans()), min_size=2, max_size=14),
     st.sampled_from([InMemoryProvider, InMemoryProvider, Unfollowed]),
 )
-async def test_following_gives_what_beginning_anew_gives(
+async def test_an_updated_index_equals_a_rebuilt_one(
     done: list[tuple[Any, bool]], kind: type[InMemoryProvider]
 ) -> None:
     """The same matches with the same scores, in the same order, whenever it is asked."""
@@ -258,7 +258,7 @@ async def test_only_what_was_touched_is_loaded(store: LocalStore) -> None:
     assert "cat 3" not in found_values(await memory.recall("cat", limit=99))
 
 
-async def test_after_too_many_changes_the_place_is_read_anew(store: LocalStore) -> None:
+async def test_after_too_many_changes_the_place_is_read_again(store: LocalStore) -> None:
     """A store does not remember for ever what was touched."""
     assert isinstance(store, FollowedStore)
     memory = recall_memory(store)

@@ -49,6 +49,6 @@ def _forked(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_child_begins_anew(backend: str) -> None:
+def test_a_forked_child_starts_fresh(backend: str) -> None:
     """No lock that a thread of the parent held is waited for."""
     apart(_forked, backend, deadline=30)

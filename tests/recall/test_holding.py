@@ -48,7 +48,7 @@ def test_what_is_shared_holds_for_those_who_have_nothing_of_their_own() -> None:
     assert shown(holding(found, [], [ALICES, COMPANYS])) == {("alice", "Kotlin")}
 
 
-def test_what_everybody_has_overridden_holds_for_nobody() -> None:
+def test_a_fact_that_every_place_overrides_is_not_found() -> None:
     """Superseded, as seen from each of them."""
     found = [
         PlacedFact(ALICES, bare_note("language", "Kotlin")),

@@ -95,7 +95,7 @@ async def test_each_batch_is_an_event(
 
 
 @pytest.mark.parametrize("vectors", [[], [[float("nan")] * 6]], ids=["none", "not a number"])
-async def test_vectors_that_are_none_are_a_failure(
+async def test_malformed_vectors_are_a_failure(
     store: InMemoryProvider, told: list[MemoryEvent], vectors: list[list[float]]
 ) -> None:
     """An answer that cannot be used is no completed request."""
@@ -180,7 +180,7 @@ async def test_a_recall_that_is_cancelled_is_one_failed_event(
     assert ended == [(OP.EMBED, True), (OP.RECALL, True)]
 
 
-async def test_the_question_is_told_only_to_those_who_ask(store: InMemoryProvider) -> None:
+async def test_events_contain_the_question_only_on_request(store: InMemoryProvider) -> None:
     """An event of an embedder never has the texts that it was given."""
     loud: list[MemoryEvent] = []
     memory = recall_memory(

@@ -253,7 +253,7 @@ async def test_failures_leave_the_chat_as_it_was(store: InMemoryProvider) -> Non
     assert json.dumps(messages) == before
 
 
-async def test_it_is_told_as_one_recall(store: InMemoryProvider) -> None:
+async def test_it_is_reported_as_one_recall(store: InMemoryProvider) -> None:
     """And a message without words is no operation."""
     told: list[MemoryEvent] = []
     memory = recall_memory(store, listeners=[told.append])

@@ -78,7 +78,7 @@ async def store() -> InMemoryProvider:
 
 
 @pytest.mark.parametrize("word", ["animal", "Miso"], ids=["question", "fact"])
-async def test_a_recall_waits_as_long_as_it_was_told(
+async def test_a_recall_waits_until_its_deadline(
     store: InMemoryProvider, time: Time, word: str
 ) -> None:
     """Then words answer, and the result says what happened and what to do."""

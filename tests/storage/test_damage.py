@@ -27,7 +27,7 @@ KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.n
 
 @KINDS
 @pytest.mark.parametrize("what", TAMPERINGS)
-def test_damage_is_told_and_left_as_it_is(kind: Kind, what: str, stride: int) -> None:
+def test_damage_is_reported_and_left_as_it_is(kind: Kind, what: str, stride: int) -> None:
     """Reading and writing raise an error that names the file; not a byte is changed."""
     store = sample(kind)
 
@@ -39,7 +39,7 @@ def test_damage_is_told_and_left_as_it_is(kind: Kind, what: str, stride: int) ->
 
 
 @pytest.mark.parametrize("what", FORGERIES)
-def test_a_forger_is_told_on_in_an_encrypted_store(what: str) -> None:
+def test_a_forgery_is_reported_in_an_encrypted_store(what: str) -> None:
     """Lines that are genuine one by one are not so together."""
     store = sample(SEALED)
 
@@ -77,7 +77,7 @@ def test_every_journal_but_the_damaged_one_is_served(kind: Kind) -> None:
 
 
 @KINDS
-def test_a_file_cut_under_a_reader_is_told(kind: Kind) -> None:
+def test_a_file_cut_under_a_reader_is_reported(kind: Kind) -> None:
     """A process that has read further than the file now goes does not take that for news."""
     store = sample(kind)
     disk = store.disk(store.files)
@@ -145,7 +145,7 @@ def test_an_anchor_holds_while_the_store_goes_on(kind: Kind) -> None:
 
 
 @KINDS
-def test_an_end_that_was_cut_off_is_told_by_an_anchor(kind: Kind) -> None:
+def test_an_anchor_reports_an_end_that_was_cut_off(kind: Kind) -> None:
     """At a line's end, where the file cannot know, and at every other byte."""
     store = sample(kind)
     anchor = kind.open(store.disk(store.files)).anchor()
@@ -159,7 +159,7 @@ def test_an_end_that_was_cut_off_is_told_by_an_anchor(kind: Kind) -> None:
 
 @KINDS
 @pytest.mark.parametrize("which", ["the store", "one file", "one file, as long as before"])
-def test_a_rollback_is_told_by_an_anchor(kind: Kind, which: str) -> None:
+def test_an_anchor_reports_a_rollback(kind: Kind, which: str) -> None:
     """The store, or a file, put back to a copy that was right once."""
     store = sample(kind)
     disk = store.disk(store.files)
@@ -180,7 +180,7 @@ def test_a_rollback_is_told_by_an_anchor(kind: Kind, which: str) -> None:
 
 
 @KINDS
-def test_another_branch_of_history_is_told_by_an_anchor(kind: Kind) -> None:
+def test_an_anchor_reports_another_branch_of_history(kind: Kind) -> None:
     """Two copies that were both written to: only one is the store of the anchor."""
     store = sample(kind)
     one, other = (store.disk(files) for files in store.branches)
@@ -194,7 +194,7 @@ def test_another_branch_of_history_is_told_by_an_anchor(kind: Kind) -> None:
 
 
 @KINDS
-def test_an_erased_journal_is_told_by_an_anchor(kind: Kind) -> None:
+def test_an_anchor_reports_an_erased_journal(kind: Kind) -> None:
     """A file that is gone is not an empty place to those who know better."""
     store = sample(kind)
     disk = store.disk(store.files)

@@ -41,7 +41,7 @@ def _fail(monkeypatch: pytest.MonkeyPatch, call: str, error: int) -> None:
 
 @KINDS
 @pytest.mark.parametrize("is_marking_possible", [True, False])
-def test_a_file_whose_sync_failed_is_written_anew_by_whoever_comes(
+def test_the_next_process_rewrites_a_file_whose_sync_failed(
     kind: Kind, is_marking_possible: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing need be marked when it fails: the mark is made by what succeeds."""
@@ -77,7 +77,7 @@ def test_a_file_that_was_acknowledged_is_appended_to_by_whoever_comes(
 
 
 @KINDS
-def test_a_call_with_nothing_to_do_writes_anew_what_is_in_doubt(
+def test_a_call_with_nothing_to_do_rewrites_what_is_in_doubt(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So does an anchor: neither rests on what a power cut may take away."""
@@ -197,7 +197,7 @@ def test_whoever_cannot_lock_reads_what_is_whole(
 
 
 @KINDS
-def test_damage_on_a_read_only_file_system_is_told_as_damage(
+def test_damage_on_a_read_only_file_system_is_reported_as_damage(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There nobody is at work, so that it need not be looked at again under the lock."""
@@ -214,7 +214,7 @@ def test_damage_on_a_read_only_file_system_is_told_as_damage(
 
 
 @KINDS
-def test_an_erased_file_that_is_put_back_is_told_by_an_anchor(kind: Kind) -> None:
+def test_an_anchor_reports_an_erased_file_that_was_put_back(kind: Kind) -> None:
     """Also where a younger one has taken its name, and where the place stayed empty."""
     disk = MemoryDisk()
     folder = kind.open(disk)
@@ -270,7 +270,7 @@ def test_a_manifest_from_a_backup_goes_on_counting_where_the_files_are(kind: Kin
 
 
 @KINDS
-def test_a_file_of_another_store_is_told_by_an_anchor(kind: Kind) -> None:
+def test_an_anchor_reports_a_file_of_another_store(kind: Kind) -> None:
     """In the clear its lines verify there too: both were the first file of their store."""
     disk, other = MemoryDisk(), MemoryDisk()
     for each in (disk, other):

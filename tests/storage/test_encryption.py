@@ -286,7 +286,7 @@ class TestSlots:
             encryptor.unwrap([slot], "11" * 16)
 
     @pytest.mark.parametrize("change", ["wrap", "spelling"])
-    def test_a_changed_slot_is_told_from_a_wrong_key(self, change: str) -> None:
+    def test_a_changed_slot_differs_from_a_wrong_key(self, change: str) -> None:
         """The one asks for a backup, the other for the right key."""
         encryptor = Aes256GCMEncryptor(Key.generate())
         slot = encryptor.wrap(b"ring", STORE)

@@ -63,7 +63,7 @@ def _refusal(kind: Kind, image: Image) -> FactmemError:
 
 
 @KINDS
-def test_every_damage_to_the_manifest_is_told(kind: Kind) -> None:
+def test_every_damage_to_the_manifest_is_reported(kind: Kind) -> None:
     """One bit flipped at every byte: an error that names the file, or nothing that matters."""
     manifest, store = _manifest(kind), sample(kind)
     told: list[FactmemError] = []
@@ -85,7 +85,7 @@ def test_every_damage_to_the_manifest_is_told(kind: Kind) -> None:
 
 
 @KINDS
-def test_a_manifest_cut_anywhere_is_told(kind: Kind) -> None:
+def test_a_manifest_cut_anywhere_is_reported(kind: Kind) -> None:
     """It is only ever replaced whole."""
     manifest = _manifest(kind)
 
@@ -106,7 +106,7 @@ def test_a_store_without_its_manifest_is_not_an_empty_one(kind: Kind) -> None:
     assert "restore" in str(told)
 
 
-def test_a_manifest_of_another_store_is_told() -> None:
+def test_a_manifest_of_another_store_is_reported() -> None:
     """Its key ring is another one, whatever key opens it."""
     other = MemoryDisk()
     append(SEALED.open(other), ANN, record(1))
@@ -193,7 +193,7 @@ _EDITS: dict[str, tuple[Callable[[dict[str, Any]], None], type[FactmemError]]] =
 
 
 @pytest.mark.parametrize("edit", _EDITS)
-def test_an_edited_key_slot_is_told(edit: str, locked: Path, tmp_path: Path) -> None:
+def test_an_edited_key_slot_is_reported(edit: str, locked: Path, tmp_path: Path) -> None:
     """Whatever it asks for, within a second, and nothing is changed."""
     change, expected = _EDITS[edit]
     folder = _copy(locked, tmp_path / "store", change)
@@ -209,7 +209,7 @@ def test_an_edited_key_slot_is_told(edit: str, locked: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("slots", [None, 7, "slots", {}, [7], [[]], [{}], [None]], ids=repr)
-def test_slots_of_another_shape_are_told(slots: object) -> None:
+def test_slots_of_another_shape_are_reported(slots: object) -> None:
     """Not by a KeyError."""
     manifest = {**json.loads(_manifest(SEALED)), "slots": slots}
 
@@ -302,7 +302,7 @@ def test_a_plain_journal_is_nothing_to_an_encrypted_store(kind: Kind) -> None:
 
 
 @KINDS
-def test_a_newer_version_is_told(kind: Kind) -> None:
+def test_a_newer_version_raises(kind: Kind) -> None:
     """It is no damage: an upgrade reads it."""
     manifest = {**json.loads(_manifest(kind)), "factmem": 3}
 
@@ -315,7 +315,7 @@ def test_a_newer_version_is_told(kind: Kind) -> None:
 # Older keys
 
 
-def test_a_file_of_an_older_key_is_told() -> None:
+def test_a_file_of_an_older_key_is_reported() -> None:
     """After a rotation a file from before it is not the store's any more."""
     store = sample(SEALED)
     disk = store.disk(store.files)

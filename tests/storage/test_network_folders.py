@@ -74,7 +74,7 @@ def test_a_network_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         writer.append(("a",), [b'{"v":1}'])
 
 
-def test_where_nothing_is_told_folders_are_local(
+def test_without_a_mount_table_folders_count_as_local(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on macOS, which has no table of mounts in a file."""

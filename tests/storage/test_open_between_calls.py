@@ -102,7 +102,7 @@ async def test_a_folder_that_was_replaced_is_the_one_in_use(root: Path) -> None:
         assert await current(root) == ["light"]
 
 
-def test_a_lock_on_a_file_that_was_replaced_excludes_nobody_and_is_not_kept(
+def test_a_lock_on_a_replaced_file_excludes_no_process_and_is_not_kept(
     lock: StoreLock, tmp_path: Path
 ) -> None:
     with lock.held(0):

@@ -170,7 +170,7 @@ def test_an_error_in_any_call(image: Image, width: int) -> None:
         _check_is_done(disk)
 
 
-def test_an_index_is_sealed_anew(image: Image) -> None:
+def test_an_index_is_sealed_again(image: Image) -> None:
     """Or gone: never left behind under a key that was retired."""
     for disk in _killed(image):
         _rotate(SEALED.open(disk, [OLD]))

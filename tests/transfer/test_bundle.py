@@ -501,7 +501,7 @@ class TestDamage:
         """The second line of a bundle of nonsense."""
         assert "Line 2" in await refused(sealed([HEADER, line], entries=0))
 
-    async def test_numbers_that_are_none(self) -> None:
+    async def test_malformed_numbers(self) -> None:
         """What exact readers of wide integers would let pass."""
         for value in (b"NaN", b"-Infinity", b'"\\ud800"', b"[" * 50_000 + b"1" + b"]" * 50_000):
             fact = orjson.dumps(FACT).replace(orjson.dumps(SECRET), value)
@@ -737,7 +737,7 @@ async def test_a_report_is_a_value() -> None:
     assert first == await export_facts(store, io.BytesIO(), clock=noon)
 
 
-async def test_progress_is_told_after_each_place(tmp_path: Path) -> None:
+async def test_progress_is_reported_after_each_place(tmp_path: Path) -> None:
     """Of an import, how many places are wanted; a listener that fails ends the move."""
     told: list[tuple[int, int]] = []
 

@@ -335,9 +335,7 @@ class TestPlaces:
 
         assert await theme(store) == ["dark"]
 
-    async def test_subjects_that_nobody_knows(
-        self, store: InMemoryProvider, tmp_path: Path
-    ) -> None:
+    async def test_unknown_subjects(self, store: InMemoryProvider, tmp_path: Path) -> None:
         """They come over under their own name, and whatever is known better goes before them."""
         koog_file(tmp_path, {"ide-theme": [single("dark")]}, "agent/support/subject/pet")
         koog_file(tmp_path, {"ide-theme": [single("dark")]}, "agent/support/subject/everything")
@@ -419,7 +417,7 @@ class TestPlaces:
         assert problem.path == tmp_path / where
         assert report.new == 1
 
-    async def test_roots_that_are_none(self, store: InMemoryProvider, tmp_path: Path) -> None:
+    async def test_wrong_roots(self, store: InMemoryProvider, tmp_path: Path) -> None:
         """A wrong folder is an error, never an empty import."""
         (tmp_path / "empty").mkdir()
         file = koog_file(tmp_path / "one", {"ide-theme": [single("dark")]})
@@ -464,7 +462,7 @@ class TestFlaws:
             (single(SECRET, 2**70), "no timestamp"),
         ],
     )
-    async def test_what_is_no_fact_is_told(
+    async def test_malformed_facts_are_reported(
         self, store: InMemoryProvider, tmp_path: Path, save: Any, reason: str
     ) -> None:
         """With file, keyword and number, without its content; the facts around it come over."""
@@ -483,7 +481,7 @@ class TestFlaws:
     @pytest.mark.parametrize(
         ("keyword", "reason"), [("", "empty"), ("a\nb", "control characters"), ("x" * 201, "201")]
     )
-    async def test_keywords_that_are_none(
+    async def test_malformed_keywords(
         self, store: InMemoryProvider, tmp_path: Path, keyword: str, reason: str
     ) -> None:
         """Koog allowed any."""

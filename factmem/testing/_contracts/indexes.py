@@ -128,7 +128,7 @@ class Indexes:
 
         assert await _kept(provider) is None
 
-    async def test_after_a_change_an_index_is_written_anew(
+    async def test_after_a_change_an_index_is_written_again(
         self, provider: IndexedFacts, clock: SettableClock
     ) -> None:
         """With the new version."""

@@ -115,7 +115,7 @@ class Versions:
 
         assert await version_of(provider) != before
 
-    async def test_a_place_made_anew_has_another_version(self, provider: IndexedFacts) -> None:
+    async def test_a_place_made_again_has_another_version(self, provider: IndexedFacts) -> None:
         """Though it has as many entries as the one before, about the same concept."""
         versions: list[str] = []
         for value in ("dark", "dark", "light"):

@@ -14,11 +14,10 @@ from pathlib import Path
 import anyio
 import orjson
 
-from benchmarks.postgres.contenders import FACTS, made
-from benchmarks.postgres.worker import USERS
+from benchmarks.postgres.contenders import FACTS, USERS, made
 from tests.postgres.cluster import Cluster
 
-WORKS = ("save any user", "save one user", "load one", f"load {FACTS}")
+WORKS = ("save any user", "save one user", "load one", f"load {FACTS}", f"recall {FACTS}")
 SHAPES = ((1, 1), (1, 16), (2, 8))
 """Processes and tasks in each."""
 
@@ -32,6 +31,7 @@ async def fill(name: str, dsn: str) -> None:
         async def one(user: str) -> None:
             for number in range(FACTS):
                 await store.put(user, number, f"value {number} of {user}")
+            await store.prepare_recall(user)
 
         async with anyio.create_task_group() as group:
             for number in range(USERS):
@@ -54,7 +54,7 @@ def measured(
 
 def row(what: str, dsn: str, processes: int, tasks: int, *, rounds: int, seconds: float) -> str:
     """Return a row of the table."""
-    names = [name for name in CONTENDERS if what.startswith("load") or "stale" not in name]
+    names = [name for name in CONTENDERS if not what.startswith("save") or "stale" not in name]
     rates: dict[str, list[float]] = {name: [] for name in names}
     failed = dict.fromkeys(names, 0)
     for _ in range(rounds):
@@ -80,15 +80,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5)
+    parser.add_argument("--only", default="", help="only works that begin so, such as recall")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Cluster(Path(folder) / "data") as server:
         for name in CONTENDERS[:2]:
             anyio.run(fill, name, server.dsn())
         print("| work, processes x tasks | LangGraph /s | factmem /s (ratio) | 1 s stale |")
         print("| --- | ---: | ---: | ---: |")
-        for what in WORKS:
+        for what in (each for each in WORKS if each.startswith(given.only)):
             for processes, tasks in SHAPES:
-                options = vars(given)
+                options = {"rounds": given.rounds, "seconds": given.seconds}
                 print(row(what, server.dsn(), processes, tasks, **options), flush=True)
 
 

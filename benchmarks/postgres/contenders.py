@@ -1,16 +1,38 @@
-"""Two stores in PostgreSQL with the same work to do, each with four connections."""
+"""Two stores in PostgreSQL with the same work to do, each with four connections.
+
+Both recall by the vectors of one embedder, which takes no time: what is measured is the stores.
+"""
 
 from datetime import timedelta
+from functools import cache
+from hashlib import shake_128
 from typing import Any, Protocol, Self
 
+from factmem.embedding.callable import CallableEmbedder
+from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.postgres import PostgresMemoryProvider
 
 FACTS = 20
 """Facts of each user."""
 
+USERS = 200
+
 CONNECTIONS = 4
+
+DIMENSIONS = 384
+
+
+@cache
+def _vector(text: str) -> list[float]:
+    return [byte - 127.5 for byte in shake_128(text.encode()).digest(DIMENSIONS)]
+
+
+async def embed(texts: list[str]) -> list[list[float]]:
+    """Return a vector of its own for each text."""
+    return [_vector(text) for text in texts]
 
 
 class Contender(Protocol):
@@ -32,6 +54,14 @@ class Contender(Protocol):
         """Load all facts of a user, and return how many they are."""
         ...
 
+    async def prepare_recall(self, user: str) -> None:
+        """Do what a first recall of a user's facts needs."""
+        ...
+
+    async def recall(self, user: str, query: str) -> int:
+        """Order all facts of a user by a question, and return how many they are."""
+        ...
+
 
 class Factmem:
     """`PostgresMemoryProvider`."""
@@ -41,6 +71,16 @@ class Factmem:
         self._user = MemorySubject("user", "", 1, per_entity=True)
         self._scope = MemoryScope.Product("bench")
         self._concepts = [Concept(f"concept-{n}", f"What is known of {n}") for n in range(FACTS)]
+        self._memory = AgentMemory(
+            self._store,
+            scopes=MemoryScopesProfile(product="bench"),
+            subjects=[self._user.of(f"user-{n}") for n in range(USERS)],
+            embedder=CallableEmbedder(embed, model="hash"),
+        )
+        self._of_user = {
+            f"user-{n}": self._memory.view(subjects=[self._user.of(f"user-{n}")])
+            for n in range(USERS)
+        }
 
     async def __aenter__(self) -> Self:
         return self
@@ -62,6 +102,14 @@ class Factmem:
         """See `Contender.all`."""
         return len(await self._store.load_all(self._user.of(user), self._scope))
 
+    async def prepare_recall(self, user: str) -> None:
+        """See `Contender.prepare_recall`: the first recall has the vectors made."""
+        await self.recall(user, "first")
+
+    async def recall(self, user: str, query: str) -> int:
+        """See `Contender.recall`."""
+        return len(await self._of_user[user].recall(query, limit=FACTS))
+
 
 class LangGraph:
     """`AsyncPostgresStore`, which keeps the newest value and no history."""
@@ -70,7 +118,8 @@ class LangGraph:
         from langgraph.store.postgres import AsyncPostgresStore
 
         size: Any = {"min_size": CONNECTIONS, "max_size": CONNECTIONS}
-        self._manager: Any = AsyncPostgresStore.from_conn_string(dsn, pool_config=size)
+        index: Any = {"dims": DIMENSIONS, "embed": embed, "fields": ["value"]}
+        self._manager: Any = AsyncPostgresStore.from_conn_string(dsn, pool_config=size, index=index)
         self._store: Any = None
 
     async def __aenter__(self) -> Self:
@@ -94,6 +143,16 @@ class LangGraph:
     async def all(self, user: str) -> int:
         """See `Contender.all`."""
         return len(await self._store.asearch(("bench", user), limit=FACTS))
+
+    async def prepare_recall(self, user: str) -> None:
+        """See `Contender.prepare_recall`: facts with vectors, under a namespace of their own."""
+        for number in range(FACTS):
+            value = {"value": f"value {number} of {user}"}
+            await self._store.aput(("recall", user), f"concept-{number}", value)
+
+    async def recall(self, user: str, query: str) -> int:
+        """See `Contender.recall`."""
+        return len(await self._store.asearch(("recall", user), query=query, limit=FACTS))
 
 
 def made(name: str, dsn: str) -> Contender:

@@ -10,9 +10,9 @@ import time
 import anyio
 import orjson
 
-from benchmarks.postgres.contenders import FACTS, made
+from benchmarks.postgres.contenders import FACTS, USERS, made
 
-USERS = 200
+QUESTIONS = [f"What is known of {number}?" for number in range(50)]
 
 
 async def work(
@@ -23,6 +23,8 @@ async def work(
     async with made(name, dsn) as store:
         for number in range(USERS):
             await store.get(f"user-{number}", 0)
+            if what == f"recall {FACTS}":
+                await store.recall(f"user-{number}", QUESTIONS[0])
         await anyio.sleep(max(0.0, start - time.time()))
         begun = time.perf_counter()
 
@@ -37,6 +39,8 @@ async def work(
                         await store.put(user, number, f"value {rng.random()}")
                     elif what == "load one":
                         await store.get(user, number)
+                    elif what == f"recall {FACTS}":
+                        await store.recall(user, rng.choice(QUESTIONS))
                     else:
                         await store.all(user)
                 except Exception:

@@ -52,6 +52,8 @@ class PostgresBackend:
 
     def _start_afresh(self) -> None:
         self.workers = Workers()
+        # One batch at a time: with a second one that commits while the first waits for its flush,
+        # 16 tasks made two batches of eight, and 0.6 of the saves a second.
         self._commits = GroupCommit(self.blocking.commit, self.workers)
         # A question that begins after a read was queued answers it, so that reads are linearizable.
         self._reads = GroupCommit(self.blocking.refresh, self.workers)

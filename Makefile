@@ -60,7 +60,7 @@ bench: $(VENV)/.installed-bench
 # PostgreSQL: the suites over every kind of store, and faults during saves of several processes.
 # It starts a server itself, and PgBouncer where that is installed.
 postgres: $(VENV)/.installed-test
-	FACTMEM_POSTGRES=required $(python) -m pytest -q -n 2 tests/postgres/all_kinds.py
+	FACTMEM_POSTGRES=required $(python) -m pytest -q -n 2 --both-loops tests/postgres/all_kinds.py
 	$(python) -m tests.postgres.faults --kills $(SERVER_KILLS) --cuts $(CUTS) --terminations $(CUTS)
 
 # A primary and its synchronous standby: kill -9 under load, promotion.

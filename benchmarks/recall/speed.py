@@ -1,12 +1,13 @@
 """How long a recall takes, from the question to the matches, over a store in local files.
 
-    python -m benchmarks.recall.speed [facts ...]
+    python -m benchmarks.recall.speed [--without-extra] [facts ...]
 
 The facts are made up: the keyword and description of a random fact of the corpus, six random words
 of its values, a random day; about thirty terms each, of five people, a place each. The questions are
 those of the corpus. Vectors are random, of 384 numbers; embedding a question takes no time here, as
 its vector is known, and embedding a fact next to none. Times are medians over the questions, of each
-the best of five, unless something else is said.
+the best of five, unless something else is said. `--without-extra` measures words as if numpy and
+snowballstemmer were not installed.
 """
 
 import random
@@ -161,16 +162,21 @@ async def measure_meaning(store: LocalFileMemoryProvider, root: Path) -> None:
     show("fused: after a save", [await changed(memory, store, 100 + n) for n in range(10)])
 
 
-async def measure(count: int) -> None:
+async def measure(count: int, is_plain: bool) -> None:
     print(f"\n{count:,} facts")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         async with LocalFileMemoryProvider(root) as store:
             await fill(store, count)
             await measure_words(store)
-            await measure_meaning(store, root)
+            if not is_plain:
+                await measure_meaning(store, root)
 
 
 if __name__ == "__main__":
-    for size in map(int, sys.argv[1:] or ["5000", "100000"]):
-        anyio.run(measure, size)
+    without_extra = "--without-extra" in sys.argv
+    if without_extra:
+        sys.modules |= dict.fromkeys(("numpy", "snowballstemmer"))  # type: ignore[arg-type]
+    given = [each for each in sys.argv[1:] if each.isdecimal()]
+    for size in map(int, given or ["5000", "100000"]):
+        anyio.run(measure, size, without_extra)

@@ -99,7 +99,7 @@ class EmbeddingRequests:
 
         try:
             await take(texts)
-        except Exception as exc:
+        except Exception as exc:  # embedders raise errors of their own; all but refusals go on
             if not _may_be_of_the_input(exc) or cost.searching >= _MOST_SEARCHING:
                 raise
             cost.searching += 1
@@ -167,7 +167,7 @@ class _Search:
         self._cost.searching += 1
         try:
             await self._take(texts)
-        except Exception as exc:
+        except Exception as exc:  # as above
             if not _may_be_of_the_input(exc):
                 raise
             self._latest = exc

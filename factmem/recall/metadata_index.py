@@ -18,7 +18,8 @@ class MetadataIndex:
 
     def put(self, slot: int, metadata: Mapping[str, JsonValue]) -> None:
         """Set the metadata of a slot."""
-        if self._of_slot.get(slot) is metadata:
+        held = self._of_slot.get(slot)
+        if held is metadata or not (held or metadata):
             return
         self.drop(slot)
         if metadata:

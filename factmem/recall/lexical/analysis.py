@@ -112,8 +112,9 @@ def _tokens(*, ascii_only: bool) -> re.Pattern[str]:
 def _marks() -> str:
     """Give the combining marks, which are no word characters to `re`, as the inside of a class."""
     ranges: list[list[int]] = []
-    for code in range(0x300, 0x1F000):
-        if unicodedata.category(chr(code)) in {"Mn", "Mc"} and not 0xFE00 <= code <= 0xFE0F:
+    categories = map(unicodedata.category, map(chr, range(0x300, 0x1F000)))
+    for code, category in enumerate(categories, 0x300):
+        if category in {"Mn", "Mc"} and not 0xFE00 <= code <= 0xFE0F:
             if ranges and ranges[-1][1] == code - 1:
                 ranges[-1][1] = code
             else:

@@ -23,7 +23,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel, Message
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, MemoryScopeType, Place
-from factmem.prompt.transcript import SaidMessage
+from factmem.prompt.transcript import SaidMessage, Transcript
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.learning import Learned, Moment, RetractedFact, can_retract, learn, moment
 from factmem.providers.reader import FactReader
@@ -39,7 +39,7 @@ _MOST_CONTINUED = 8
 """The most calls for one piece whose answers are cut off at the output limit."""
 
 _MUCH_TEXT = 20_000
-"""From so many characters of messages on, reading an answer leaves the event loop's thread."""
+"""From so many characters of messages on, work with them leaves the event loop's thread."""
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class FactDetector:
         answers = _Answers(found, rules)
         current = CurrentValues(found)
         try:
-            for piece in request.transcript.pieces(PIECE_TOKENS):
+            for piece in await self._pieces(request.transcript):
                 await self._read_piece(chat_model, request, piece, answers)
             answers.read, usage = await verified(
                 answers.read, current, request.transcript, chat_model, request.verify
@@ -118,6 +118,12 @@ class FactDetector:
             await self._write(verdict, moments)
         usage += answers.usage
         return _report(verdict, usage, dry_run=request.dry_run), "\n".join(answers.raw)
+
+    async def _pieces(self, transcript: Transcript) -> list[list[SaidMessage]]:
+        is_much = sum(len(each.text) for each in transcript.messages) > _MUCH_TEXT
+        if not is_much:
+            return transcript.pieces(PIECE_TOKENS)
+        return await self._workers.run(lambda: transcript.pieces(PIECE_TOKENS))
 
     async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
         """Return the present moment of each place; facts of places erased later are not saved."""
@@ -149,21 +155,26 @@ class FactDetector:
             if not each.is_retraction
         ]
         zone = piece[-1].said_at.tzinfo or UTC
-        offered = offered_concepts(
-            request.declared,
-            [*answers.found, *earlier],
-            text,
-            zone,
-            with_place=len(request.places) > 1,
-        )
-        items = await _asked(chat_model, request, piece, offered, answers)
+        is_much = len(text) > _MUCH_TEXT
+
+        def ask() -> tuple[list[Message], type[Answer]]:
+            offered = offered_concepts(
+                request.declared,
+                [*answers.found, *earlier],
+                text,
+                zone,
+                with_place=len(request.places) > 1,
+            )
+            return detection_question(request, piece, offered)
+
+        question = await self._workers.run(ask) if is_much else ask()
+        items = await _asked(chat_model, question, answers)
         first = answers.count
 
         def read() -> ReadItems:
             return read_items(items, answers.rules, first=first)
 
-        is_much = len(text) > _MUCH_TEXT or len(items) > 100
-        more = await self._workers.run(read) if is_much else read()
+        more = await self._workers.run(read) if is_much or len(items) > 100 else read()
         answers.read.candidates += more.candidates
         answers.read.rejected += more.rejected
         answers.count += len(items)
@@ -229,17 +240,13 @@ def _refuse(verdict: Verdict, is_refused: Callable[[Retraction], bool]) -> None:
 
 
 async def _asked(
-    chat_model: ChatModel,
-    request: DetectionRequest,
-    piece: Sequence[SaidMessage],
-    concepts: Sequence[OfferedConcept],
-    answers: _Answers,
+    chat_model: ChatModel, question: tuple[list[Message], type[Answer]], answers: _Answers
 ) -> list[JsonValue]:
     """Return the items of a model's answer about one piece.
 
     If an answer was cut off, its whole items are kept and the rest is requested.
     """
-    messages, output_type = detection_question(request, piece, concepts)
+    messages, output_type = question
     items: list[JsonValue] = []
     for _ in range(_MOST_CONTINUED):
         try:

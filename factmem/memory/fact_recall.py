@@ -7,6 +7,7 @@ from itertools import groupby
 
 from anyio.lowlevel import checkpoint
 
+from factmem.concurrency.per_loop import Workers
 from factmem.events import OperationInProgress
 from factmem.ledger.resolution import PlacedFact, Resolution
 from factmem.llm.messages import History
@@ -25,6 +26,8 @@ __all__ = ["FactRecall"]
 _AT_ONCE = 32
 """How many places of a recall over every entity are in memory at a time."""
 _MOST_NAMED = 100
+_LONG = 20_000
+"""From so many characters on, a question is split outside of the event loop's thread."""
 
 
 class FactRecall:
@@ -51,6 +54,7 @@ class FactRecall:
     ) -> None:
         self._search = search
         self._everywhere = everywhere
+        self._workers = Workers()
         self._pending = pending
         self._boundary = boundary
         self._message = message
@@ -119,7 +123,10 @@ class FactRecall:
             await checkpoint()
             return RecallResult()
         check_depth(depth)
-        parts = [replace(query, text=part) for part in sentences(query.text)]
+        text = query.text
+        is_long = len(text) > _LONG
+        found = await self._workers.run(lambda: sentences(text)) if is_long else sentences(text)
+        parts = [replace(query, text=part) for part in found]
         return await self.find(query, depth, operation, parts)
 
     async def put(

@@ -2,10 +2,12 @@
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from threading import get_ident
 from typing import Any
 
 import pytest
 
+from factmem.detection import detector
 from factmem.detection.reconciliation import Verdict
 from factmem.models.facts import Concept, FactType
 from factmem.prompt.message_times import day_of, message_time
@@ -271,6 +273,34 @@ async def test_a_long_chat_is_read_in_pieces_that_see_what_was_found() -> None:
     assert report.usage.calls == len(model.calls) == 4
     assert "the number 1" not in str(model.calls[0][0]["content"])
     assert '"the number 1' in str(model.calls[1][0]["content"])
+
+
+async def test_a_long_message_is_worked_on_outside_of_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Dividing it, writing the question and reading the answer; a short one takes no thread."""
+    threads: dict[str, list[int]] = {}
+
+    def recorded(owner: Any, name: str) -> None:
+        function = getattr(owner, name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            threads.setdefault(name, []).append(get_ident())
+            return function(*args, **options)
+
+        monkeypatch.setattr(owner, name, call)
+
+    for name in ("detection_question", "read_items"):
+        recorded(detector, name)
+    recorded(Transcript, "pieces")
+    memory = memory_of(model=ScriptedChatModel(answer(), answer()))
+
+    await memory.auto_detect_facts([user("I like tea. " * 10)])
+    await memory.auto_detect_facts([user("I like tea. " * 10_000)])
+
+    assert threads.keys() == {"detection_question", "read_items", "pieces"}
+    for here, elsewhere in threads.values():
+        assert here == get_ident() != elsewhere
 
 
 async def test_context_is_bounded() -> None:

@@ -1,5 +1,6 @@
 """What counts as a word: tables by script, and that no text is too strange."""
 
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import factmem
 from factmem.recall.lexical.analysis import STOP_WORDS, words
 from factmem.recall.lexical.stemming import (
     default_stem,
@@ -328,3 +330,12 @@ def test_a_stem_of_ones_own() -> None:
     analyze = partial(words, stem=lambda word: word.removesuffix("en"))
 
     assert analyze("Katzen") == analyze("Katz")
+
+
+def test_no_word_is_interned() -> None:
+    """On Python 3.12 what is interned stays in memory for ever: every word that was ever indexed."""
+    package = Path(factmem.__file__).parent
+    modules = [path.read_text() for path in package.rglob("*.py")]
+
+    assert len(modules) > 100
+    assert not any(re.search(r"\bintern\(|\bimport intern\b", text) for text in modules)

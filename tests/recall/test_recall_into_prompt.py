@@ -1,6 +1,7 @@
 """What a question is about, in the prompt, in place of everything that is known."""
 
 import json
+from threading import get_ident
 from typing import Any
 
 import anyio
@@ -20,6 +21,7 @@ from factmem.errors import (
     UnboundSubjectError,
 )
 from factmem.events import MemoryEvent, MemoryOperation
+from factmem.memory import fact_recall
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
 from factmem.prompt.memory_message import LoadReport
@@ -317,6 +319,26 @@ async def test_an_installed_memory_has_its_embedder_and_settings(store: InMemory
         agent.install(AgentMemory, provider=store, recall=5, **given)
         _, shown = await run(agent, model, "A beverage, please")
         assert shown == found
+
+
+async def test_a_long_question_is_split_outside_of_the_loop(
+    store: InMemoryProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pasted page of a megabyte takes half a second; a short question takes no thread."""
+    threads: list[int] = []
+
+    def recorded(text: str) -> list[str]:
+        threads.append(get_ident())
+        return sentences(text)
+
+    monkeypatch.setattr(fact_recall, "sentences", recorded)
+    memory = recall_memory(store)
+
+    await memory.recall_facts_to_agent([], "The router is down. " * 9)
+    await memory.recall_facts_to_agent([], "The router is down. " * 9_000)
+
+    here, elsewhere = threads
+    assert here == get_ident() != elsewhere
 
 
 async def test_a_strategy_recalls_by_a_node(store: InMemoryProvider) -> None:

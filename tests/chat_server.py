@@ -1,4 +1,4 @@
-"""A local HTTP server that speaks chat completions, and misbehaves when it is told to.
+"""A local HTTP server for chat completions that can misbehave on request.
 
     with ChatServer() as server:
         server.answer(says("Hello"), fails(500), hangs())
@@ -304,7 +304,7 @@ def breaks_off_stream() -> Reply:
 
 
 def refused_url() -> str:
-    """Return the base URL of a port on which nobody listens."""
+    """Return the base URL of a port without a server."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{unused.getsockname()[1]}/v1"

@@ -216,7 +216,7 @@ class NaiveItem:
 
 @dataclass
 class NaiveStore:
-    """The rule of design, told with lists and loops."""
+    """The rules of the design, written with lists and loops."""
 
     items: list[NaiveItem] = field(default_factory=list)
     types: dict[str, tuple[str, str]] = field(default_factory=dict)

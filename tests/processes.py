@@ -45,7 +45,7 @@ class Process:
         self._rest = b""
         self.was_killed = False
         self.is_over = False
-        """Whether everything that it told was heard, and it ended."""
+        """Whether it ended and all its output was read."""
 
     def fileno(self) -> int:
         """Return what a selector waits for."""
@@ -57,7 +57,7 @@ class Process:
             os.write(self._here.fileno(), b"\n")
 
     def kill(self) -> None:
-        """Send SIGKILL; what it told before is still heard."""
+        """Send SIGKILL; its earlier output can still be read."""
         self.was_killed = True
         self._process.kill()
 
@@ -66,7 +66,7 @@ class Process:
         return self._here.poll(max(0.0, timeout))
 
     def lines(self) -> list[Line]:
-        """Return what it has told since the last call; waits for something to be there."""
+        """Return its output since the last call; waits until there is some."""
         try:
             data = os.read(self._here.fileno(), 1 << 20)
         except ConnectionResetError:

@@ -83,7 +83,7 @@ def test_missing_methods_are_named() -> None:
 
 
 def test_a_member_is_passed_as_itself_or_by_its_value() -> None:
-    """Another string and another type are told apart."""
+    """Another string and another type have different errors."""
     assert expect_member("dark", Shade, "shade") is Shade.DARK
     with pytest.raises(
         ValueError, match=r"^shade must be one of Shade\.DARK, Shade\.LIGHT, not an"

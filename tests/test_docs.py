@@ -110,7 +110,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_in_the_index_and_at_the_front_door() -> None:
-    """A page that nobody finds is not documentation."""
+    """A page without a link to it is not documentation."""
     index = {target for target, _ in _LINK.findall((ROOT / "docs" / "index.md").read_text())}
     pages = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
 

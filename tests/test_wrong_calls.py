@@ -1,4 +1,4 @@
-"""What newcomers write by mistake: told at the call, by the type of what was given, not its value.
+"""Common mistakes: errors at the call that name the type of the argument, not its value.
 
 What a memory, a store, an embedder and an agent are made of has tests of its own.
 """
@@ -305,7 +305,7 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ids=[f"{wrong[0]} {number}" for number, wrong in enumerate(WRONG)],
 )
 async def test_the_wrong_kind_of_argument(call: Call, given: object, told: str) -> None:
-    """It is told by the name of its type, with what to write instead."""
+    """The error names its type and shows a correct call."""
     with pytest.raises(TypeError, match=told) as caught:
         await _done(call(given))
 
@@ -350,7 +350,7 @@ def test_a_correlation_id_is_a_text(given: Any, error: type[Exception]) -> None:
 
 
 def test_the_client_of_another_world_is_refused() -> None:
-    """A client that blocks could not be awaited, and would be told so after it was paid for."""
+    """A blocking client cannot be awaited, which would show only after a paid request."""
     openai = pytest.importorskip("openai")
 
     with openai.OpenAI(api_key=SECRET) as client, pytest.raises(TypeError, match="not OpenAI: "):
@@ -358,7 +358,7 @@ def test_the_client_of_another_world_is_refused() -> None:
 
 
 async def test_a_bundle_with_a_place_outside_a_view_leaves_nothing_in_it() -> None:
-    """The places are asked for first, and the refusal is one failed event."""
+    """The places are listed first, and the refusal is one failed event."""
     store, told = InMemoryProvider(), list[MemoryEvent]()
     await store.save(theme("dark"), ALICE, AGENT)
     await store.save(theme("light"), BOB, AGENT)

@@ -148,7 +148,7 @@ def found_facts(*items: object) -> dict[str, object]:
 
 
 def tool_results(messages: Sequence[Mapping[str, object]]) -> list[str]:
-    """What tools told the model, in the order of the conversation."""
+    """The answers of tools, in the order of the conversation."""
     return [str(message["content"]) for message in messages if message["role"] == "tool"]
 
 

@@ -42,7 +42,7 @@ class CountsEntries(InMemoryProvider):
 
 
 class CountsQuestions(InMemoryProvider):
-    """Has a version for each time that it is asked for one."""
+    """Returns another version at each call."""
 
     def __init__(self, *, clock: TimeProvider) -> None:
         super().__init__(clock=clock)
@@ -168,7 +168,7 @@ class TakesIndexesForText(InMemoryProvider):
 
 
 class _Recalling(InMemoryProvider):
-    """Remembers what was current at each version that it told."""
+    """Remembers what was current at each version that it returned."""
 
     def __init__(self, *, clock: TimeProvider) -> None:
         super().__init__(clock=clock)
@@ -272,7 +272,7 @@ class TellsTheNewestFirst(_Telling):
 
 
 class StaysAtItsVersion(_Telling):
-    """Tells again and again what it has told already."""
+    """Reports the same changes again and again."""
 
     def _spoilt(self, changes: PlaceChanges, since: str) -> PlaceChanges:
         return replace(changes, version=since)

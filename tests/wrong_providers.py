@@ -243,7 +243,7 @@ class _Stubborn(StoreClock):
 
 
 class RecordsWhatItRead(InMemoryProvider):
-    """Takes the latest time that it was ever told for the time."""
+    """Takes the latest time that it ever got for the present."""
 
     def __init__(self, *, clock: TimeProvider) -> None:
         super().__init__(clock=clock)

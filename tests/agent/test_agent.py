@@ -39,7 +39,7 @@ class Diary:
 
 
 async def test_a_conversation_goes_on_from_its_result() -> None:
-    """The messages of one result are the history of the next run; nobody else keeps any."""
+    """The messages of one result are the history of the next run; the agent keeps none."""
     model = ScriptedChatModel("Hello, Alice.", "You are Alice.")
     agent = Agent(model, system_prompt="Be kind.")
 

@@ -1,4 +1,4 @@
-"""An agent that remembers: facts before the model, facts after the answer, for whom it concerns."""
+"""An agent with memory: facts before the model, facts after the answer, per user."""
 
 from collections.abc import Sequence
 from pathlib import Path

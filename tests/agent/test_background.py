@@ -55,7 +55,7 @@ async def opened(
 
 
 class Gate:
-    """A model that answers at once, and finds facts when it is told to."""
+    """A model that answers at once, and finds facts when an event is set."""
 
     def __init__(self, *found: object) -> None:
         self.open = anyio.Event()
@@ -113,7 +113,7 @@ async def test_drain_waits_for_what_is_pending() -> None:
 
 
 async def test_without_a_place_to_run_in_nothing_begins() -> None:
-    """The mistake is told before a model is asked, with the line to write."""
+    """The error comes before any call to a model, and shows a correct line."""
     model = ScriptedChatModel()
     agent = remembering(model, InMemoryProvider())
 
@@ -176,7 +176,7 @@ async def test_a_failure_is_raised_when_it_is_waited_for() -> None:
 
 
 async def test_a_failure_is_raised_at_the_end() -> None:
-    """Nobody has to remember to drain."""
+    """The block drains by itself."""
     model = ScriptedChatModel(*["Noted."] * 2, *[ChatModelError("down")] * 2)
 
     async def two_runs() -> None:
@@ -213,7 +213,7 @@ async def test_failures_can_be_heard_of_as_they_happen() -> None:
 
 
 async def test_a_listener_that_fails_loses_nothing() -> None:
-    """Both are raised: its own failure, and what it was told of."""
+    """Both are raised: its own failure and the collected one."""
 
     def listen(_: Exception) -> None:
         raise KeyError("listener")

@@ -1,4 +1,4 @@
-"""What of a docstring a model is told."""
+"""The parts of a docstring that a model reads."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Two people, one agent, two hundred runs at once: nobody sees what is not theirs."""
+"""Two users, one agent, two hundred runs at once: each sees only its own facts."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Strategies and their nodes: what they load, ask and save, for whom, and at what price."""
+"""Strategies and their nodes: what they load and save, for which user, and their cost."""
 
 from collections.abc import Callable
 from typing import Any
@@ -121,7 +121,7 @@ async def test_load_ask_save() -> None:
 async def test_loading_nodes_load_what_they_name(
     node: Callable[[], MemoryNode], keywords: set[str]
 ) -> None:
-    """Concepts, subjects and scopes narrow it; no model is asked for it."""
+    """Concepts, subjects and scopes filter it; it makes no call to a model."""
     model = ScriptedChatModel("Hello.")
     agent = agent_of(model, node(), node_llm_request(), store=await prepared())
 
@@ -135,7 +135,7 @@ async def test_loading_nodes_load_what_they_name(
 
 
 async def test_saving_named_concepts_costs_a_call_each() -> None:
-    """Each is looked for by itself, and saved where the node says, for whom the run concerns."""
+    """Each is detected by itself, and saved where the node says, for the run's user."""
     store = InMemoryProvider()
     model = ScriptedChatModel(
         "Noted.",
@@ -397,7 +397,7 @@ async def test_a_node_reaches_no_further_than_the_run(node: MemoryNode) -> None:
 
 
 async def test_nor_does_code_in_a_run() -> None:
-    """A tool that names somebody else finds nothing there, and can write nothing."""
+    """A tool that names another user finds nothing there, and cannot write."""
     seen: list[object] = []
 
     async def pry(context: AgentContext, text: str) -> str:

@@ -99,7 +99,7 @@ async def test_a_hook_that_raises_ends_the_run() -> None:
 async def test_detection_before_the_chat_has_a_message_says_so(
     node: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The order of Koog's own example: it asked nobody and said nothing."""
+    """The order of Koog's own example, which made no call and printed nothing."""
     model = ScriptedChatModel("Hello.", {"facts": []}, "Hello again.")
     agent = Agent(model, strategy=Strategy("early", [node, node_llm_request()]))  # type: ignore[list-item]
     agent.install(

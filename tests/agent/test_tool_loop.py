@@ -178,7 +178,7 @@ async def test_a_broken_tool_ends_the_run_and_leaves_the_conversation_whole() ->
 
 
 async def test_a_second_broken_tool_is_mentioned() -> None:
-    """The first is raised as it is; nobody has to unpack a group."""
+    """The first is raised as it is, without a group around it."""
     both = anyio.Event()
 
     async def first() -> None:

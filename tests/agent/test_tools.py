@@ -408,7 +408,7 @@ async def test_other_exceptions_are_no_business_of_the_models() -> None:
 
 
 async def test_listed_exceptions_reach_the_model() -> None:
-    """A function that somebody else wrote knows no `ToolError`."""
+    """A function of a library knows no `ToolError`."""
 
     def look(which: int) -> str:
         raise (TimeoutError("after 3 seconds") if which else KeyError("bug"))

@@ -1,4 +1,4 @@
-"""What an agent cannot be made of is told when it is made, and not in its first run."""
+"""Wrong arguments of an agent raise in the constructor, not in the first run."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def _memory() -> AgentMemory:
     ids=["memory", "feature", "text", "nothing", "store"],
 )
 def test_what_is_installed_is_a_class_of_features(feature: Any, told: str) -> None:
-    """What was made already is told so: the agent makes it."""
+    """An instance in place of a class is refused: the agent creates it."""
     with pytest.raises(TypeError, match=told) as caught:
         Agent(ScriptedChatModel()).install(feature)
 

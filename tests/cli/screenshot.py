@@ -1,4 +1,4 @@
-"""The picture of the browser in the README: `python -m tests.cli.screenshot` writes it anew.
+"""The picture of the browser in the README: `python -m tests.cli.screenshot` writes it again.
 
 `tests/cli/test_screenshot.py` compares the texts in it with what the program shows now.
 """

@@ -1,4 +1,4 @@
-"""What models answer, and what becomes of it: good items are saved, bad ones told, one by one."""
+"""Answers of models: good items are saved and bad ones reported, one by one."""
 
 import json
 from collections.abc import Sequence

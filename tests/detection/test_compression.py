@@ -284,7 +284,7 @@ def test_old_function_results_stay_with_their_call() -> None:
 
 
 def test_results_without_their_call_are_no_trouble() -> None:
-    """A chat that somebody cut off at the front."""
+    """A chat that was cut off at the front."""
     assert _last_exchange([result("1"), result("2")]) == 0
     assert _last_exchange([result("1"), user("a"), result("2")]) == 1
     assert _last_exchange([]) == 0

@@ -151,7 +151,7 @@ def seconds(work: Any) -> float:
 
 
 def test_many_retractions_of_many_values_take_little_time() -> None:
-    """500 x 3,000: each comparison folded every value anew, which took minutes."""
+    """500 x 3,000: each comparison folded every value again, which took minutes."""
     known = [("tools", f"tool number {i}") for i in range(3_000)]
     items = [
         {

@@ -70,7 +70,7 @@ ABOUT_1 = item(message=1)
 
 
 def asked(model: ScriptedChatModel) -> str:
-    """All that the model was told in its one call."""
+    """The whole prompt of the one call."""
     [call] = model.calls
     return "\n".join(str(message["content"]) for message in call)
 
@@ -95,7 +95,7 @@ async def test_the_model_is_shown_the_chat_but_no_instructions_and_no_tools() ->
 
 
 async def test_the_prompt_names_subjects_and_types_of_scopes() -> None:
-    """Entities and the names of scopes are nobody's business."""
+    """The prompt contains no entity and no name of a scope."""
     model = ScriptedChatModel(answer())
 
     await memory_of(model=model, subjects=[ALICE, DEVICE]).auto_detect_facts(CHAT)

@@ -188,7 +188,7 @@ async def test_questions_and_documents_are_distinguished(
 
 
 async def test_a_model_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cause is told: it is about files and devices."""
+    """The cause is shown: it is about files and devices."""
     package: Any = ModuleType("sentence_transformers")
     package.SentenceTransformer = lambda *_, **__: 1 / 0
     monkeypatch.setitem(sys.modules, "sentence_transformers", package)

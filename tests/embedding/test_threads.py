@@ -1,4 +1,4 @@
-"""A call that hangs keeps a thread of the embedder's, and nobody else's."""
+"""A call that hangs occupies a thread of the embedder only."""
 
 import threading
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ async def test_who_gives_up_leaves_the_other_threads_alone(hanging: Hanging) -> 
 
 
 async def test_a_model_is_not_run_for_those_who_gave_up(hanging: Hanging) -> None:
-    """What waits behind a slow call is not computed when nobody waits for it any more."""
+    """A queued call is not computed once its caller has gone."""
     embedder = SentenceTransformerEmbedder("test", loaded=hanging)
     await given_up(embedder, hanging, "first", calls=1)
     await given_up(embedder, hanging, "second", calls=1)

@@ -235,7 +235,7 @@ async def server() -> AsyncIterator[ModelServer]:
 
 
 async def test_agents_use_it_each_for_its_user(server: ModelServer) -> None:
-    """What a tool keeps, the next run finds; nobody else does; checkpoints of others lack it."""
+    """The next run of the same user finds what a tool kept; other users and checkpoints do not."""
     saver = InMemorySaver()
     agent: Any = create_agent(
         ChatOpenAI(url=server.url),

@@ -80,7 +80,7 @@ def follow(known: dict[str, list[AnyFact]], changes: dict[str, list[AnyFact | st
 @settings(deadline=None, max_examples=examples(400))
 @given(st.lists(st.tuples(steps, st.booleans()), max_size=16), st.sampled_from([[], *TYPED]))
 def test_changes_lead_from_one_version_to_the_next(done: list[Any], typed: Any) -> None:
-    """Whatever was saved, confirmed, forgotten, described anew or has expired in between."""
+    """Whatever was saved, confirmed, forgotten, redescribed or has expired in between."""
     concepts = [typed] if isinstance(typed, Concept) else []
     ledger, minute = Ledger(), 0
     known, version = by_keyword(ledger.load_all(concepts, at(0))), ledger.version(at(0))

@@ -82,7 +82,7 @@ def test_an_entry_holds_every_field() -> None:
     ],
 )
 def test_a_source_comes_back(source: FactSource | None) -> None:
-    """What is None is left out; what is empty or zero is not."""
+    """None is left out; empty values and zero are not."""
     entry = stored(SingleFact(AGE, 1, source=source))
 
     assert source_of(entry.get("source")) == source
@@ -131,7 +131,7 @@ def _narrow(entry: Entry) -> Any:
 
 
 def test_wide_numbers_are_marked_and_exact() -> None:
-    """A reader that would round them is told in the first bytes, and the mark is not content."""
+    """The first bytes warn readers that would round them, and the mark is not content."""
     body = encoded([saved(2**70, -(2**70), 2**64 - 1)])
     line = stamped(body, AT)
 

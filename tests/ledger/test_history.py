@@ -1,4 +1,4 @@
-"""History: told, and taken out without a change to what is read."""
+"""History: listing it, and removing it without a change to current facts."""
 
 from typing import Any
 

@@ -254,7 +254,7 @@ async def test_tasks_at_once_walk_the_ladder_together(
 async def test_the_refusal_of_one_schema_is_not_remembered(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """It is asked for without strictness, and the next type is asked for as ever."""
+    """It is requested without strict mode; the next type is requested with it."""
     invalid = {"error": {"message": "Invalid schema for response_format 'Theme': too many."}}
     chat_server.answer(fails(400, invalid), says(ANSWER), says(ANSWER))
 

@@ -100,7 +100,7 @@ async def test_a_failure_is_a_clear_error(
 
 
 async def test_a_refused_connection_is_a_clear_error() -> None:
-    """Nobody listens: the cause says so."""
+    """No server listens: the cause says so."""
     async with OpenAIChatModel("test", base_url=refused_url(), api_key=KEY, max_retries=0) as model:
         with pytest.raises(
             ChatModelError, match=r"could not be reached.*: check base_url"
@@ -222,7 +222,7 @@ async def test_cancelling_leaves_nothing_behind(
 async def test_cancelling_during_a_repair_or_a_walk(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """Half an extraction is none; what the ladder learned by then may stay."""
+    """A partial extraction does not count; what the ladder learned may stay."""
     chat_server.refused_formats = {"json_schema"}
     chat_server.answer(says({}), hangs(), says(ANSWER))
 
@@ -275,7 +275,7 @@ def test_closing_leaves_no_connection(chat_server: ChatServer, backend: str) -> 
 async def test_an_error_that_repeats_the_prompt_has_no_cause(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """Some servers say again what they were told; a log of the error must not hold it."""
+    """Some servers repeat the request; a log of the error must not contain it."""
     chat_server.answer(*[fails(400, {"error": {"message": f"Invalid text: '{SECRET}'."}})] * 2)
     in_parts = ({"role": "user", "content": ({"type": "text", "text": SECRET},)},)
 

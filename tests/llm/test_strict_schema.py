@@ -131,7 +131,7 @@ def test_every_object_is_closed_and_whole(output_type: Any) -> None:
     ids=repr,
 )  # fmt: skip
 def test_a_shape_beyond_the_subset_has_no_strict_schema(output_type: Any) -> None:
-    """It is asked for with the plain schema, and pydantic judges the answer."""
+    """It is requested with the plain schema, and pydantic validates the answer."""
     wanted = AnswerType[Any](output_type)
 
     assert wanted.strict_schema is None

@@ -1,4 +1,4 @@
-"""What cannot be meant is told when it is said, with what to write instead, and without a value."""
+"""Wrong arguments raise at the call; the errors show a correct call and no value."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -203,7 +203,7 @@ def test_settings_are_numbers(options: dict[str, Any], told: str) -> None:
 
 
 def test_weights_are_numbers() -> None:
-    """The one that is none is named."""
+    """The error names the wrong one."""
     wrong: Any = "0.2"
     with pytest.raises(TypeError, match="recency must be a number, not str: recency="):
         RecallWeights(recency=wrong)

@@ -46,7 +46,7 @@ def test_what_it_names_is_exactly_what_is_inside(
     places: list[Place] | None,
     asked: list[Place],
 ) -> None:
-    """A store that is asked for what it names is asked for nothing else, and for nothing twice."""
+    """A call with names reads only these places, and each once."""
     boundary = UNBOUNDED.narrowed(scopes=scopes, subjects=subjects, places=places)
     named = [
         UNBOUNDED.narrowed(subjects=those, scopes=where) for those, where in boundary.listings()
@@ -98,7 +98,7 @@ async def damaged(tmp_path: Path) -> AsyncIterator[LocalFileMemoryProvider]:
 
 
 async def test_a_view_does_not_read_what_it_does_not_show(damaged: LocalFileMemoryProvider) -> None:
-    """So another customer's damaged file is no trouble of hers, and is told where it is asked for."""
+    """Another customer's damaged file causes no error for her, and one where it is read."""
     memory = memory_of(damaged)
 
     for view in (

@@ -297,7 +297,7 @@ class TestMerging:
         return LocalFileMemoryProvider(tmp_path / "store", storage=storage)
 
     async def test_a_report_is_merged_as_it_is(self, store: FactStore) -> None:
-        """Without another call, and once however often it is asked for."""
+        """Without another call to the model, and once however often it is repeated."""
         model = ScriptedChatModel(GROUP)
         await _german(store)
         memory = memory_of(store, model)

@@ -182,7 +182,7 @@ async def test_what_is_old_is_forgotten(store: InMemoryProvider, clock: Settable
 
 
 async def test_forgetting_takes_a_condition_and_an_entity(store: InMemoryProvider) -> None:
-    """Neither everything nor everybody is what somebody meant who said nothing."""
+    """Without an argument it means neither all places nor all users."""
     with pytest.raises(ValueError, match="forget needs a condition"):
         await memory_of(store).contents.forget()
     with pytest.raises(UnboundSubjectError):
@@ -220,7 +220,7 @@ async def test_resetting_counts_first(store: InMemoryProvider) -> None:
 
 
 async def test_what_is_no_view_is_not_reset(store: InMemoryProvider) -> None:
-    """Nobody clears everybody's memory by leaving out an argument."""
+    """Omitting an argument never clears all users."""
     with pytest.raises(ValueError, match="whole store"):
         await memory_of(store).contents.reset(confirm=True)
     view = memory_of(store).view(subjects=[ALICE], read_only=True)

@@ -152,7 +152,7 @@ async def test_what_failed_has_cost_something(
 async def test_remembering_is_one_event(
     make: Callable[..., AgentMemory], told: list[MemoryEvent], is_waited_for: bool
 ) -> None:
-    """Also when it goes on in the background: then it is told at its end, and once."""
+    """In the background too: it is reported at its end, and once."""
     async with make(ScriptedChatModel({"facts": [item()]})) as memory:
         if is_waited_for:
             await memory.remember(TEXT)
@@ -239,7 +239,7 @@ async def test_events_contain_values_only_on_request(told: list[MemoryEvent]) ->
 async def test_a_listener_that_raises_breaks_nothing(
     told: list[MemoryEvent], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The others are told, the operation returns, and the log has no value in it."""
+    """The others get the event, the operation returns, and the log contains no value."""
 
     def broken(event: MemoryEvent) -> None:
         assert event.facts is not None

@@ -106,7 +106,7 @@ async def test_a_view_narrows_every_entity_to_one(store: FactStore) -> None:
 
 @pytest.mark.parametrize("tenant", NAMES)
 def test_levels_are_whole(tenant: str) -> None:
-    """A prefix of letters is none, whatever the names contain; a bound user is never every."""
+    """A prefix of letters is no level, whatever the names contain; a bound user is never all."""
     boundary = Boundary().narrowed(subjects=[USER.every(tenant)])
     for other in NAMES:
         for subject in ([] if other.startswith("//") else [USER.of(other)]) + [USER.of(other, "a")]:

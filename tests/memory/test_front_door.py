@@ -131,7 +131,7 @@ async def test_what_open_decides_can_be_given(tmp_path: Path) -> None:
 
 
 def test_a_memory_says_what_it_is() -> None:
-    """Where facts are, and about whom; no value and no key."""
+    """Places and subjects; no value and no key."""
     memory = memory_of(subjects=[USER])
 
     assert repr(memory) == (

@@ -73,7 +73,7 @@ async def test_recall_finds_by_words(store: InMemoryProvider) -> None:
 
 
 async def test_a_model_finds_what_the_application_finds(store: InMemoryProvider) -> None:
-    """By the memory's own settings and embedder, and told as a recall of its places."""
+    """With the memory's own settings and embedder, and reported as a recall of its places."""
     told: list[MemoryEvent] = []
     strict = memory_of(store, recall_settings=RecallSettings(min_score=1.0))
     asked = "Which theme does she like?"
@@ -109,7 +109,7 @@ async def test_a_fallback_to_words_is_reported(
 
 
 async def test_what_is_remembered_in_the_background_is_there(store: InMemoryProvider) -> None:
-    """Each of the tools waits for it: a model that was told of it may ask in the next breath."""
+    """Each tool waits for it: a model may ask for the fact in the next call."""
 
     class Slow(ScriptedChatModel):
         async def extract(self, messages: Any, output_type: Any) -> Any:
@@ -166,7 +166,7 @@ async def test_forget_counts_and_takes_one_value_or_all(store: InMemoryProvider)
 
 
 async def test_no_argument_reaches_another_place(store: InMemoryProvider) -> None:
-    """A model that names somebody else's place is not listened to."""
+    """A model cannot name another user's place."""
     outside = {"subject": "user", "entity": "bob", "scope": "agent", "place": "agent/support-bot"}
     memory = memory_of(store, ScriptedChatModel({"facts": [item(entity="bob")]}))
 
@@ -304,7 +304,7 @@ async def test_what_is_offered(store: InMemoryProvider) -> None:
 
 
 async def test_what_has_no_tools() -> None:
-    """An entity that was not named is not everybody, and four methods are too few."""
+    """An unbound subject does not mean all users, and four methods are too few."""
     with pytest.raises(UnboundSubjectError):
         memory_of(subjects=[USER]).tools()
     with pytest.raises(TypeError, match="FactStore"):

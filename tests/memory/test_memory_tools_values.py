@@ -1,4 +1,4 @@
-"""What a model means by the keywords and values that it writes to the tools of a memory."""
+"""Matching of the keywords and values that a model writes to the tools of a memory."""
 
 import json
 from typing import Any
@@ -108,7 +108,7 @@ async def test_a_value_of_two_kinds_in_two_places_is_gone_from_both() -> None:
 
 
 async def test_a_value_that_does_not_fit_its_type_can_be_forgotten() -> None:
-    """What nobody can read any more is still listed, and goes when the user asks for it."""
+    """An unreadable value is still listed, and can be forgotten."""
     store = InMemoryProvider()
     await store.save(SingleFact(Concept("age", "Age"), "thirty-six"), ALICE, AGENT)
     memory = memory_of(store, concepts=[AGE])

@@ -75,7 +75,7 @@ async def test_a_text_becomes_facts_with_one_call() -> None:
 
 
 async def test_a_document_stays_a_document() -> None:
-    """Who wrote it is noted as it is told, and can be forgotten by that."""
+    """The source is saved as given, and facts can be forgotten by it."""
     store = InMemoryProvider()
     source = FactSource(SourceKind.DOCUMENT, "handbook.pdf")
 
@@ -103,7 +103,7 @@ async def test_many_texts_take_one_call() -> None:
 
 
 async def test_subject_and_scope_can_be_named() -> None:
-    """The text concerns them, and nobody else."""
+    """The text concerns them only."""
     store = InMemoryProvider()
     memory = memory_of(store, ScriptedChatModel({"facts": [item(scope="product")]}))
 
@@ -123,7 +123,7 @@ async def test_without_words_no_model_is_asked() -> None:
 
 @pytest.mark.parametrize("wait", [True, False])
 async def test_what_cannot_work_fails_at_once(wait: bool) -> None:
-    """In the background too: nobody learns of it when it is too late."""
+    """In the background too: the error does not come too late."""
     async with memory_of() as memory:
         with pytest.raises(ValueError, match="chat_model"):
             await (memory.remember(TEXT) if wait else memory.remember_later(TEXT))
@@ -196,7 +196,7 @@ async def test_a_failure_is_raised_once() -> None:
 
 
 async def test_a_failure_at_the_end_is_not_swallowed() -> None:
-    """The block raises it; beside another error it is told in a note."""
+    """The block raises it; beside another error it becomes a note."""
     with pytest.raises(ExceptionGroup, match="1 text failed in the background"):
         async with memory_of(model=ScriptedChatModel(ChatModelError("down"))) as memory:
             await memory.remember_later(TEXT)
@@ -325,7 +325,7 @@ async def test_each_text_is_one_event_however_the_block_ends() -> None:
 
 
 async def test_a_cancelled_block_leaves_nothing_running() -> None:
-    """Nothing is saved later, and nobody who waits for it waits forever."""
+    """Nothing is saved later, and no caller waits forever."""
     store, model = InMemoryProvider(), SlowModel(DARK)
 
     with anyio.CancelScope() as scope:

@@ -96,7 +96,7 @@ def words_of(numbers: Iterable[int]) -> set[str]:
 
 
 def assert_silent(told: object, outside: Iterable[int]) -> None:
-    """Nothing in the words of `told` comes from a place outside."""
+    """No word of `told` comes from a place outside."""
     text = told if isinstance(told, str) else repr(told)
     assert not [word for word in words_of(outside) if word in text]
 

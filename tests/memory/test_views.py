@@ -93,7 +93,7 @@ async def test_asking_outside_gives_nothing(store: FactStore) -> None:
 
 
 async def test_a_chat_gets_nothing_from_outside(store: FactStore) -> None:
-    """Naming somebody else's subject puts nothing into a prompt."""
+    """Naming another user's subject puts nothing into a prompt."""
     view = memory_of(store).view(subjects=[ALICE])
     messages: list[Any] = [user("Hello")]
 
@@ -183,7 +183,7 @@ async def test_a_view_of_a_view_only_narrows(store: FactStore) -> None:
 
 
 async def test_a_list_that_came_out_empty_shows_nothing(store: FactStore) -> None:
-    """A user without any rights must not get everybody's."""
+    """A user without any rights must not get the rights of all."""
     for view in (
         memory_of(store).view(subjects=[]),
         memory_of(store).view(scopes=[]),

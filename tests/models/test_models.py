@@ -61,7 +61,7 @@ class TestConcept:
 
     @pytest.mark.parametrize("given", ["int", "list[int]", [int], 3, {"a": int}, (int, str), b"x"])
     def test_a_type_is_no_value(self, given: Any) -> None:
-        """Told when the concept is made, and not when its first fact is."""
+        """The concept raises, not its first fact."""
         with pytest.raises(TypeError, match=r"The value_type of 'k' .*value_type=list\[int\]"):
             Concept("k", "d", value_type=given)
 
@@ -76,7 +76,7 @@ class TestConcept:
         [("", "keyword is empty"), ("a\nb", "control characters"), ("x" * 201, "201 characters")],
     )
     def test_its_keyword_is_a_name(self, keyword: str, message: str) -> None:
-        """What is wrong with it is told before anything is stored under it."""
+        """The error comes before anything is stored under it."""
         with pytest.raises(ValueError, match=message):
             Concept(keyword, "d")
 

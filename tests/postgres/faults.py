@@ -33,7 +33,7 @@ PROCESSES = 4
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a store holds after a fault, beside what its savers were told."""
+    """The content of a store after a fault, compared with the acknowledged saves."""
 
     acknowledged: int
     unknown: int
@@ -76,7 +76,7 @@ class Savers:
         return any(each.poll() is None for each in self._running)
 
     def judge(self, dsn: str) -> Verdict:
-        """Wait for the end of the processes and compare what they were told with what is stored."""
+        """Wait for the processes and compare acknowledged saves with the store."""
         told = [orjson.loads(each.result(timeout=240)) for each in self._reports]
         for each in self._running:
             each.wait()

@@ -276,7 +276,7 @@ async def run(dsn: str, cases: int, seed: int) -> list[Outcome]:
 
 
 def unnoticed(outcomes: list[Outcome]) -> list[Outcome]:
-    """Return the changes that changed what is read, and that no error told of."""
+    """Return the changes that altered what is read without an error."""
     return [each for each in outcomes if not each.is_harmless and not each.is_noticed]
 
 

@@ -171,7 +171,7 @@ async def test_a_rotation_that_was_cut_short_is_finished_by_another(
 async def test_a_passphrase_changes_without_rewriting(
     sealed: Callable[..., PostgresMemoryProvider],
 ) -> None:
-    """`rewrite=False` wraps the ring anew."""
+    """`rewrite=False` only wraps the key ring again."""
     provider = sealed()
     await _saved(provider)
 

@@ -26,7 +26,7 @@ FORMS = [
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("value", [*NASTY, "dark"])
 def test_every_form_reads_back_as_itself(form: MessageForm, value: str) -> None:
-    """Loading another concept writes these lines anew, the same."""
+    """Loading another concept writes the same lines again."""
     frame = form.frame("factmem_memory")
     facts: list[AnyFact] = [
         theme(value, timestamp=DAY, importance=0.75),

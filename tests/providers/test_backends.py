@@ -41,7 +41,7 @@ class TestDelayedStore(
 
 
 async def test_what_is_current_is_read_without_the_history() -> None:
-    """A backend is asked for all entries only by what needs them."""
+    """Only operations that need all entries load all entries."""
     server = Server()
     store = DelayedStore(server)
     for value in "abc":

@@ -1,4 +1,4 @@
-"""What goes wrong is told without what is remembered: no value, no key, no name of a sealed store.
+"""Errors contain no fact: no value, no key, and no name of an encrypted store.
 
 In a store in the clear the names of files hold scope and entity, and messages hold those names.
 """
@@ -144,7 +144,7 @@ def files(root: Path) -> Iterator[Path]:
 async def test_no_error_shows_what_is_remembered(
     root: Path, storage: Storage, what: str, caplog: pytest.LogCaptureFixture, stride: int
 ) -> None:
-    """Whatever is wrong with a file, and whatever is asked for then."""
+    """Every kind of damage, and every operation after it."""
     caplog.set_level("DEBUG")
     secrets = [*VALUES, KEY.to_base64(), CONCEPT.description]
     if isinstance(storage, EncryptedStorage):

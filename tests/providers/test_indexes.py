@@ -70,7 +70,7 @@ async def test_a_large_index_is_mapped(root: Path, monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_mapped_index_is_checked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As any other: one changed byte, and there is none."""
+    """One changed byte, and the index is ignored."""
     monkeypatch.setattr("factmem.storage._files._WORTH_MAPPING", 1)
     store = await filled(root, SimpleStorage())
     assert isinstance(await kept(store), memoryview)
@@ -166,7 +166,7 @@ async def test_what_was_erased_is_gone_from_the_disk(
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
 async def test_a_removal_is_durable_before_erase_returns(root: Path, key: Key | None) -> None:
-    """The journal goes last, so that an erasure cut short is told by it; nothing else is synced."""
+    """The journal goes last and shows an erasure that was cut short; nothing else is synced."""
     calls: list[tuple[str, object]] = []
 
     def look(call: str, args: tuple[Any, ...]) -> None:

@@ -1,4 +1,4 @@
-"""A link, or something else, where a folder inside a store is to be: nobody is led out of it."""
+"""Links and other things in place of a store's folders: no call leaves the store."""
 
 # ruff: noqa: ASYNC240 - the tests arrange the disk themselves
 

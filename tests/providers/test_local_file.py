@@ -139,7 +139,7 @@ LOUD: dict[str, tuple[Call, type[Exception], str]] = {
     "unbound": (lambda store: store.save(theme("dark"), PERSON, AGENT), ValueError, r"\.of\("),
     "surrogate": (lambda store: store.save(theme("\ud800"), ALICE, AGENT), ValueError, "theme"),
 }
-"""What must fail on a store that does not exist, and how it is told."""
+"""Operations that fail on a store that does not exist, and their messages."""
 
 
 @pytest.mark.parametrize("call", [call for call in QUIET if call != "erase"])
@@ -163,7 +163,7 @@ async def test_nothing_is_created_for_what_is_refused(root: Path, call: str) -> 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "x" * 201, "\x7f"])
 async def test_nothing_is_created_for_a_refused_name(root: Path, name: str) -> None:
-    """A name that is none never gets as far as the disk."""
+    """A malformed name never reaches the disk."""
     store = LocalFileMemoryProvider(root)
     await store.save(theme("dark"), ALICE, AGENT)
     before = disk(root)
@@ -205,7 +205,7 @@ async def test_a_root_that_is_a_file_is_refused(root: Path, call: str) -> None:
 
 
 async def test_a_symlinked_journal_is_refused(root: Path, storage: Storage, tmp_path: Path) -> None:
-    """Nobody leads the store to a file elsewhere, in reading or in writing."""
+    """A link leads the store to no other file, in reading or in writing."""
     await LocalFileMemoryProvider(root, storage=storage).save(theme("dark"), ALICE, AGENT)
     journal, elsewhere = journal_of(root), tmp_path / "elsewhere"
     journal.rename(elsewhere)
@@ -251,7 +251,7 @@ del CLOSED["aclose"]
 
 @pytest.mark.parametrize("call", CLOSED)
 async def test_a_closed_store_refuses(root: Path, storage: Storage, call: str) -> None:
-    """Every call, with an error that says what to do; closing again is none."""
+    """Every call raises an error that says what to do; closing again does not."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await store.save(theme("dark"), ALICE, AGENT)
     await store.aclose()
@@ -292,7 +292,7 @@ async def test_closing_finishes_what_was_begun(root: Path, storage: Storage) -> 
 
 
 async def test_an_empty_place_is_warm_too(root: Path) -> None:
-    """What was not there is looked for again, and is seen when somebody else has saved it."""
+    """A missing place is looked up again, and found after another process saved to it."""
     mine, other = LocalFileMemoryProvider(root), LocalFileMemoryProvider(root)
     assert await mine.load(LANGUAGES, ALICE, AGENT) == []
     await other.save(theme("dark"), BOB, AGENT)

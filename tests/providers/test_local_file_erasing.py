@@ -160,7 +160,7 @@ async def test_an_erased_place_leaves_nothing(root: Path, storage: Storage) -> N
 async def test_compaction_takes_history_out(
     root: Path, storage: Storage, clock: SettableClock
 ) -> None:
-    """As far back as is asked for, and nothing that is current."""
+    """As far back as the argument says, and nothing that is current."""
     store = LocalFileMemoryProvider(root, storage=storage, clock=clock)
     for value in ("light", "dim", "dark"):
         await store.save(theme(value), ALICE, AGENT)
@@ -353,7 +353,7 @@ async def test_what_is_no_anchor_is_refused(root: Path, text: str) -> None:
 async def test_a_clock_that_was_put_right_takes_nothing_away(
     root: Path, clock: SettableClock
 ) -> None:
-    """What it told while facts were only read is not what a compaction goes by."""
+    """A compaction does not use the times of earlier reads."""
     store = LocalFileMemoryProvider(root, clock=clock)
     await store.save(theme("dark", expires_at=START + timedelta(days=9)), ALICE, AGENT)
     clock.now = START + timedelta(days=36500)

@@ -292,7 +292,7 @@ async def test_an_error_while_a_store_is_made(root: Path, key: Key | None, times
 
 
 async def test_each_of_many_saves_gets_an_error_of_its_own(root: Path) -> None:
-    """They share a write, not a traceback; and all of them are told."""
+    """They share a write, not a traceback, and each gets an error."""
     fault = FailingDoor()
     store = LocalFileMemoryProvider(root, storage=DoorStorage(lambda path: Door(path, fault)))
     async with anyio.create_task_group() as tasks:  # after a batch of two, saves wait for others

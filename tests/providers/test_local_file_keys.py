@@ -86,7 +86,7 @@ async def test_a_second_key_opens_the_store_until_it_is_removed(root: Path, give
 @pytest.mark.parametrize("given", AS)
 @pytest.mark.parametrize("rewrite", [True, False])
 async def test_a_rotation_leaves_one_key(root: Path, given: str, *, rewrite: bool) -> None:
-    """The new one; the provider goes on with it, and every file is written anew if it should."""
+    """The provider goes on with the new key, and rewrites every file if asked to."""
     store, extra = await made(root), Key.generate()
     if rewrite:
         await store.keys.add(extra)
@@ -105,7 +105,7 @@ async def test_a_rotation_leaves_one_key(root: Path, given: str, *, rewrite: boo
 
 
 async def test_rewrapping_keeps_the_other_keys(root: Path) -> None:
-    """A changed passphrase changes nobody else's."""
+    """Changing one passphrase does not change the others."""
     store, extra = await made(root), Key.generate()
     await store.keys.add(extra)
 
@@ -139,7 +139,7 @@ async def test_a_passphrase_is_a_key_too(root: Path) -> None:
 
 
 async def test_the_last_key_stays(root: Path) -> None:
-    """A store that nobody can open any more is refused; so is a key that does not open it."""
+    """Removing the last key is refused; so is a key that does not open the store."""
     store = await made(root)
     before = disk(root)
 
@@ -206,7 +206,7 @@ async def test_a_rotation_that_was_cut_short_can_be_finished(root: Path, finishe
 
 
 NOBODY = ALICE.of("nobody yet")
-"""One of whom nothing is stored: an empty result would be a lie as well."""
+"""A user without facts: an empty result would be wrong as well."""
 
 Call = Callable[[LocalFileMemoryProvider], Awaitable[Any]]
 

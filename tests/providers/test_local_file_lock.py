@@ -1,4 +1,4 @@
-"""A store's lock that somebody else has: waited for, but not for ever."""
+"""A store's lock that another process holds: calls wait until their deadline."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Something that is no file where a file of the store is to be: told at once, and never opened."""
+"""Other things than files in a store's folder: an error at once, and they are never opened."""
 
 # ruff: noqa: ASYNC240 - the tests arrange the disk themselves
 
@@ -107,7 +107,7 @@ async def test_a_journal_that_is_no_file(
 async def test_a_manifest_that_is_no_file(
     root: Path, storage: Storage, thing: Callable[[Path], None]
 ) -> None:
-    """The store is not made anew over its journals."""
+    """No new store is made over the journals."""
     warm = LocalFileMemoryProvider(root, storage=storage)
     await warm.save(theme("dark"), ALICE, AGENT)
     manifest = root / "factmem.json"

@@ -1,4 +1,4 @@
-"""What callers write by mistake: told at the call, with what to write instead, and no key shown."""
+"""Wrong arguments of providers: errors at the call that show a correct one, and no key."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta

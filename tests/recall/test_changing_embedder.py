@@ -16,7 +16,7 @@ NEW, OLD = b"n" * 16, b"o" * 16
 
 
 class Turning(TopicEmbedder):
-    """Gives the vectors of another model, of as many numbers, as soon as it is told to."""
+    """Switches to the vectors of another model with as many numbers."""
 
     is_turned = False
 
@@ -97,7 +97,7 @@ async def test_what_ends_the_process_stays_itself(
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_request_cancelled_from_within_is_reported(store: InMemoryProvider) -> None:
-    """As by a client that shares one request among callers, the first of whom gave up."""
+    """As by a client that shares one request among callers after the first was cancelled."""
     embedder = Failing()
     embedder.error = anyio.get_cancelled_exc_class()()
     memory = recall_memory(store, embedder=embedder)

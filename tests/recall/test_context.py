@@ -102,7 +102,7 @@ async def test_facts_of_one_conversation_support_each_other() -> None:
 
 
 async def test_a_name_in_the_question_raises_that_entity() -> None:
-    """The others count half; with two names, or none, nobody is raised."""
+    """The others count half; with two names, or none, no score rises."""
     facts = [(subject, bare_note("home", "a flat in Busan")) for subject in (ALICE, BOB)]
     memory = recall_memory(await filled(*facts), subjects=[ALICE, BOB])
 
@@ -213,7 +213,7 @@ async def test_hidden_places_move_no_score() -> None:
 
 
 async def test_filters_are_filled_up_to_the_limit() -> None:
-    """They narrow the index, so what they leave out takes nobody's place."""
+    """They filter in the index, so facts outside take no place in the result."""
     kinds = [SourceKind.USER, SourceKind.TOOL]
     facts = [
         (ALICE, bare_note(f"k{n}", "cat", source=FactSource(kinds[n % 2]), importance=n / 10))

@@ -45,7 +45,7 @@ def values(fact: dict[str, Any]) -> list[Any]:
 
 
 def test_there_is_enough_of_it() -> None:
-    """Facts, questions and languages as promised, and everybody is asked about."""
+    """The numbers of facts, questions and languages are right, and each user has questions."""
     facts_in = Counter(fact["language"] for fact in FACTS)
     questions_in = Counter(question["language"] for question in QUESTIONS)
     facts_of = Counter(fact["entity"] for fact in FACTS)

@@ -1,4 +1,4 @@
-"""A memory that follows its store finds what one finds that begins anew: whatever was done."""
+"""A memory that updates its index finds what a new memory finds, after every change."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -203,7 +203,7 @@ async def test_following_what_other_processes_do(
 
 
 async def test_a_view_follows_what_it_shows(store: LocalStore) -> None:
-    """And is told of nothing outside; nor does a store that cannot tell tell anything in a view."""
+    """It gets no change from outside, and none at all from a store without a log of changes."""
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     view = recall_memory(store).view(subjects=[ALICE], scopes=[AGENT])
     shown: Any = view.provider

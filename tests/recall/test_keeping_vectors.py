@@ -82,7 +82,7 @@ async def test_a_memory_leaves_its_vectors(store: Busy, leaves: str) -> None:
 
 
 async def test_a_view_leaves_those_of_its_places(store: Busy) -> None:
-    """What others have recalled is none of its business."""
+    """It does not see what other memories recalled."""
     memory = recall_memory(store, embedder=TopicEmbedder(), subjects=[ALICE, BOB])
     await memory.recall("any animal?")
     store.is_busy = False

@@ -104,7 +104,7 @@ def test_what_all_documents_are_about_is_found(count: int) -> None:
 
 
 def test_a_name_alone_covers_too_little() -> None:
-    """What has no more of a question than whom it is about stays below the default bar."""
+    """A fact that shares only the subject with a question stays below the default threshold."""
     index = built({"language": "alice: programming language Kotlin", "age": "alice: age 36"})
 
     hits = {hit.id: hit.coverage for hit in index.search("programming language Alice would like")}

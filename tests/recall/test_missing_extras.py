@@ -82,7 +82,7 @@ async def test_an_embedder_without_its_package_says_what_to_install(
 
 @pytest.fixture
 def without_numpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As if numpy were not there; what was found out about it is found out anew."""
+    """Hide numpy, and forget that it was found before."""
     numpy_or_none.cache_clear()
     monkeypatch.setitem(sys.modules, "numpy", None)
     yield

@@ -54,7 +54,7 @@ def plan(**fields: Any) -> dict[str, Any]:
 
 
 async def test_a_question_becomes_several(store: InMemoryProvider) -> None:
-    """Each is searched for; one call to the model, and its cost is told."""
+    """Each is searched for, with one call to the model, and its cost is reported."""
     model = ScriptedChatModel(plan(queries=["name of the cat", "coffee in the mornings"]))
     memory = recall_memory(store, chat_model=model)
 

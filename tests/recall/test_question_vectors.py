@@ -1,4 +1,4 @@
-"""Vectors of questions are kept, and tell nobody what others have asked."""
+"""Vectors of questions are cached, and never reveal what other users asked."""
 
 import pytest
 

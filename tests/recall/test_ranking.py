@@ -113,7 +113,7 @@ def test_the_score_is_what_its_parts_say() -> None:
 
 
 def test_parts_are_normalised_over_the_candidates() -> None:
-    """The best has 1, the least near has 0; the words of nobody else count."""
+    """The best has 1, the least near has 0; the words of other users do not count."""
     by_words = index_of(*FACTS).search(asked("the cat Miso"), NOW)
     by_both = index_of(*FACTS).search(asked("the cat Miso"), NOW, near(**COSINES))
 
@@ -402,7 +402,7 @@ def test_an_index_follows_its_facts() -> None:
 
 
 def test_the_order_of_equal_matches_is_not_that_of_arrival() -> None:
-    """Whoever begins anew gets the same ones, in the same order, also where a limit cuts."""
+    """A new memory returns the same matches in the same order, with a limit too."""
     equal = [bare_note(f"k{n}", "cat", id=f"id{n}") for n in range(9)]
 
     for facts in (equal, equal[::-1], equal[4:] + equal[:4]):
@@ -412,7 +412,7 @@ def test_the_order_of_equal_matches_is_not_that_of_arrival() -> None:
 
 
 def test_narrowing_leaves_others_out_of_the_statistics() -> None:
-    """Scores are those of an index that has nothing else: nobody learns what else there is."""
+    """Scores equal those of an index without other facts, so they reveal nothing of these."""
     others = [bare_note(f"other{n}", "Miso and Lisbon", id=f"o{n}") for n in range(20)]
     options = {"concepts": ["pet", "trip"]}
 
@@ -452,7 +452,7 @@ def test_senseless_settings_are_refused(given_settings: dict[str, Any], message:
 
 
 def test_what_stands_for_a_fact() -> None:
-    """Whom it is about, the topic, and the values; the day and the quote among the words only."""
+    """The subject, the topic and the values; the day and the quote among the words only."""
     fact = bare_notes("favourite_drinks-ever", "green tea", "coffee")
     described: Any = replace(
         fact, concept=type(fact.concept)("drinks", "What they drink", fact.concept.fact_type)

@@ -102,7 +102,7 @@ async def test_what_does_not_hold_never_comes_back(store: LocalStore, clock: Set
 
 
 async def test_a_recall_sees_what_has_just_been_saved(store: LocalStore) -> None:
-    """Every change, each time, by this instance of the memory or by nobody it knows."""
+    """Every change, by this instance of the memory or by another one."""
     memories = [recall_memory(store), recall_memory(store, embedder=TopicEmbedder())]
 
     async def found() -> list[list[Any]]:
@@ -291,7 +291,7 @@ async def test_sibling_names_never_mix(saved: Any, asked: tuple[str, str]) -> No
 
 
 async def test_a_view_keeps_the_memory_warm(store: LocalStore) -> None:
-    """One made for a request does not read and embed everything anew, but its question."""
+    """A view made for one request embeds only its question."""
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     events: list[MemoryEvent] = []
     embedder = TopicEmbedder()
@@ -385,7 +385,7 @@ async def test_a_senseless_question_is_refused(options: dict[str, Any], message:
 
 
 async def test_an_unbound_subject_is_refused() -> None:
-    """Forgetting to name a person does not ask about everybody."""
+    """Omitting the user does not search all users."""
     with pytest.raises(UnboundSubjectError):
         await recall_memory(InMemoryProvider(), subjects=[USER]).recall("cat")
 
@@ -430,7 +430,7 @@ async def test_an_embedder_that_fails_leaves_the_words(
 
 
 async def test_an_embedder_that_is_not_installed_is_no_detail(store: LocalStore) -> None:
-    """That is a mistake in how the application is set up, and told as one."""
+    """It is a mistake in the setup of the application, and raises."""
     await store.save(bare_note("pet", "cat"), ALICE, AGENT)
     embedder = TopicEmbedder()
     embedder.failure = MissingExtraError("pip install 'factmem[litellm]'")

@@ -47,7 +47,7 @@ def of(told: Sequence[MemoryEvent], *operations: MemoryOperation) -> list[Memory
 async def test_each_request_to_the_embedder_is_an_event(
     store: InMemoryProvider, told: list[MemoryEvent]
 ) -> None:
-    """The question, then the facts; a vector that is known asks nobody."""
+    """The question, then the facts; a cached vector needs no request."""
     memory = recall_memory(store, embedder=TopicEmbedder(), listeners=[told.append])
 
     with correlated("request-17"):
@@ -69,7 +69,7 @@ async def test_each_request_to_the_embedder_is_an_event(
 async def test_each_batch_is_an_event(
     told: list[MemoryEvent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What came back of earlier ones is told as completed, and the one that broke as failed."""
+    """Earlier requests are reported as completed, and the one that broke as failed."""
     monkeypatch.setattr(meaning, "_BATCH", 2)
     store = InMemoryProvider()
     await store.save(bare_notes("pets", "cat"), ALICE, AGENT)

@@ -370,7 +370,7 @@ async def test_a_strategy_recalls_by_a_node(store: InMemoryProvider) -> None:
     ],
 )
 def test_senseless_options_are_refused(options: dict[str, Any], message: str) -> None:
-    """When it is installed, and not when somebody talks to it."""
+    """At installation, not at the first message."""
     with pytest.raises((TypeError, ValueError), match=message):
         Agent(ScriptedChatModel()).install(
             AgentMemory, provider=InMemoryProvider(), agent_name="a", **options

@@ -13,7 +13,7 @@ CUSTOMERS = [USER.of(name) for name in ("alice", "bob", "carol")]
 
 
 async def test_customers_share_a_place_and_no_queue() -> None:
-    """What they share is embedded once, and nobody waits for the texts of another one."""
+    """Shared texts are embedded once, and no memory waits for the texts of another."""
     store = InMemoryProvider()
     await store.save(bare_note("hours", "nine to five"), COMPANY, AGENT)
     for customer in CUSTOMERS:

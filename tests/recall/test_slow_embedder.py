@@ -1,4 +1,4 @@
-"""An embedder that is slow, or never answers: recall waits as long as it was told to, no longer."""
+"""A slow or silent embedder: recall waits until its deadline."""
 
 from collections.abc import Callable, Sequence
 

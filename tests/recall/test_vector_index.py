@@ -77,7 +77,7 @@ def index_of(root: Path) -> Path:
 
 
 async def test_each_text_is_embedded_once(tmp_path: Path, storage: Storage) -> None:
-    """By one process or another; only what is new is asked for."""
+    """By one process or another; only new texts are embedded."""
     first = await filled(tmp_path, storage)
     assert await first.asks() == (["kitten"], 0)
 
@@ -170,7 +170,7 @@ async def test_an_index_of_another_model_is_rebuilt_once(
 
 
 async def test_a_model_that_changes_under_its_name_is_noticed(store: LocalStore) -> None:
-    """By the dimensions of the question's vector; everything is embedded anew."""
+    """The dimensions of the question's vector show it; every text is embedded again."""
     embedder = TopicEmbedder()
     await store.save_many(FACTS, ALICE, AGENT)
     memory = recall_memory(store, embedder=embedder)

@@ -1,4 +1,4 @@
-"""What a recall cannot mean is told at the call, with what to write instead."""
+"""Wrong arguments of a recall raise at the call, and the error shows a correct call."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from tests.world import AGENT, ALICE, bare_note, recall_memory
 
 @pytest.mark.parametrize("concepts", ["city", Concept("city", "Where she lives")])
 async def test_one_concept_is_no_list_of_them(concepts: Any) -> None:
-    """A keyword is a list of letters to Python: nothing would be found, and nobody told."""
+    """A keyword is an iterable of letters: nothing would be found, without an error."""
     store = InMemoryProvider()
     await store.save(bare_note("city", "Seoul"), ALICE, AGENT)
     memory = recall_memory(store)

@@ -200,7 +200,7 @@ async def test_four_methods_learn_as_ever() -> None:
 
 
 async def test_an_erasure_counts_where_no_store_was_yet(tmp_path: Path) -> None:
-    """The first process read the chat; the second erased; nobody had saved anything."""
+    """The first process read the chat; the second erased; nothing was saved before."""
 
     async def erase(_: AgentMemory) -> None:
         async with LocalFileMemoryProvider(tmp_path) as other:

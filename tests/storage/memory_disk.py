@@ -25,7 +25,7 @@ class Killed(BaseException):
 
 
 def _nothing() -> None:
-    """Let nobody else on, and the power stay."""
+    """Schedule no other task, and keep the power on."""
 
 
 class MemoryDisk:

@@ -1,4 +1,4 @@
-"""What accidents and strangers do to the files of a store, and what is told of it.
+"""Accidents and attacks on the files of a store, and how it reports them.
 
 Each way of tampering takes a sample store and gives the journal files that it leaves. Nothing here
 touches the last line of a journal: that it is damaged, or gone, no file can tell of itself.
@@ -254,7 +254,7 @@ TAMPERINGS: dict[str, Callable[[Sample], Iterator[Files]]] = {
     "a line of another file, or of an older one": _older_lines,
     "cut within the first lines": _first_line_only,
 }
-"""What is told in every store."""
+"""Damage that every store reports."""
 
 
 # On purpose, with some knowledge of the format
@@ -270,4 +270,4 @@ def _branches_spliced(sample: Sample) -> Iterator[Files]:
 FORGERIES: dict[str, Callable[[Sample], Iterator[Files]]] = {
     "two histories spliced": _branches_spliced,
 }
-"""What is told in an encrypted store, beside."""
+"""Forgeries that an encrypted store reports as well."""

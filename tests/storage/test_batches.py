@@ -1,4 +1,4 @@
-"""Appending to many journals at once: what the power leaves, and whom an error concerns."""
+"""Appending to many journals at once: what a power cut leaves, and which saves an error concerns."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""What happened to a journal's file, by accident or on purpose, is told and never read past.
+"""Damage to a journal's file, by accident or on purpose, is reported and never ignored.
 
 That the last line is damaged, or gone, cannot be told from a save that the power cut short; an
 anchor that was kept elsewhere tells that too.
@@ -50,7 +50,7 @@ def test_a_forgery_is_reported_in_an_encrypted_store(what: str) -> None:
 
 @KINDS
 def test_what_was_added_does_no_harm(kind: Kind, stride: int) -> None:
-    """A byte or a line too many costs nothing, or is told; nothing is invented."""
+    """An extra byte or line is harmless or reported; no record is invented."""
     store = sample(kind)
     content, lines = store.files[store.ann], store.lines()
     last = content.rindex(b"\n", 0, -1) + 1
@@ -93,7 +93,7 @@ def test_a_file_cut_under_a_reader_is_reported(kind: Kind) -> None:
 
 @KINDS
 def test_a_link_in_the_place_of_a_journal_is_not_followed(kind: Kind, tmp_path: Path) -> None:
-    """Nobody makes a store read, or write, a file that is elsewhere."""
+    """A link makes a store read or write no file elsewhere."""
     storage = EncryptedStorage(Aes256GCMEncryptor(KEYS[0])) if kind.is_sealed else SimpleStorage()
     journals = storage.open(tmp_path / "store")
     append(journals, ANN, text_of(1))
@@ -263,7 +263,7 @@ def test_salvage_goes_on_with_what_can_be_read(
 
 @KINDS
 def test_salvage_of_a_file_without_a_first_line(kind: Kind) -> None:
-    """Nothing of it can be verified: the place begins anew, and the copy keeps the bytes."""
+    """Nothing of it can be verified: the place starts empty, and the copy keeps the bytes."""
     store = sample(kind)
     damaged = b"?" + store.files[store.ann]
     disk = store.disk(store.with_content(damaged))

@@ -200,7 +200,7 @@ def test_whoever_cannot_lock_reads_what_is_whole(
 def test_damage_on_a_read_only_file_system_is_reported_as_damage(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There nobody is at work, so that it need not be looked at again under the lock."""
+    """There no process writes, so it need not be read again under the lock."""
     append(_store(kind, tmp_path), ANN, record(1))
     [file] = (tmp_path / "journals").iterdir()
     file.write_bytes(file.read_bytes()[:-5])

@@ -348,7 +348,7 @@ def test_keys_are_added_and_removed(tmp_path: Path) -> None:
 
 
 def test_a_rotation_shuts_all_other_keys_out(tmp_path: Path) -> None:
-    """Also those of other slots; and every file is sealed anew."""
+    """Also those of other slots; and every file is sealed again."""
     first, other, new = Key.generate(), Key.generate(), Key.generate()
     journals, keys = opened(tmp_path, first)
     for name in "abc":

@@ -252,7 +252,7 @@ def test_no_wrong_key_opens_a_store(tmp_path: Path) -> None:
 
 
 def test_a_wrong_passphrase_is_a_wrong_key(locked: Path) -> None:
-    """Which it is, nobody is told."""
+    """The error does not say which."""
     key = Key.from_passphrase("incorrect horse", cost="interactive")
 
     with pytest.raises(WrongKeyError) as told:

@@ -84,7 +84,7 @@ async def test_a_cancelled_close_lets_go_too(root: Path) -> None:
 
 @pytest.mark.parametrize("gone", ["lock", "journals", "."])
 async def test_what_was_removed_is_made_again(root: Path, gone: str) -> None:
-    """Somebody clears a store under an open provider: the next save begins a new one."""
+    """Another program removes a store under an open provider: the next save creates a new one."""
     async with LocalFileMemoryProvider(root) as store:
         await save(store, "dark")
         path = root / gone

@@ -84,12 +84,12 @@ def _raises(part: Callable[[], object]) -> bool:
 
 
 def _damage(kind: Kind) -> bool:
-    """Whether some damage is not told."""
+    """Whether some damage goes unreported."""
     return _is_missed(kind, tampering.TAMPERINGS)
 
 
 def _forgery(kind: Kind) -> bool:
-    """Whether some forgery is not told."""
+    """Whether some forgery goes unreported."""
     return _is_missed(kind, tampering.FORGERIES)
 
 

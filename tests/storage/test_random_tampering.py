@@ -1,4 +1,4 @@
-"""Random accidents to a journal: told, harmless, or an end that is reported as torn; never silent."""
+"""Random damage to a journal: reported, harmless, or an end that is logged as torn; never silent."""
 
 import random
 from collections import Counter

@@ -156,7 +156,7 @@ def test_a_power_cut_at_any_call(image: Image) -> None:
 
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_an_error_in_any_call(image: Image, width: int) -> None:
-    """It is told, and the same process may call again when the disk is well."""
+    """It raises, and the same process may call again when the disk works."""
     for at in range(1, len(_calls(image)) + 1):
         disk = MemoryDisk(image)
         folder = SEALED.open(disk, [OLD])

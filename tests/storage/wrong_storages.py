@@ -74,7 +74,7 @@ class CreatesAtOnce:
 
 
 class HasNoLock:
-    """Lets everybody write at once."""
+    """Lets all processes write at once."""
 
     def open(self, folder: Path) -> Journals:
         class Unlocked(_Wrapped):
@@ -146,7 +146,7 @@ class ForgetsRewritings:
 
 
 class IsAlwaysCurrent:
-    """Never looks whether somebody else wrote."""
+    """Never checks whether another process wrote."""
 
     def open(self, folder: Path) -> Journals:
         class Stale(_Wrapped):
@@ -215,7 +215,7 @@ class ReadsAllAtOnce:
 
 
 class BelievesItsRecords:
-    """Parses and writes anew what it was told to keep as it is."""
+    """Parses and rewrites what it should keep as it is."""
 
     def open(self, folder: Path) -> Journals:
         class Parsing(_Wrapped):

@@ -1,4 +1,4 @@
-"""What the writers of a storm were told is saved, and whether a store holds it."""
+"""The acknowledged saves of a storm, and whether a store holds them."""
 
 import time
 from collections import defaultdict
@@ -56,7 +56,7 @@ class Acknowledged:
         self.forgotten: set[str] = set()
 
     def take(self, line: str) -> None:
-        """Take in what a writer told of an operation that has returned."""
+        """Record what a writer reported of a finished operation."""
         lane, *numbers = line.split()
         number, begin, end = map(int, numbers)
         if number != self.last.get(lane, 0) + 1:

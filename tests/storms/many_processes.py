@@ -42,7 +42,7 @@ def _storage(key: str | None) -> Storage:
 
 
 def _lane(process: int, task: int) -> Concept:
-    """What one task saves to: nobody else does, so its values must come in their order."""
+    """The place that only one task saves to, so that its values must come in order."""
     return Concept(f"lane-{process}-{task}", "What the task with this number has counted " * 2)
 
 
@@ -144,7 +144,7 @@ async def many_processes(
 async def _look(
     provider: LocalFileMemoryProvider, process: int, told: Iterable[list[str]], outcome: Outcome
 ) -> None:
-    """Load what was told of last in each place: it, or what its task saved there later."""
+    """Load the last acknowledged value of each place: it, or one that its task saved later."""
     latest = {(int(task), entity): int(number) for task, number, entity in told}
     for (task, entity), number in latest.items():
         facts = await provider.load(_lane(process, task), USER.of(entity), AGENT)

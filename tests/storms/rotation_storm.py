@@ -41,7 +41,7 @@ class RotationStorm(Storm):
         super().__init__(root, keys=keys, seed=seed, mutant=mutant)
         self.rotations = 0
         self.cut_short = 0
-        """How many rotators were killed before they had told of their rotation."""
+        """The number of rotators that were killed before they reported their rotation."""
         self._rotators = 0
         self._is_rotating = False
 

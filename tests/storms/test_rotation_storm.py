@@ -10,7 +10,7 @@ pytestmark = pytest.mark.storm
 
 
 def test_rotations_lose_nothing_and_shut_out_every_older_key(tmp_path: Path) -> None:
-    """Whoever is killed, and whenever; and an older copy of the store is told afterwards."""
+    """Whichever process is killed, and whenever; an older copy of the store is reported afterwards."""
     outcome, storm = rotation_storm(tmp_path / "store", 10)
 
     assert not outcome.faults, outcome

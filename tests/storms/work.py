@@ -110,7 +110,7 @@ async def perform(store: LocalFileMemoryProvider, todo: Operation) -> None:
 
 @dataclass(frozen=True)
 class Work:
-    """What a writer is told to do."""
+    """The orders of a writer."""
 
     root: str
     keys: tuple[str, ...]
@@ -118,7 +118,7 @@ class Work:
     life: int
     """Which of all writers of the storm it is; everything else of it follows from that."""
     fuse: int | None
-    """The file call in the middle of which it kills itself; None if somebody else must."""
+    """The file call during which it kills itself; None if another process must."""
     mutant: str | None = None
 
 
@@ -203,7 +203,7 @@ def writer(tell: Tell, wait: Callable[[], None], work: Work) -> None:
 
 @dataclass(frozen=True)
 class Turn:
-    """What a rotator is told to do."""
+    """The orders of a rotator."""
 
     root: str
     old: str

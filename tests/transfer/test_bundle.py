@@ -1,4 +1,4 @@
-"""Bundles: what goes in comes out, anywhere; what is damaged is told and touches nothing."""
+"""Bundles: what goes in comes out, anywhere; damage is reported and changes nothing."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Koog's files: every fact comes over once, what cannot be read is told, nothing is touched."""
+"""Koog's files: each fact is imported once, unreadable ones are reported, no file changes."""
 
 import base64
 import json
@@ -104,7 +104,7 @@ class TestSamples:
     async def test_everything_comes_over(
         self, store: InMemoryProvider, folder: str, key: Any, inside: str
     ) -> None:
-        """All four scopes, three versions of Koog, Korean and emoji; one placeholder is told."""
+        """All four scopes, three versions of Koog, Korean and emoji; one placeholder is reported."""
         report = await import_koog(SAMPLES / folder / inside, store, subjects=[USER], key=key)
 
         assert [str(place) for place in report.places] == [
@@ -347,7 +347,7 @@ class TestPlaces:
         assert pet == MemorySubject("pet", "", LOWEST_PRIORITY)
 
     async def test_subjects_that_will_not_do(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """Told before anything is read."""
+        """It raises before anything is read."""
         koog_file(tmp_path, {"ide-theme": [single("dark")]})
         user = MemorySubject("user", "The user", 1, per_entity=True)
 
@@ -406,7 +406,7 @@ class TestPlaces:
     async def test_paths_that_name_no_place(
         self, store: InMemoryProvider, tmp_path: Path, where: str, reason: str
     ) -> None:
-        """They are told, and the others come over."""
+        """They are reported, and the others are imported."""
         koog_file(tmp_path, {"ide-theme": [single("light")]}, where)
         koog_file(tmp_path, {"ide-theme": [single("dark")]}, "product/my-ide/subject/user")
 
@@ -574,7 +574,7 @@ class TestKeys:
     async def test_plain_text_is_not_taken_for_sealed(
         self, store: InMemoryProvider, tmp_path: Path
     ) -> None:
-        """Somebody without the key may have put it there."""
+        """An attacker without the key may have put it there."""
         koog_file(tmp_path, {"ide-theme": [single("dark")]})
 
         report = await import_koog(tmp_path, store, key=KEY)
@@ -587,7 +587,7 @@ class TestKeys:
                 Key.from_passphrase("correct horse")],
     )  # fmt: skip
     async def test_what_is_no_key(self, store: InMemoryProvider, key: Any) -> None:
-        """Told at once; the message does not show it."""
+        """It raises at once; the message does not show the key."""
         with pytest.raises(ValueError, match="key") as caught:
             await import_koog(SAMPLES / "encrypted", store, key=key)
 

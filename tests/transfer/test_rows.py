@@ -32,7 +32,7 @@ def year(number: int) -> datetime:
 
 
 def rows() -> list[PlacedFact[Any]]:
-    """Built anew each time, so that ids differ."""
+    """Made again each time, so that ids differ."""
     hers, his = Place(AGENT, ALICE), Place(AGENT, BOB)
     return [
         PlacedFact(hers, SingleFact(THEME, "dark", timestamp=year(2024))),

@@ -18,7 +18,6 @@ from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import GroupCommit
 from factmem.providers._local_places import LocalPlaces, Save
-from factmem.providers._place_lists import page_of
 from factmem.providers.base import PlaceInfo
 from factmem.storage.base import Journals
 
@@ -91,7 +90,7 @@ class LocalBackend:
     async def identities(
         self, wanted: Boundary, after: Identity | None, limit: int | None
     ) -> list[Identity]:
-        return await self.work(lambda: page_of(self.blocking.identities(wanted), after, limit))
+        return await self.work(lambda: self.blocking.identities(wanted, after, limit))
 
     async def read_index(self, identity: Identity) -> bytes | memoryview | None:
         return await self.work(lambda: self.blocking.index(identity))

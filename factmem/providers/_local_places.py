@@ -19,7 +19,7 @@ from factmem.providers._backend import Decision, Erased, ErasedSinceError, Exten
 from factmem.providers._clock import StoreClock
 from factmem.providers._followed_place import PlaceView
 from factmem.providers._group_commit import Pending
-from factmem.providers._place_lists import place_info
+from factmem.providers._place_lists import listed, place_info
 from factmem.providers._place_reader import PlaceReader
 from factmem.providers.base import PlaceInfo
 from factmem.storage.base import (
@@ -103,13 +103,15 @@ class LocalPlaces:
         """Return all places inside a boundary that hold anything."""
         named = wanted.identities(_MOST_PROBED)
         if named is None:
-            named = [_identity(name) for name in self._journals.names()]
+            named = self.identities(wanted, None, None)
         found = [self._info(identity) for identity in named if wanted.allows(identity)]
         return [info for info in found if info is not None]
 
-    def identities(self, wanted: Boundary) -> list[Identity]:
-        """Return the places inside a boundary, without reading their entries."""
-        return list(filter(wanted.allows, map(_identity, self._journals.names())))
+    def identities(
+        self, wanted: Boundary, after: Identity | None, limit: int | None
+    ) -> list[Identity]:
+        """Return up to `limit` places inside a boundary, without reading their entries."""
+        return listed(self._journals, wanted, after, limit)
 
     def _info(self, identity: Identity) -> PlaceInfo | None:
         view = self._views.known(identity) or PlaceView()
@@ -355,10 +357,3 @@ def _records(identity: Identity, journals: Journals | JournalWriter) -> list[Rec
         records += reading.records
         position, is_end = reading.position, reading.is_end
     return records
-
-
-def _identity(name: Iterable[str | None]) -> Identity:
-    kind, scope, subject, entity = name
-    if kind is None or scope is None or subject is None:
-        raise FactmemError("A journal has a name that is no place's: another program's folder?")
-    return (kind, scope, subject, entity)

@@ -103,7 +103,8 @@ class LocalFileMemoryProvider(LedgerStore):
     A purging `forget` rewrites the journal's file and removes the copies that `salvage` kept.
     `erase` in an encrypted store first overwrites the random bytes that the file's key is derived
     from, so that a copy of its blocks on the disk cannot be read with the key. `places` opens only
-    the files of the places that are asked for, where these are few. The function that `amend` takes
+    the files of the places that are asked for, where these are few. `list_places` opens the files
+    that were never listed before, and keeps their names beside the journals. The function that `amend` takes
     runs in a worker thread, with the store's lock held.
 
     Args:

@@ -5,7 +5,7 @@ so an anchor never expires: a journal with a smaller number was rolled back.
 """
 
 import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
@@ -14,6 +14,7 @@ import orjson
 
 from factmem.errors import CorruptJournalError, StorageError, TamperedError
 from factmem.storage._journal import Damage, Place, journal_path
+from factmem.storage._listing import reported
 from factmem.storage._manifest import MANIFEST
 from factmem.storage._plain_codec import Codec, compact
 from factmem.storage._reader import FolderReader
@@ -46,7 +47,7 @@ class _End(NamedTuple):
 
 def without_store() -> str:
     """Return the anchor of a folder without a store."""
-    return _dumped(None, {}, 0)
+    return _dumped(None, b"", 0)
 
 
 def taken(
@@ -70,15 +71,15 @@ def taken(
     codec = reader.codec()
     if codec is None:
         return without_store()
-    journals: dict[str, _End] = {}
-    for file in reported(reader.journal_files(codec), progress):
+    journals, newest = bytearray(), 0
+    for file in reported(reader, codec, progress):
         settle(codec, file)
         place = _end(reader, codec, file)
-        tag = place.tag.hex()
-        journals[file] = _End(_digest(place), place.following, place.last, tag, place.made)
-    newest = max((end.made for end in journals.values()), default=0)
+        end = _End(_digest(place), place.following, place.last, place.tag.hex(), place.made)
+        journals += b"%b%b:%b" % (b"," if journals else b"", compact(file), compact(end))
+        newest = max(newest, place.made)
     return _dumped(
-        reader.manifest.fields["store"], journals, newest if age is None else age(newest)
+        reader.manifest.fields["store"], bytes(journals), newest if age is None else age(newest)
     )
 
 
@@ -97,14 +98,6 @@ def check_settled(reader: FolderReader, codec: Codec, file: str) -> None:
             reader.files.close(fd)
 
 
-def reported(files: Sequence[str], progress: Progress | None) -> Iterator[str]:
-    """Give files, and report each that is done."""
-    for done, file in enumerate(files, 1):
-        yield file
-        if progress is not None:
-            progress(done, len(files))
-
-
 def verify(reader: FolderReader, anchor: Anchor, progress: Progress | None = None) -> list[str]:
     """Raise unless every journal has come as far as the anchor says; under the lock.
 
@@ -115,32 +108,39 @@ def verify(reader: FolderReader, anchor: Anchor, progress: Progress | None = Non
     codec = reader.codec()
     if codec is None or reader.manifest.fields["store"] != anchor.store:
         raise of_another(reader)
-    known = set(reader.journal_files(codec))
-    for file in reader.marks.without_journal(codec, sorted(known)):
+    for file in reader.marks.without_journal(codec):
         with reader.errors.of(file):
             reader.marks.check_gone(codec, file)
-    unknown = sorted(known.difference(anchor.journals))
-    for file in reported([*anchor.journals, *unknown], progress):
+    expected = 0
+    for file in reported(reader, codec, progress):
         with reader.errors.of(file):
-            expected = anchor.journals.get(file)
-            if expected is None:
+            end = anchor.journals.get(file)
+            if end is None:
                 place = _end(reader, codec, file, is_read_anew=True)
                 _verify_unknown(place, anchor)
-                found += _doubtful(reader, codec, place)
-                continue
-            if file not in known:
-                raise Damage(
-                    "it is gone, and the anchor knows it (take a new anchor after an erasure)",
-                    is_forged=True,
-                )
-            place = _verify_journal(reader, codec, file, expected)
+            else:
+                expected += 1
+                place = _verify_journal(reader, codec, file, end)
             found += _doubtful(reader, codec, place)
+    if expected < len(anchor.journals):
+        _report_gone(reader, anchor)
     if reader.manifest.fields.get("made", 0) < anchor.age:
         raise (TamperedError if reader.manifest.is_sealed else CorruptJournalError)(
             f"{reader.files.path(MANIFEST)!r} was put back to an older copy: it has counted fewer "
             f"files than the anchor says. Restore it from a newer backup"
         )
     return found
+
+
+def _report_gone(reader: FolderReader, anchor: Anchor) -> None:
+    """Raise for a journal that the anchor knows and that has no file."""
+    for file in anchor.journals:
+        if not reader.has_journal(file):
+            with reader.errors.of(file):
+                raise Damage(
+                    "it is gone, and the anchor knows it (take a new anchor after an erasure)",
+                    is_forged=True,
+                )
 
 
 def _doubtful(reader: FolderReader, codec: Codec, place: Place) -> list[str]:
@@ -216,9 +216,9 @@ def _digest(place: Place) -> str:
     return sha256(place.header).hexdigest()[:32]
 
 
-def _dumped(store: str | None, journals: dict[str, _End], age: int) -> str:
-    text = compact({"anchor": 2, "store": store, "made": age, "journals": journals})
-    return base64.urlsafe_b64encode(text).decode()
+def _dumped(store: str | None, journals: bytes, age: int) -> str:
+    head = compact({"anchor": 2, "store": store, "made": age})
+    return base64.urlsafe_b64encode(b'%b,"journals":{%b}}' % (head[:-1], journals)).decode()
 
 
 def parsed(text: str) -> Anchor | None:
@@ -231,10 +231,10 @@ def parsed(text: str) -> Anchor | None:
         fields = orjson.loads(base64.urlsafe_b64decode(text.encode()))
         if fields["anchor"] not in (1, 2):
             raise ValueError("another version")
-        journals = {
-            str(file): _End(str(digest), int(following), int(last), str(tag), *map(int, made))
-            for file, (digest, following, last, tag, *made) in fields["journals"].items()
-        }
+        journals: dict[str, _End] = fields["journals"]
+        # In place: a second dictionary would be as large as the anchor itself.
+        for file, (digest, following, last, tag, *made) in journals.items():
+            journals[file] = _End(str(digest), int(following), int(last), str(tag), *map(int, made))
         store, age = fields["store"], int(fields.get("made", 0))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError("The anchor cannot be read: pass the text that anchor() gave") from None

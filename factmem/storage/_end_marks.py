@@ -16,7 +16,7 @@ import orjson
 
 from factmem.errors import CorruptJournalError
 from factmem.storage._file_calls import Files
-from factmem.storage._journal import Damage, Place
+from factmem.storage._journal import Damage, Place, journal_path
 from factmem.storage._plain_codec import END, Codec, checked_line, compact, with_checksum
 
 FOLDER = "ends"
@@ -80,16 +80,17 @@ class EndMarks:
                 "its file is gone, and its end mark is there (erase the place to go on without it)"
             )
 
-    def without_journal(self, codec: Codec, journals: Sequence[str]) -> list[str]:
-        """Return the names of journals that have a mark and no file."""
-        known = {journal.removesuffix(codec.suffix) for journal in journals}
+    def without_journal(self, codec: Codec) -> list[str]:
+        """Return the files of journals that have a mark and no file."""
+        gone: list[str] = []
         try:
-            found = self._files.names(FOLDER)
+            for each in self._files.each_name(FOLDER):
+                journal = each.removesuffix(_SUFFIX) + codec.suffix
+                if each.endswith(_SUFFIX) and not self._files.exists(journal_path(journal)):
+                    gone.append(journal)
         except (CorruptJournalError, NotADirectoryError):  # a link, or a file: none can be read
             return []
-        stems = [each.removesuffix(_SUFFIX) for each in found if each.endswith(_SUFFIX)]
-        gone = [stem + codec.suffix for stem in stems if stem not in known]
-        return [journal for journal in gone if self._read(codec, journal) is not None]
+        return sorted(journal for journal in gone if self._read(codec, journal) is not None)
 
     def write(self, codec: Codec, places: Sequence[Place]) -> None:
         """Mark the ends of journals, which are durable; under the lock."""

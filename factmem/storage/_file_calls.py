@@ -1,6 +1,6 @@
 """The file calls that a local store is made of; the crash tests bring a disk of their own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -132,6 +132,10 @@ class Files(Protocol):
 
     def names(self, folder: str = "journals") -> list[str]:
         """Return the names in a folder of the store; empty if it does not exist."""
+        ...
+
+    def each_name(self, folder: str) -> Iterator[str]:
+        """Give the names in a folder of the store, in no order, without holding all of them."""
         ...
 
     def content(self, name: str) -> bytes | None:

@@ -268,6 +268,18 @@ class LocalFiles:
         finally:
             os.close(fd)
 
+    def each_name(self, folder: str) -> Iterator[str]:
+        try:
+            fd = open_folder(self.path(folder))
+        except FileNotFoundError:
+            return
+        try:
+            with os.scandir(fd) as found:
+                for each in found:
+                    yield each.name
+        finally:
+            os.close(fd)
+
     def content(self, name: str) -> bytes | None:
         try:
             fd = self._open(name, _READ)

@@ -24,9 +24,10 @@ from factmem.storage._errors import PublicErrors
 from factmem.storage._file_calls import Files
 from factmem.storage._indexes import NO_FOLDER, IndexFiles
 from factmem.storage._journal import Place
+from factmem.storage._listing import Listing
 from factmem.storage._lock import check_timeout
 from factmem.storage._manifest import ManifestFile, Mode
-from factmem.storage._plain_codec import Codec
+from factmem.storage._plain_codec import Codec, compact
 from factmem.storage._reader import FolderReader
 from factmem.storage._summaries import SummaryFiles
 from factmem.storage._writer import FolderWriter
@@ -64,6 +65,7 @@ class JournalFolder:
         self.reader = FolderReader(files, self.manifest, self.errors)
         self._indexes = IndexFiles(files)
         self._summaries = SummaryFiles(files)
+        self._listing = Listing(self.reader, partial(self.locked, patience=_PATIENCE))
         self._busy_timeout = busy_timeout
         self._is_place_checked = allow_network
         self._mutex = threading.Lock()
@@ -76,6 +78,7 @@ class JournalFolder:
         self._known_writer = None
         self.manifest.forget_all()
         self.reader.forget_all()
+        self._listing.forget_all()
 
     def close(self) -> None:
         """See `Journals.close`."""
@@ -152,8 +155,12 @@ class JournalFolder:
 
     def names(self) -> list[JournalName]:
         """See `Journals.names`."""
+        return sorted(self.page(None, None), key=compact)
+
+    def page(self, after: JournalName | None, limit: int | None) -> list[JournalName]:
+        """See `PagedJournals.page`."""
         try:
-            return self.reader.names()
+            return self._listing.names(after, limit)
         except (CorruptJournalError, DecryptionError):
             # As in `read`: a rotation may replace the key and the files while they are listed.
             if not self.files.exists("lock"):
@@ -161,7 +168,7 @@ class JournalFolder:
             with self._exclusive_if_writable() as writer:
                 if writer is None:
                     raise
-                return self.reader.names()
+                return self._listing.names(after, limit, is_locked=True)
 
     def read_index(self, name: JournalName) -> bytes | memoryview | None:
         """See `IndexedJournals.read_index`."""

@@ -68,7 +68,7 @@ class IndexFiles:
         """
         path = f"{FOLDER}/{_name(codec, journal)}"
         try:
-            freed = sum(self._removed(codec, each) for each in (f"{path}.tmp", path))
+            freed = sum(removed(self._files, codec, each) for each in (f"{path}.tmp", path))
             freed += self._remove_summaries(codec, journal)
             # Also where nothing was found: whoever removed it may have died before this.
             if self._files.exists(FOLDER):
@@ -89,7 +89,7 @@ class IndexFiles:
     def _remove_summaries(self, codec: Codec, journal: str) -> int:
         summary = summary_name(codec, journal)
         return sum(
-            self._removed(codec, f"{FOLDER}/{each}")
+            removed(self._files, codec, f"{FOLDER}/{each}")
             for each in self._files.names(FOLDER)
             if each.startswith(summary)
         )
@@ -104,23 +104,25 @@ class IndexFiles:
                 self._files.path(FOLDER),
             )
 
-    def _removed(self, codec: Codec, path: str) -> int:
-        if not self._files.exists(path):
-            return 0
-        try:
-            fd = self._files.open(path)
-        except CorruptJournalError:  # not a file of factmem
-            self._files.remove(path)
-            return 0
-        try:
-            size = self._files.size(fd)
-        finally:
-            self._files.close(fd)
-        if codec.hides_names:
-            # Without the random bytes of its first line no key opens what the disk may keep of it.
-            self._files.destroy(path, min(size, CHUNK))
-        self._files.remove(path)
-        return size
+
+def removed(files: Files, codec: Codec, path: str) -> int:
+    """Remove a file derived from journals, and return the bytes freed; 0 if it is not there."""
+    if not files.exists(path):
+        return 0
+    try:
+        fd = files.open(path)
+    except CorruptJournalError:  # not a file of factmem
+        files.remove(path)
+        return 0
+    try:
+        size = files.size(fd)
+    finally:
+        files.close(fd)
+    if codec.hides_names:
+        # Without the random bytes of its first line no key opens what the disk may keep of it.
+        files.destroy(path, min(size, CHUNK))
+    files.remove(path)
+    return size
 
 
 def _name(codec: Codec, journal: str) -> str:

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from factmem.errors import TamperedError, WrongKeyError
-from factmem.storage._anchor import reported
 from factmem.storage._folder import JournalFolder
 from factmem.storage._journal import Damage
+from factmem.storage._listing import NameFiles, each_file, reported
 from factmem.storage._plain_codec import Codec
 from factmem.storage._sealed_codec import SealedCodec
 from factmem.storage.base import Progress
@@ -131,7 +131,7 @@ class StoreKeys:
                 others = [each for each in self._slots() if each["kid"] != kid]
                 self._rewrap(encryption, ring, others)
                 return
-            is_unfinished = bool(self._outdated(ring))
+            is_unfinished = self._is_any_outdated(ring)
             was_begun = kid in self._ids_of(encryption)
         if is_unfinished:
             self._reseal_all(progress)
@@ -202,14 +202,11 @@ class StoreKeys:
             self._mode.encryption = encryption
         self._folder.codec()
 
-    def _outdated(self, ring: KeyRing) -> list[str]:
-        """Return the journals that are sealed with an older data key."""
+    def _is_any_outdated(self, ring: KeyRing) -> bool:
+        """Whether any journal is sealed with an older data key; under the lock."""
         codec = SealedCodec(self._store(), ring)
-        return [
-            file
-            for file in self._folder.reader.journal_files(codec)
-            if self._is_outdated(codec, file, ring)
-        ]
+        files = each_file(self._folder.reader, codec)
+        return any(self._is_outdated(codec, file, ring) for file in files)
 
     def _is_outdated(self, codec: SealedCodec, file: str, ring: KeyRing) -> bool:
         return codec.generation_in(self._folder.reader.first_line(file)) != ring.generation
@@ -218,8 +215,10 @@ class StoreKeys:
         """Rewrite journals under older data keys, one at a time."""
         with self._folder.exclusive():
             ring, _ = self._opened()
-            outdated = self._outdated(ring)
-        for file in reported(outdated, progress):
+            codec = SealedCodec(self._store(), ring)
+            with self._folder.errors.of(None):
+                NameFiles(self._folder.files).remove_all(codec)
+        for file in reported(self._folder.reader, codec, progress):
             with self._folder.exclusive() as writer:
                 ring, _ = self._opened()
                 codec = SealedCodec(self._store(), ring)
@@ -230,7 +229,7 @@ class StoreKeys:
     def _forget_old_generations(self, encryption: Encryption) -> None:
         with self._folder.exclusive():
             ring, kid = self._opened()
-            if len(ring.generations) == 1 or self._outdated(ring):
+            if len(ring.generations) == 1 or self._is_any_outdated(ring):
                 return
             ring = replace(ring, generations={ring.generation: ring.generations[ring.generation]})
             others = [each for each in self._slots() if each["kid"] != kid]

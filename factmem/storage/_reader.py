@@ -23,14 +23,10 @@ from factmem.storage._journal import (
 from factmem.storage._lines_1 import Reader1
 from factmem.storage._lines_2 import Reader2
 from factmem.storage._manifest import MANIFEST, ManifestFile
-from factmem.storage._plain_codec import Codec, compact
+from factmem.storage._plain_codec import Codec
 from factmem.storage.base import JournalName, Position, Reading, Record
 
 _logger = getLogger(__name__)
-
-_MOST_NAMES = 100_000
-"""How many journal names are cached by file. A file's name never changes; each entry takes about
-300 bytes."""
 
 _MOST_PLACES = 4096
 """How many journals' places are cached; an evicted journal is read again from its start."""
@@ -48,7 +44,6 @@ class FolderReader:
 
     def forget_all(self) -> None:
         """Forget everything seen so far: for a forked child, and for closing."""
-        self._names: dict[str, JournalName] = {}
         self._places: dict[str, Place] = {}
         self._places_mutex = threading.Lock()
         self.synced: dict[str, bytes] = {}
@@ -299,24 +294,6 @@ class FolderReader:
             return not self.files.exists(journal_path(codec.file_name(name)))
         except OSError:
             return False
-
-    def names(self) -> list[JournalName]:
-        """Return the names of all journals, sorted."""
-        codec = self.codec()
-        if codec is None:
-            return []
-        known, found = self._names, dict[str, JournalName]()
-        for file in self.journal_files(codec):
-            name = known.get(file) or self.name_in(codec, file)
-            if name is not None:
-                found[file] = name
-        self._names = found if len(found) <= _MOST_NAMES else {}
-        return sorted(found.values(), key=compact)
-
-    def journal_files(self, codec: Codec) -> list[str]:
-        """Return the files of all journals, without leftovers and copies."""
-        with self.errors.of(None):
-            return [file for file in self.files.names() if file.endswith(codec.suffix)]
 
     def has_journal(self, file: str) -> bool:
         """Whether there is a journal's file of that name."""

@@ -3,6 +3,7 @@
 from factmem.storage._file_calls import Files
 from factmem.storage._indexes import IndexFiles
 from factmem.storage._journal import CHUNK, journal_path
+from factmem.storage._listing import NameFiles
 from factmem.storage._plain_codec import Codec
 from factmem.storage._reader import FolderReader
 from factmem.storage.base import ErasedJournal
@@ -25,6 +26,7 @@ class Removal:
         they are overwritten before the file is removed.
         """
         self._reader.marks.remove(self._codec, file)  # first: a mark without a journal is damage
+        NameFiles(self._files).remove(self._codec, file)
         count = self._indexes.remove(self._codec, file)
         found = self._copies(file)
         if file in self._files.names():

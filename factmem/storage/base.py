@@ -26,6 +26,7 @@ __all__ = [
     "JournalWriter",
     "Journals",
     "KeySlots",
+    "PagedJournals",
     "Position",
     "Progress",
     "Reading",
@@ -360,6 +361,21 @@ class SummarizedJournals(Journals, Protocol):
 
         Raises:
             StorageError: The operating system refused.
+        """
+        ...
+
+
+@runtime_checkable
+class PagedJournals(Journals, Protocol):
+    """Journals that are listed some at a time; a storage may offer it."""
+
+    def page(self, after: JournalName | None, limit: int | None) -> list[JournalName]:
+        """Return the names of up to `limit` journals, in an order that is the storage's own.
+
+        Args:
+            after: The last name of the page before; None for the first page. Its journal need not
+                exist any more.
+            limit: The most names to return; None for all.
         """
         ...
 

@@ -13,7 +13,7 @@ import pytest
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage._reader import FolderReader
+from factmem.storage import _listing
 from factmem.storage.encrypted import EncryptedStorage
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.storage.encryption.key import Key
@@ -69,17 +69,17 @@ async def test_a_rotation_between_the_listing_and_the_reading_of_a_file(
     async with LocalFileMemoryProvider(tmp_path / "store", storage=storage) as store:
         for place in PLACES:
             await store.save(SingleFact(PETS, "a dog"), place, AGENT)
-    listed, is_rotated = FolderReader.journal_files, False
+    listed, is_rotated = _listing.page_of_files, False
 
-    def then_rotated(self: FolderReader, codec: Any) -> list[str]:
+    def then_rotated(*arguments: Any) -> list[str]:
         nonlocal is_rotated
-        files = listed(self, codec)
+        files = listed(*arguments)
         if not is_rotated:
             is_rotated = True
             anyio.from_thread.run(rotating.keys.rotate, Key.generate())
         return files
 
-    monkeypatch.setattr(FolderReader, "journal_files", then_rotated)
+    monkeypatch.setattr(_listing, "page_of_files", then_rotated)
     async with LocalFileMemoryProvider(tmp_path / "store", storage=storage) as rotating:
         assert len(await rotating.places()) == len(PLACES)
     assert is_rotated

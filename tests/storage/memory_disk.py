@@ -57,6 +57,8 @@ class MemoryDisk:
         self.failures = 0
         for name, content in (image or {}).items():
             self._put(name, FOLDER if content is None else Inode(content))
+            if content is None:  # also where the power cut has left it empty
+                self._folders.setdefault(name, Folder())
         for name in image.vouched if image else ():
             self._inode(name).vouched = True
 
@@ -282,6 +284,9 @@ class MemoryDisk:
     def names(self, folder: str = "journals") -> list[str]:
         self.pause()
         return sorted(self._folders[folder].seen) if folder in self._folders else []
+
+    def each_name(self, folder: str) -> Iterator[str]:
+        yield from self.names(folder)
 
     def content(self, name: str) -> bytes | None:
         self.pause()

@@ -80,7 +80,7 @@ class Agent:
         self._strategy = strategy or Strategy("answer", [node_llm_request()])
         self._max_steps = expect(max_steps, int, "max_steps", "max_steps=20")
         if max_steps < 1:
-            raise ValueError("max_steps must be at least 1: the model is asked once")
+            raise ValueError("max_steps must be at least 1: the model is called once")
         if on_background_failure is not None:
             example = "on_background_failure=failures.append"
             expect_function(on_background_failure, "on_background_failure", example)

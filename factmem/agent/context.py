@@ -34,7 +34,7 @@ __all__ = [
 R = TypeVar("R")
 
 MAX_STEPS = 20
-"""How many times the model is asked for one answer, unless the agent says otherwise."""
+"""The default number of calls to the model for one answer."""
 
 
 @runtime_checkable

@@ -66,7 +66,7 @@ class MemoryOptions(TypedDict, total=False):
     - `background`: whether facts are found after the run has returned. Needs `async with agent`.
     - `tools`, `save`, `prefix`: whether the model gets the tools of `AgentMemory.tools`, for the
       subjects of each run. False by default.
-    - `on_report`: gets the report of each detection, with what was rejected.
+    - `on_report`: gets the report of each detection, with the rejected items.
     - `on_failure`: gets each failure of the store or of a model; by default it is logged by its
       type. A failure in the background goes to the agent unless you set this.
 
@@ -180,7 +180,7 @@ class MemoryFeature(Generic[M]):
         """See `AgentFeature.before_model`. No call to a chat model.
 
         With `recall` and an embedder the user's text is embedded, and facts that have no vector yet.
-        If the store fails, the memory message tells the model so, and the run goes on.
+        If the store fails, the memory message says so, and the run goes on.
 
         Raises:
             UnboundSubjectError: A per-entity subject has no entity.

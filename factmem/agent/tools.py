@@ -23,7 +23,7 @@ __all__ = ["Tool", "ToolError", "ToolFunction", "described_parameters", "summary
 
 
 ToolFunction: TypeAlias = Callable[..., object]
-"""A function, sync or async, of which every parameter has a type hint."""
+"""A function, sync or async, with a type hint for every parameter."""
 
 Arguments: TypeAlias = dict[str, object]
 

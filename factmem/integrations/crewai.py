@@ -127,7 +127,7 @@ class FactmemMemory(Memory):
             categories: Only these concepts, by keyword.
             limit: The most matches.
             depth: Ignored.
-            source: With one of `lesson_sources`: the lessons, those that fit the query first.
+            source: With one of `lesson_sources`: the lessons, best fit to the query first.
             include_private: Ignored: a view has nothing private.
         """
         if scope not in _ROOT or not query.strip():
@@ -150,7 +150,7 @@ class FactmemMemory(Memory):
         return [_match(PlacedFact(each.place, each.fact), score=each.relevance) for each in matches]
 
     async def _lessons(self, query: str, source: str | None) -> list[MemoryMatch]:
-        """Return all lessons of a source: first those that share words with the query, then by age."""
+        """Return all lessons of a source: first the ones that share words with the query, then by age."""
         concept = lesson_concept(source)
         stored = await self._view.contents.records(_MANY, concepts=[concept])
         fitting = await self._view.recall_facts_to_agent(

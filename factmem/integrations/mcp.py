@@ -70,7 +70,7 @@ def memory_server(
     ) -> types.CallToolResult:
         tool = tools.get(params.name)
         if tool is None:
-            text = f"Error: there is no such tool; there are {', '.join(tools)}"
+            text = f"Error: unknown tool; the tools are {', '.join(tools)}"
         else:
             text = await tool.call(params.arguments, context)
         content = types.TextContent(type="text", text=text)

@@ -20,9 +20,9 @@ class AnswerShape:
         definitions = _mapping(schema.get("$defs"))
         root = _resolved(schema, definitions)
         self.has_envelope = root.get("type") != "object"
-        """Whether the model is asked for `{"answer": data}`: schemas want an object outermost."""
+        """Whether the request is for `{"answer": data}`: schemas want an object outermost."""
         self.schema = _enveloped(schema) if self.has_envelope else _with_root(root, definitions)
-        """The schema of the object that the model is asked for."""
+        """The schema of the requested object."""
         self._keys = _known_keys(root, definitions)
         self._list_field = _list_field(root)
         self.is_list = self._list_field is not None or root.get("type") == "array"

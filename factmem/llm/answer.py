@@ -48,7 +48,7 @@ class Reading(Generic[T]):
 
 
 class AnswerType(Generic[T]):
-    """The type that a model is asked for.
+    """The type of an answer that a model is to give.
 
     Raises:
         TypeError: pydantic cannot validate the type, or has no JSON schema for it.
@@ -65,7 +65,7 @@ class AnswerType(Generic[T]):
             raise TypeError(message) from exc
         self._shape = AnswerShape(schema)
         self.schema: dict[str, JsonValue] = self._shape.schema
-        """The schema of the object that the model is asked for."""
+        """The schema of the requested object."""
         self.strict_schema: dict[str, JsonValue] | None = strict_schema(self.schema)
         """The same in OpenAI's strict subset; None if the type is outside it."""
         self.name: str = re.sub(r"[^A-Za-z0-9_-]", "_", name or ENVELOPE)[:64]

@@ -104,7 +104,7 @@ class AgentMemory:
     type without a name is skipped. A call with no scope at all raises `ValueError`. Reading outside
     a view finds nothing; writing there raises `MemoryAccessError`.
 
-    **Errors of every call**, raised before a model is asked or anything is written: `TypeError` for
+    **Errors of every call**, raised before any call to a model or any write: `TypeError` for
     an argument of the wrong type, `UnboundSubjectError`, `MemoryAccessError`, and `ValueError` for
     a value out of range or a missing chat model. `StorageError`: a place could not be read or
     written; places that were written before stay written. `ChatModelError`: the endpoint failed.
@@ -128,7 +128,7 @@ class AgentMemory:
         subjects: The default subjects.
         concepts: The concepts whose value types the application declares.
         instructions: The concepts whose values are preferences about the assistant's own behavior,
-            such as "answer briefly". They stand in a block of their own that the model is asked to
+            such as "answer briefly". They form a block of their own that the model is asked to
             follow, as far as the application saved them or the user said them in a message.
         message_form: The wording of the memory message.
         clock: Returns the time: for recency, and for what was said at an unknown time.
@@ -477,7 +477,7 @@ class AgentMemory:
             concepts: Concepts with types, besides those of the memory.
             trust: Other speakers to believe: `SourceKind.ASSISTANT`, `SourceKind.TOOL`.
             conversation: The name of the chat, for the source of each fact. Without it, messages of
-                two chats cannot be told apart.
+                two chats cannot be distinguished.
             since: The index of the first message that may be cited; earlier ones are context. Pass
                 the number of messages that an earlier run has seen.
             context: The number of messages before `since` that the model sees; None for all.
@@ -519,7 +519,7 @@ class AgentMemory:
         said_at: datetime | None = None,
         keep_failed: bool = False,
     ) -> DetectionReport:
-        """Find the facts that a text states, and save them. One call to the model.
+        """Find the facts in a text, and save them. One call to the model.
 
         No call if the text is empty. The text is believed as a message of the user; the rules are
         those of `auto_detect_facts`, and each fact quotes the text.
@@ -746,7 +746,7 @@ class AgentMemory:
         """Undo the merges of a report, and return how many values came back. No call to a model.
 
         Each dropped value comes back with its date, source, importance and expiry. Nothing comes
-        back if the kept value is no longer current, nor what was purged, erased, has expired or is
+        back if the kept value is no longer current, nor values that were purged, erased, have expired or are
         beyond the retained history. The kept values stay as they are.
         """
         return await self._parts.consolidator.restore(report)

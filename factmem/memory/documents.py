@@ -54,7 +54,7 @@ class MemoryDocuments:
         place: The subject and the scope.
 
     Raises:
-        TypeError: (from every method) A path or a text is no string.
+        TypeError: (from every method) A path or text is no string.
         ValueError: (from every method) A path is not absolute, has `..`, or is too long.
         MemoryAccessError: (from methods that write) A view does not allow the write.
         StorageError: (from every method) The store failed.
@@ -82,7 +82,7 @@ class MemoryDocuments:
         """Return the text of a document.
 
         Raises:
-            FileNotFoundError: There is no such document.
+            FileNotFoundError: The document does not exist.
         """
         found = await self._store.load(_concept(path), self._place.subject, self._place.scope)
         if not found:
@@ -109,13 +109,13 @@ class MemoryDocuments:
         await self._amend(change)
 
     async def edit(self, path: str, changed: Callable[[str], str]) -> str:
-        """Replace a text by the result of a function of it, and return the new text.
+        """Replace the text by the result of a function of it, and return the new text.
 
         The function may run in a worker thread while the store is locked: it must be quick and
         must not use the store. Its exception is raised, and nothing changes.
 
         Raises:
-            FileNotFoundError: There is no such document.
+            FileNotFoundError: The document does not exist.
         """
         expect_function(changed, "changed", "documents.edit('/a.md', str.strip)")
         checked, after = _checked(path), ""

@@ -45,7 +45,7 @@ class NewText:
 
 @dataclass(frozen=True, slots=True)
 class FailedText:
-    """A text, or several of one call, whose extraction failed."""
+    """The texts of one call whose extraction failed."""
 
     id: str
     texts: tuple[str, ...] = field(repr=False)

@@ -122,7 +122,7 @@ class MemoryRuns(Generic[C]):
         tools: Whether the model gets tools.
         save: Whether `save` is among them; see `AgentMemory.tools`.
         prefix: The beginning of the tools' names.
-        on_report: Gets the report of each detection, with what was rejected.
+        on_report: Gets the report of each detection, with the rejected items.
         on_failure: Gets each failure; by default it is logged by its type.
 
     Raises:
@@ -235,7 +235,7 @@ class MemoryRuns(Generic[C]):
     async def prompt(self, context: C, question: str | None = None) -> str:
         """Return the facts to show the model; empty if there are none.
 
-        The same facts give the same text, so it may be made anew before every model call. If the
+        The same facts give the same text, so it may be made again before every model call. If the
         store fails, the text says so.
 
         Args:

@@ -106,7 +106,7 @@ class Boundary:
 
         Raises:
             UnboundSubjectError: A subject is per entity and names none.
-            TypeError: An argument is no list, or not of what it should be.
+            TypeError: An argument is no list, or a member has another type.
         """
         where = None if scopes is None else map(_scope_key, checked_scopes(scopes))
         whom = None if subjects is None else map(_subject_key, checked_subjects(subjects))

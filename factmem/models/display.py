@@ -106,7 +106,7 @@ def words(value: object) -> str:
 
 
 def _fact_words(value: Any) -> str:
-    """Return keyword, values and place of a fact, or of what holds one; empty for anything else."""
+    """Return keyword, values and place of a fact or of its holder; empty for anything else."""
     fact = getattr(value, "fact", value)
     if not (hasattr(fact, "concept") and hasattr(fact, "values")):
         return ""

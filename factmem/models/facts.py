@@ -300,7 +300,7 @@ class SingleFact(AnyFact, Generic[T]):
     Raises:
         ValueError: The value is not of the concept's type, the concept holds many values, or a
             field is out of its range; a naive datetime is one of these.
-        TypeError: A field is of the wrong kind, such as a text for a concept or a datetime.
+        TypeError: A field has the wrong type, such as a string for a concept or a datetime.
     """
 
     concept: Concept[T, Any]  # pyright: ignore[reportIncompatibleMethodOverride] - frozen, too
@@ -343,7 +343,7 @@ class SingleFact(AnyFact, Generic[T]):
 class MultipleFacts(AnyFact, Generic[T]):
     """Values of a concept that holds many, saved together: `MultipleFacts(PETS, ["Miso"])`.
 
-    At least one. Any iterable of values but a text is taken. Raises as `SingleFact` does.
+    At least one. Any iterable of values but a string is accepted. Raises as `SingleFact` does.
     """
 
     concept: Concept[T, Any]  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -63,7 +63,7 @@ class MemoryScopesProfile:
         return None if name is None else MemoryScope(kind, name)
 
     def scopes(self, choices: Iterable[ScopeChoice] | None = None) -> list[MemoryScope]:
-        """Return the scopes that are meant, without the types that have no name; None means all.
+        """Return the chosen scopes, without types that have no name; None chooses all.
 
         Raises:
             TypeError: They are no list of scopes and types.

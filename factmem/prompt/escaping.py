@@ -39,7 +39,7 @@ def value_text(value: JsonValue) -> str:
     """Return plain JSON on one line, harmless in a prompt.
 
     Raises:
-        ValueError: It holds a lone surrogate, which is no text.
+        ValueError: It contains a lone surrogate, which UTF-8 cannot encode.
     """
     try:
         if type(value) is str:

@@ -1,8 +1,8 @@
 """MemoryParts: the text of a memory message by concepts, written and read back.
 
 A part has the lines of one concept: a head line with keyword and description, then one line for
-each value. What is read back is written anew from its parsed values, and every other line is
-dropped, so that a text that was tampered with cannot carry anything along.
+each value. Lines that are read back are written again from their parsed values, and every other line is
+dropped, so that a forged text cannot add anything.
 """
 
 import re
@@ -45,7 +45,7 @@ class Line(NamedTuple):
 
     @classmethod
     def read(cls, text: str, form: LineForm, priorities: Mapping[str, int]) -> "Line | None":
-        """Return the line that a text has, written anew; None if the text is no line."""
+        """Return the line in a string, written again; None if it contains none."""
         found = form.read_line(text)
         if found is None:
             return None
@@ -93,7 +93,7 @@ class MemoryParts:
         return partly + sum(self.named.values()) + self.others
 
     def join(self, fresh: "MemoryParts", asked: Collection[str]) -> None:
-        """Take in other parts: in place of what stands about `asked`, beside what stands else."""
+        """Add other parts: they replace the parts about `asked`, and the rest stays."""
         for keyword in asked:
             part = fresh.parts.get(keyword)
             known = self.parts.pop(keyword, None) is not None
@@ -162,11 +162,11 @@ class MemoryParts:
 
     @classmethod
     def parsed(cls, text: str, frame: Frame, priorities: Mapping[str, int]) -> "MemoryParts":
-        """Return what a text says that `text` wrote, in this version or an earlier one.
+        """Return the content of a string that `text` wrote, in this version or an earlier one.
 
         Args:
             text: The content of a memory message.
-            frame: What it was written with; a text of another frame says nothing.
+            frame: The frame that it was written with; a string with another frame has no content.
             priorities: The priority level of each subject's name, for the ranks.
         """
         parsed = cls()

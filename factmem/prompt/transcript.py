@@ -1,4 +1,4 @@
-"""Transcripts: the messages that a model is shown, when and by whom they were said, and quotes."""
+"""Transcripts: the messages that a model sees, their times and speakers, and quotes from them."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ __all__ = ["CONTEXT", "SaidMessage", "Transcript", "folded"]
 
 
 CONTEXT = 20
-"""The number of messages before `since` that a model is shown unless told otherwise."""
+"""The number of messages before `since` that a model sees by default."""
 
 _KINDS = {
     "user": SourceKind.USER,
@@ -30,7 +30,7 @@ _KINDS = {
 }
 _TEXT_PARTS = frozenset({None, "text", "input_text", "output_text"})
 """The types of parts that hold a message's own words. Parts of the types `tool_result`,
-`document` and `file` hold what somebody else wrote."""
+`document` and `file` hold words of others."""
 
 _GAP = re.compile(r"\.{3,}|\u2026")
 _MOST_GAPS = 4
@@ -205,7 +205,7 @@ class Transcript:
         """Return the end of the message before a shown one, as a source may keep it.
 
         Only the assistant's words and those of the same writer: what other users and tools write
-        is not kept with somebody's facts. Otherwise an empty string.
+        is not kept with a user's facts. Otherwise an empty string.
         """
         place = self._places[number]
         if not place:
@@ -330,7 +330,7 @@ def _user_names(messages: Iterable[SaidMessage]) -> set[str | None]:
 
 
 def _spoken(messages: Sequence[SaidMessage], speakers: set[str]) -> list[SaidMessage]:
-    """Return messages of which those of other users must not be cited."""
+    """Return the messages; those of other users must not be cited."""
     has_names = any(name is not None for name in _user_names(messages))
 
     def is_other(each: SaidMessage) -> bool:

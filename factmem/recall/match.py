@@ -51,7 +51,7 @@ class Match(Displayed):
 
 
 class RecallResult(list[Match], Displayed):
-    """The matches of a recall, best first: a list that tells how it came about."""
+    """The matches of a recall, best first: a list with the queries, failures and costs of the recall."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class RecallResult(list[Match], Displayed):
         self.is_semantic = is_semantic
         """Whether meanings were compared; False without an embedder, or where it failed."""
         self.queries: list[str] = list(queries)
-        """What was searched for: the question, or what the chat model made of it."""
+        """The searched questions: the one of the call, or those that the chat model made of it."""
         self.failures: list[Exception] = list(failures)
         """What kept it from searching deeper, or by meaning, and what a text was refused for that
         was never embedded before; empty as a rule."""

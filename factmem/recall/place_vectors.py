@@ -37,7 +37,7 @@ class TextRows:
         """Whether the texts are exactly the rows of the table, in order."""
 
     def taken_from(self, table: VectorTable, products: Sequence[float]) -> Sequence[float]:
-        """Return the product of each text; NaN for a text without a row."""
+        """Return the product for each text; NaN without a row."""
         self._follow(table)
         np = numpy_or_none()
         if np is None or not self._rows or not len(products):

@@ -28,7 +28,7 @@ class DocumentsSync(Wraps[MemoryDocuments]):
         """Return the text of a document.
 
         Raises:
-            FileNotFoundError: There is no such document.
+            FileNotFoundError: The document does not exist.
         """
         return self._portal.call(self._wrapped.read, path)
 
@@ -46,13 +46,13 @@ class DocumentsSync(Wraps[MemoryDocuments]):
         return self._portal.call(self._wrapped.write, path, text, must_be_new=must_be_new)
 
     def edit(self, path: str, changed: Callable[[str], str]) -> str:
-        """Replace a text by the result of a function of it, and return the new text.
+        """Replace the text by the result of a function of it, and return the new text.
 
         The function may run in a worker thread while the store is locked: it must be quick and
         must not use the store. Its exception is raised, and nothing changes.
 
         Raises:
-            FileNotFoundError: There is no such document.
+            FileNotFoundError: The document does not exist.
         """
         return self._portal.call(self._wrapped.edit, path, changed)
 

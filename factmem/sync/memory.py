@@ -284,7 +284,7 @@ class MemorySync(WrapsContext[AgentMemory]):
             concepts: Concepts with types, besides those of the memory.
             trust: Other speakers to believe: `SourceKind.ASSISTANT`, `SourceKind.TOOL`.
             conversation: The name of the chat, for the source of each fact. Without it, messages of
-                two chats cannot be told apart.
+                two chats cannot be distinguished.
             since: The index of the first message that may be cited; earlier ones are context. Pass
                 the number of messages that an earlier run has seen.
             context: The number of messages before `since` that the model sees; None for all.
@@ -326,7 +326,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         said_at: datetime | None = None,
         keep_failed: bool = False,
     ) -> DetectionReport:
-        """Find the facts that a text states, and save them. One call to the model.
+        """Find the facts in a text, and save them. One call to the model.
 
         No call if the text is empty. The text is believed as a message of the user; the rules are
         those of `auto_detect_facts`, and each fact quotes the text.
@@ -543,7 +543,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         """Undo the merges of a report, and return how many values came back. No call to a model.
 
         Each dropped value comes back with its date, source, importance and expiry. Nothing comes
-        back if the kept value is no longer current, nor what was purged, erased, has expired or is
+        back if the kept value is no longer current, nor values that were purged, erased, have expired or are
         beyond the retained history. The kept values stay as they are.
         """
         return self._portal.call(self._wrapped.restore, report)

@@ -211,7 +211,9 @@ class Topic:
 
     def hold(self, key: Canonical, item: Item) -> None:
         """Add an item as the newest."""
-        if self._items is None and self._only is None:
+        if self._items is not None:
+            self._items[key] = item
+        elif self._only is None:
             self._key, self._only = key, item
         else:
             self._as_dictionary()[key] = item
@@ -260,10 +262,9 @@ class Topic:
         `free` is what MULTIPLE saves left. A SINGLE save takes position 0 without being counted;
         its item is always the first.
         """
-        if items := self.items:
-            first = next(iter(items.values()))
-            if first.fact_id == fact_id and first.is_alive(at):
-                return max(free, first.position + 1)
+        first = self._only if self._items is None else next(iter(self._items.values()), None)
+        if first is not None and first.fact_id == fact_id and first.is_alive(at):
+            return max(free, first.position + 1)
         return free
 
 

@@ -99,7 +99,9 @@ class Ledger:
     def apply(self, entry: Entry) -> None:
         """Apply the next entry."""
         self._applied += 1
-        self.recorded_at = max(self.recorded_at, entry["at"])
+        at = entry["at"]
+        if at > self.recorded_at:  # noqa: PLR1730 - no call per entry
+            self.recorded_at = at
         for fact in entry.get("facts", ()):
             self._save(fact, self.recorded_at)
         if forgotten := entry.get("forget"):

@@ -9,7 +9,7 @@ from factmem.concurrency.garbage import paused_collection
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, TamperedError
 from factmem.ledger.entries import Entry, moment
 from factmem.models.places import Identity
-from factmem.providers._postgres.chunks import Directory, entries_of, opened
+from factmem.providers._postgres.chunks import LINES, Directory, entries_of, opened
 from factmem.providers._postgres.driver import Row, Session
 from factmem.providers._postgres.sealing import NO_TAG, Extent, Sealer
 from factmem.providers._postgres.statements import (
@@ -240,17 +240,17 @@ class PlaceReader:
             not rows or rows[0][:2] != before.extent[:2]
         ):  # erased or edited: the next answer says so
             return answer
-        for _, _, data_key, first, stored, lines in rows:
-            if first is None:
-                raise self.damaged("Entries of a place are missing")
-            sealer = self.sealer(key, data_key)
-            directory = Directory.load(first, sealer.open_directory(first, stored))
-            with paused_collection(len(directory.offsets)):
+        with paused_collection(LINES * len(rows)):
+            for _, _, data_key, first, stored, lines in rows:
+                if first is None:
+                    raise self.damaged("Entries of a place are missing")
+                sealer = self.sealer(key, data_key)
+                directory = Directory.load(first, sealer.open_directory(first, stored))
                 found = opened(directory, lines, sealer, tag, last)
-            entries += found
-            numbers += [first + offset for offset in directory.offsets[-len(found) :]]
-            sizes.append(len(found))
-            last, tag = directory.last, directory.end
+                entries += found
+                numbers += [first + offset for offset in directory.offsets[-len(found) :]]
+                sizes.append(len(found))
+                last, tag = directory.last, directory.end
         position = before._replace(extent=before.extent._replace(last=last), tag=tag)
         return Answer(position, is_from_start, entries, numbers, sizes)
 

@@ -47,7 +47,7 @@ class _End(NamedTuple):
 
 def without_store() -> str:
     """Return the anchor of a folder without a store."""
-    return _dumped(None, b"", 0)
+    return _AnchorText(None).ended(0)
 
 
 def taken(
@@ -71,16 +71,14 @@ def taken(
     codec = reader.codec()
     if codec is None:
         return without_store()
-    journals, newest = bytearray(), 0
+    text, newest = _AnchorText(reader.manifest.fields["store"]), 0
     for file in reported(reader, codec, progress):
         settle(codec, file)
         place = _end(reader, codec, file)
         end = _End(_digest(place), place.following, place.last, place.tag.hex(), place.made)
-        journals += b"%b%b:%b" % (b"," if journals else b"", compact(file), compact(end))
+        text.add(file, end)
         newest = max(newest, place.made)
-    return _dumped(
-        reader.manifest.fields["store"], bytes(journals), newest if age is None else age(newest)
-    )
+    return text.ended(newest if age is None else age(newest))
 
 
 def check_settled(reader: FolderReader, codec: Codec, file: str) -> None:
@@ -216,9 +214,34 @@ def _digest(place: Place) -> str:
     return sha256(place.header).hexdigest()[:32]
 
 
-def _dumped(store: str | None, journals: bytes, age: int) -> str:
-    head = compact({"anchor": 2, "store": store, "made": age})
-    return base64.urlsafe_b64encode(b'%b,"journals":{%b}}' % (head[:-1], journals)).decode()
+class _AnchorText:
+    """The text of an anchor, encoded as it grows: it names each place of the store."""
+
+    def __init__(self, store: str | None) -> None:
+        head = compact({"anchor": 2, "store": store})
+        self._json = bytearray(b'%b,"journals":{' % head[:-1])
+        self._encoded: list[bytes] = []
+        self._between = b""
+
+    def add(self, file: str, end: _End) -> None:
+        """Name a journal."""
+        self._json += b"%b%b:%b" % (self._between, compact(file), compact(end))
+        self._between = b","
+        if len(self._json) >= _ENCODED_AT_A_TIME:
+            self._encode(len(self._json) // 3 * 3)
+
+    def ended(self, made: int) -> str:
+        """Return the whole text."""
+        self._json += b'},"made":%d}' % made
+        self._encode(len(self._json))
+        return b"".join(self._encoded).decode()
+
+    def _encode(self, count: int) -> None:
+        self._encoded.append(base64.urlsafe_b64encode(self._json[:count]))
+        del self._json[:count]
+
+
+_ENCODED_AT_A_TIME = 1 << 16
 
 
 def parsed(text: str) -> Anchor | None:

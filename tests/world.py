@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from factmem.agent.context import AgentContext
@@ -13,6 +14,7 @@ from factmem.llm.base import (
     ToolCall,
 )
 from factmem.memory.agent_memory import AgentMemory
+from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -29,6 +31,9 @@ from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.storage.encrypted import EncryptedStorage
+from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.storage.encryption.key import Key
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.facts import SAID
 
@@ -46,6 +51,19 @@ Chat = list[dict[str, Any]]
 BOB = USER.of("bob")
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 LocalStore = InMemoryProvider | LocalFileMemoryProvider
+
+KINDS = ("memory", "plain", "encrypted")
+"""The kinds of store that need no server."""
+
+
+def store_of(kind: str, folder: Path, clock: TimeProvider = system_clock) -> LocalStore:
+    """Return an empty store of a kind; files go below `folder`."""
+    if kind == "memory":
+        return InMemoryProvider(clock=clock)
+    storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate())) if kind == "encrypted" else None
+    return LocalFileMemoryProvider(folder / "store", storage=storage, clock=clock)
+
+
 DESK = MemoryScope.Agent("desk")
 EDITOR = Concept("editor", "The editor that the user prefers")
 

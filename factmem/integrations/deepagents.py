@@ -96,17 +96,38 @@ class MarkdownFile:
 
     async def text(self) -> str | None:
         """Return the content, or None."""
-        try:
-            return await anyio.to_thread.run_sync(lambda: self.path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (OSError, UnicodeDecodeError) as exc:
-            _log.warning("A memory file cannot be read: %s", type(exc).__name__)
-            return None
+        return await _readable(
+            lambda: anyio.to_thread.run_sync(lambda: self.path.read_text(encoding="utf-8"))
+        )
+
+
+async def _readable(read: Callable[[], Awaitable[str | None]]) -> str | None:
+    """Return a text; None if it is missing, and with a warning if it cannot be read."""
+    try:
+        return await read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (FactmemError, OSError, UnicodeDecodeError) as exc:
+        _log.warning("A memory file cannot be read: %s", type(exc).__name__)
+        return None
+
+
+class _Mounted:
+    """A file that the agent's tools show below a folder."""
+
+    __slots__ = ()
+
+    path: str
+    mounted_at: str
+
+    @property
+    def location(self) -> str:
+        """The path below `mounted_at`."""
+        return self.mounted_at + self.path
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class Document(_Mounted):
     """A document of a memory: encrypted with the store, versioned, erased with its subject."""
 
     documents: MemoryDocuments
@@ -114,24 +135,13 @@ class Document:
     mounted_at: str = "/memories"
     """The folder under which the agent's tools show the documents."""
 
-    @property
-    def location(self) -> str:
-        """The path below `mounted_at`."""
-        return self.mounted_at + self.path
-
     async def text(self) -> str | None:
         """Return the document, or None. A failing store counts as missing and is logged."""
-        try:
-            return await self.documents.read(self.path)
-        except FileNotFoundError:
-            return None
-        except (FactmemError, OSError) as exc:
-            _log.warning("A memory document cannot be read: %s", type(exc).__name__)
-            return None
+        return await _readable(lambda: self.documents.read(self.path))
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(_Mounted):
     """A file that a deep agent's `StoreBackend` keeps in a LangGraph store, such as `FactmemStore`.
 
     The agent's own file tools edit it, and the store encrypts it.
@@ -144,18 +154,12 @@ class StoredFile:
     mounted_at: str = "/memories"
     """The route of the backend in a `CompositeBackend`."""
 
-    @property
-    def location(self) -> str:
-        """The path below `mounted_at`."""
-        return self.mounted_at + self.path
-
     async def text(self) -> str | None:
         """Return the content, or None. A failing store counts as missing and is logged."""
-        try:
-            item = await self.store.aget(self.namespace, self.path)
-        except (FactmemError, OSError) as exc:
-            _log.warning("A memory file cannot be read: %s", type(exc).__name__)
-            return None
+        return await _readable(self._content)
+
+    async def _content(self) -> str | None:
+        item = await self.store.aget(self.namespace, self.path)
         content = None if item is None else item.value.get("content")
         return "\n".join(content) if isinstance(content, list) else content
 

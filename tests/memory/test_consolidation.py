@@ -41,13 +41,21 @@ from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.storage.encrypted import EncryptedStorage
-from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START, SettableClock
 from tests.doubles import BareProvider
-from tests.world import AGENT, ALICE, LANGUAGES, PRODUCT, THEME, USER, languages, memory_of
+from tests.world import (
+    AGENT,
+    ALICE,
+    KINDS,
+    LANGUAGES,
+    PRODUCT,
+    THEME,
+    USER,
+    languages,
+    memory_of,
+    store_of,
+)
 
 BOB = USER.of("bob")
 HERE = Place(AGENT, ALICE)
@@ -288,13 +296,9 @@ class TestRefusing:
 class TestMerging:
     """What a merge leaves."""
 
-    @pytest.fixture(params=["memory", "plain", "encrypted"])
+    @pytest.fixture(params=KINDS)
     def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> FactStore:
-        if request.param == "memory":
-            return InMemoryProvider()
-        key = Aes256GCMEncryptor(Aes256GCMEncryptor.generate_key())
-        storage = EncryptedStorage(key) if request.param == "encrypted" else None
-        return LocalFileMemoryProvider(tmp_path / "store", storage=storage)
+        return store_of(request.param, tmp_path)
 
     async def test_a_report_is_merged_as_it_is(self, store: FactStore) -> None:
         """Without another call to the model, and once however often it is repeated."""

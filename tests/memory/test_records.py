@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
 from factmem.errors import MemoryAccessError
 from factmem.ledger.history import HistoryAction
 from factmem.memory.agent_memory import AgentMemory
@@ -22,12 +21,14 @@ from tests.world import (
     AGE,
     AGENT,
     ALICE,
+    KINDS,
     LANGUAGES,
     PRODUCT,
     THEME,
     USER,
     languages,
     memory_of,
+    store_of,
     theme,
 )
 
@@ -40,19 +41,11 @@ def clock() -> SettableClock:
     return SettableClock(START)
 
 
-@pytest.fixture(params=["memory", "plain", "encrypted"])
+@pytest.fixture(params=KINDS)
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock
 ) -> AsyncGenerator[FactStore]:
-    made: FactStore
-    if request.param == "memory":
-        made = InMemoryProvider(clock=clock)
-    elif request.param == "plain":
-        made = LocalFileMemoryProvider(tmp_path / "store", clock=clock)
-    else:
-        storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
-        made = LocalFileMemoryProvider(tmp_path / "store", storage=storage, clock=clock)
-    async with made:
+    async with store_of(request.param, tmp_path, clock) as made:
         yield made
 
 

@@ -8,12 +8,7 @@ from typing import Any, cast
 import pytest
 
 from factmem import (
-    Aes256GCMEncryptor,
-    EncryptedStorage,
     FactStore,
-    InMemoryProvider,
-    Key,
-    LocalFileMemoryProvider,
     MemoryAccessError,
     MultipleFacts,
     Place,
@@ -22,7 +17,7 @@ from factmem import (
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.boundary import UNBOUNDED
 from factmem.transfer.bundle import import_facts
-from tests.world import AGENT, ALICE, LANGUAGES, THEME, USER, memory_of
+from tests.world import AGENT, ALICE, KINDS, LANGUAGES, THEME, USER, memory_of, store_of
 
 BOB = USER.of("bob")
 
@@ -42,17 +37,9 @@ def rows() -> list[PlacedFact[Any]]:
     ]
 
 
-@pytest.fixture(params=["memory", "plain", "encrypted"])
+@pytest.fixture(params=KINDS)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[FactStore]:
-    made: FactStore
-    if request.param == "memory":
-        made = InMemoryProvider()
-    elif request.param == "plain":
-        made = LocalFileMemoryProvider(tmp_path)
-    else:
-        storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
-        made = LocalFileMemoryProvider(tmp_path, storage=storage)
-    async with made:
+    async with store_of(request.param, tmp_path) as made:
         yield made
 
 

@@ -22,8 +22,8 @@ from factmem.storage._plain_codec import END, Codec, checked_line, compact, with
 FOLDER = "ends"
 _SUFFIX = ".end"
 
-_MOST_OPEN = 64
-"""How many files are open at one time, as in `_batch.py`."""
+MOST_AT_ONCE = 64
+"""How many marks are written at a time: their files are open together, and the lock is held."""
 
 
 class EndMark(NamedTuple):
@@ -93,16 +93,7 @@ class EndMarks:
         return sorted(journal for journal in gone if self._read(codec, journal) is not None)
 
     def write(self, codec: Codec, places: Sequence[Place]) -> None:
-        """Mark the ends of journals, which are durable; under the lock."""
-        for start in range(0, len(places), _MOST_OPEN):
-            self._write_some(codec, places[start : start + _MOST_OPEN])
-        if places:
-            if not self._is_folder_durable:
-                self._files.sync_folder("")
-                self._is_folder_durable = True
-            self._files.sync_folder(FOLDER)
-
-    def _write_some(self, codec: Codec, places: Sequence[Place]) -> None:
+        """Mark the ends of up to `MOST_AT_ONCE` journals, which are durable; under the lock."""
         paths = [self.path(codec, place.file) for place in places]
         fds: list[int] = []
         try:
@@ -115,8 +106,18 @@ class EndMarks:
         finally:
             for fd in fds:
                 self._files.close(fd)
+        self._files.check_lock()
         for path in paths:
             self._files.rename(f"{path}.tmp", path)
+        if paths:
+            self._sync_folder()
+
+    def _sync_folder(self) -> None:
+        """Make the names of marks durable, and once that of their folder."""
+        if not self._is_folder_durable:
+            self._files.sync_folder("")
+            self._is_folder_durable = True
+        self._files.sync_folder(FOLDER)
 
     def remove(self, codec: Codec, journal: str) -> None:
         """Remove a journal's mark, durably; under the lock.

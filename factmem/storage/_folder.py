@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from itertools import islice
 from logging import getLogger
 
 from factmem.errors import (
@@ -20,6 +21,7 @@ from factmem.errors import (
     StoreBusyError,
 )
 from factmem.storage import _anchor
+from factmem.storage._end_marks import MOST_AT_ONCE
 from factmem.storage._errors import PublicErrors
 from factmem.storage._file_calls import Files
 from factmem.storage._indexes import NO_FOLDER, IndexFiles
@@ -243,11 +245,12 @@ class JournalFolder:
 
     def rest(self) -> None:
         """See `RestingJournals.rest`."""
-        if not self.reader.unended:
-            return
-        with self.locked(patience=_CLOSING_PATIENCE):
-            self.writer().mark_ends(list(self.reader.unended))
-            self.reader.unended.clear()
+        while self.reader.unended:
+            with self.locked(patience=_CLOSING_PATIENCE):  # others save between two rounds
+                files = list(islice(self.reader.unended, MOST_AT_ONCE))
+                self.writer().mark_ends(files)
+                for file in files:
+                    self.reader.unended.pop(file, None)
 
     @contextmanager
     def _exclusive_if_writable(self) -> Generator[FolderWriter | None]:

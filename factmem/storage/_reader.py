@@ -269,7 +269,7 @@ class FolderReader:
         self.synced[file] = header
 
     def note_unended(self, file: str) -> None:
-        """Note that an end mark is to be written to a file when the store rests."""
+        """Note that an end mark is to be written for a file when the store rests."""
         if file not in self.unended:
             if len(self.unended) >= _MOST_PLACES:
                 self.unended.pop(next(iter(self.unended)))

@@ -25,6 +25,12 @@ _SUFFIX = ".end"
 MOST_AT_ONCE = 64
 """How many marks are written at a time: their files are open together, and the lock is held."""
 
+_MOST_MADE = 1 << 61
+"""The manifest, which counts on from a mark, refuses twice as many."""
+
+_UNREADABLE = (CorruptJournalError, NotADirectoryError, IsADirectoryError)
+"""What has the name of the folder or of a mark is another program's."""
+
 
 class EndMark(NamedTuple):
     """What a file of a mark says; only `line` is authenticated in an encrypted store."""
@@ -88,7 +94,7 @@ class EndMarks:
                 journal = each.removesuffix(_SUFFIX) + codec.suffix
                 if each.endswith(_SUFFIX) and not self._files.exists(journal_path(journal)):
                     gone.append(journal)
-        except (CorruptJournalError, NotADirectoryError):  # a link, or a file: none can be read
+        except _UNREADABLE:
             return []
         return sorted(journal for journal in gone if self._read(codec, journal) is not None)
 
@@ -131,10 +137,7 @@ class EndMarks:
             # Also where nothing was found: whoever removed it may have died before this.
             if self._files.exists(FOLDER):
                 self._files.sync_folder(FOLDER)
-        except (
-            CorruptJournalError,
-            NotADirectoryError,
-        ):  # a link, or a file: no mark is read there
+        except _UNREADABLE:  # no mark is read there
             return
 
     def _read(self, codec: Codec, journal: str) -> EndMark | None:
@@ -146,14 +149,18 @@ class EndMarks:
             head, line, rest = content.split(b"\n")
             fields = orjson.loads(checked_line(head))
             mark = EndMark(
-                str(fields["journal"]), int(fields["made"]), bytes.fromhex(fields["tag"]), line
+                str(fields["journal"]), fields["made"], bytes.fromhex(fields["tag"]), line
             )
-        except (ValueError, KeyError, TypeError, CorruptJournalError):
+        except (ValueError, KeyError, TypeError, *_UNREADABLE):
             return None
-        return None if rest else mark
+        is_number = type(mark.made) is int and 0 <= mark.made < _MOST_MADE
+        return mark if is_number and not rest else None
 
     def _exists(self, codec: Codec, journal: str) -> bool:
-        return self._files.exists(self.path(codec, journal))
+        try:
+            return self._files.exists(self.path(codec, journal))
+        except NotADirectoryError:
+            return False
 
 
 def _compared(place: Place, number: int, tag: bytes) -> Place:

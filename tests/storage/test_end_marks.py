@@ -6,6 +6,7 @@ import pytest
 
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.storage._files import LocalFiles
+from factmem.storage._plain_codec import with_checksum
 from tests.storage.disk_model import Image
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import (
@@ -216,6 +217,52 @@ def test_marks_of_other_programs_are_passed_over(tmp_path: Path) -> None:
         writer.erase(ANN)
     assert [each.name for each in (tmp_path / "elsewhere").iterdir()] == ["kept"]
     folder.close()
+
+
+@KINDS
+@pytest.mark.parametrize("is_whole_folder", [True, False], ids=["ends", "mark"])
+def test_what_is_no_mark_stops_no_call(kind: Kind, is_whole_folder: bool, tmp_path: Path) -> None:
+    """A file in the place of the folder of marks, and a folder in the place of a mark."""
+    store = tmp_path / "store"
+    folder = kind.open(LocalFiles(str(store)))
+    append(folder, ANN, *_SAVED)
+    folder.close()
+    [mark] = (store / "ends").iterdir()
+    mark.unlink()
+    if is_whole_folder:
+        (store / "ends").rmdir()
+        (store / "ends").write_text("kept")
+    else:
+        mark.mkdir()
+
+    folder = kind.open(LocalFiles(str(store)))
+    assert texts(read(folder, ANN)) == _SAVED
+    append(folder, ANN, record(4))
+    folder.verify(folder.anchor())
+    with folder.exclusive() as writer:
+        writer.rewrite(ANN, read(writer, ANN)[1:])
+        writer.drop_copies(ANN)
+        writer.erase(ANN)
+    assert read(folder, ANN) == []
+    folder.close()
+
+
+@KINDS
+@pytest.mark.parametrize("made", ["4611686018427387903", "1e300", "-1", "true", '"7"'])
+def test_a_forged_number_of_a_file_does_not_end_the_counter(kind: Kind, made: str) -> None:
+    """The first line of a mark is not authenticated; the manifest counts on from what it says."""
+    disk = _closed(kind)
+    head, line, _ = (disk.image()[_mark(disk)] or b"").split(b"\n")
+    fields = b'{"journal":"00","made":%b,"tag":"00"' % made.encode()
+    disk.put(_mark(disk), b"%b\n%b\n" % (with_checksum(fields, 0), line))
+    assert b'"made":' in head
+
+    folder = kind.open(disk)
+    with folder.exclusive() as writer:
+        writer.salvage(ANN)
+    append(folder, BOB, record(1))
+    assert texts(read(kind.open(disk), ANN)) == _SAVED
+    assert texts(read(kind.open(disk), BOB)) == [record(1)]
 
 
 @KINDS

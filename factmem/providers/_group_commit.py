@@ -12,6 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from logging import getLogger
 from math import inf
 from typing import Any, Generic, TypeVar
 
@@ -20,9 +21,9 @@ from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled, 
 
 from factmem.concurrency.per_loop import PerLoop, Workers
 
-W = TypeVar("W")
+_logger = getLogger(__name__)
 
-R = TypeVar("R")
+W = TypeVar("W")
 
 _LARGEST_BATCH = 256
 """Saves per durable write: enough for the cost of a write to vanish in it, few enough to keep the
@@ -236,7 +237,10 @@ class GroupCommit(Generic[W]):
             self._is_rung = False  # before looking: who queues later rings again
             self._commit_all()
         else:
-            self._rest(lambda: bool(self._queue))
+            try:
+                self._rest(lambda: bool(self._queue))
+            except Exception as exc:  # noqa: BLE001 - saves would wait for a dead thread for ever
+                _logger.debug("The store did not rest: %s", type(exc).__name__)
         with self._state:
             self._has_thread = self._is_rung or (is_rung and not self._is_closed)
             return self._has_thread

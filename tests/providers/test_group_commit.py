@@ -76,6 +76,24 @@ async def test_an_idle_thread_ends_and_the_next_save_starts_another(
     await commits.close()
 
 
+async def test_an_error_while_idle_leaves_no_save_waiting(
+    batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a store's folder that was deleted, and has a file in its place."""
+
+    def rest(is_wanted: object) -> None:
+        raise ValueError("no folder")
+
+    monkeypatch.setattr(_group_commit, "_IDLE", 0.01)
+    commits = GroupCommit(batches, Workers(), rest)
+    await commits.submit(1)
+    await anyio.to_thread.run_sync(batches.threads[0].join, 5)
+    with anyio.fail_after(5):
+        await commits.submit(2)
+    assert batches.sizes == [1, 1]
+    await commits.close()
+
+
 async def test_an_idle_thread_keeps_nothing_alive(batches: Batches) -> None:
     commits = GroupCommit(batches, Workers())
     await commits.submit(1)

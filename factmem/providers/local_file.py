@@ -86,7 +86,7 @@ class LocalFileMemoryProvider(LedgerStore):
     whether the file has changed since it was read. Up to 1,024 places are kept in memory.
 
     The first save starts a thread that commits; it ends after ten idle seconds. A batch for many
-    places starts up to eight threads that sync. The lock file and the folders stay open between
+    places starts up to eleven threads that sync. The lock file and the folders stay open between
     calls. `aclose` ends the threads and closes the files.
 
     A save that raises is not acknowledged; it is stored completely or not at all. If it is

@@ -75,8 +75,9 @@ def random_script(rng: random.Random) -> list[Step]:
         elif dice < 0.52:
             script.append(Rest(actor))
         else:
-            names = [rng.choice((name, name, BOB)) for _ in range(rng.choice((1, 1, 2)))]
-            calls = [(each, _sizes(rng)) for each in (names if rng.random() < 0.8 else (ANN, BOB))]
+            calls = [
+                (rng.choice((name, name, BOB)), _sizes(rng)) for _ in range(rng.choice((1, 1, 2)))
+            ]
             script.append(Append(actor, tuple(calls)))
     return script
 

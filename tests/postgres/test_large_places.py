@@ -3,6 +3,7 @@
 Chunks are a few lines here, so that small places have many of them.
 """
 
+from array import array
 from collections.abc import Callable
 from datetime import timedelta
 from random import Random
@@ -346,3 +347,18 @@ async def test_keywords_with_one_hash_are_distinguished(
     await opened().save(theme("dark"), USER, AGENT)
 
     assert [fact.value for fact in await opened().load(THEME, USER, AGENT)] == ["dark"]
+
+
+@pytest.mark.parametrize("few", [0, 8])
+def test_a_line_counts_as_recorded_no_earlier_than_those_before_it(
+    monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """Whether few lines of a chunk are asked about or many."""
+    monkeypatch.setattr(chunks, "_FEW", few)
+    times = array("q", [5, 3, 9, 7])
+    empty = array("I")
+    directory = chunks.Directory(1, 9, b"", b"", array("I", range(4)), times, empty, empty, empty)
+
+    assert list(directory.counted([0, 1, 3], 4)) == [5, 5, 9]
+    assert list(directory.counted([1, 3], 20)) == [20, 20]
+    assert list(directory.counted([], 4)) == []

@@ -76,15 +76,15 @@ def _lines_about(directories: list[Directory], topic: int) -> list[_Line]:
     latest = EMPTY_AT
     for directory in directories:
         indexes = directory.about(topic)
-        counted = directory.counted(latest) if indexes else ()
+        counted = directory.counted(indexes, latest)
         latest = directory.latest
-        for index in indexes:
+        for index, at in zip(indexes, counted, strict=True):
             number = directory.first + directory.offsets[index]
             found.append(
                 _Line(
                     number,
                     directory.times[index],
-                    counted[index],
+                    at,
                     directory.first,
                     *directory.span(index),
                     directory.start,

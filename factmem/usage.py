@@ -19,7 +19,10 @@ class Usage:
 
     @classmethod
     def reported(cls, counts: Mapping[str, object]) -> "Usage":
-        """Return one call with the counts of a chat completion; 0 for what is no count."""
+        """Return one call with the counts of a chat completion.
+
+        A count that is missing or no integer is 0.
+        """
         return cls(_count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens")), 1)
 
     def __add__(self, other: "Usage") -> "Usage":

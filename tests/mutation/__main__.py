@@ -35,7 +35,8 @@ CORE = {
     "storage/_sealed_codec.py": ["tests/storage/test_damage.py", "tests/storage/test_rotation.py",
                                  "tests/storage/test_contract.py", "tests/storage/test_file_format.py",
                                  "tests/storage/test_batches.py", "tests/storage/test_frozen_stores.py",
-                                 "tests/providers/test_indexes.py"],
+                                 "tests/providers/test_indexes.py",
+                                 "tests/providers/test_large_places.py"],
 }  # fmt: skip
 """The modules, and the tests that each must answer to by itself."""
 

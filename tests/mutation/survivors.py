@@ -4,6 +4,15 @@ EXPLAINED: dict[str, str] = {
     "ledger/ledger.py: self._applied += 1 [1 -> 2]": (
         "versions are compared for being equal, and the change log counts in the same steps"
     ),
+    "ledger/resolution.py: F_co = TypeVar('F_co', bound='AnyFact', default='AnyFact', "
+    "covariant=True) [True -> False]": "only type checkers read it",
+    "recall/ranking.py: return zip(*(column[best].tolist() for column in columns), strict=True) "
+    "[True -> False]": "one selection is applied to all columns, so they are equally long",
+    "recall/ranking.py: return stretched if known is True else np.where(known, stretched, usual) "
+    "[True -> False]": "numpy.where with True returns its second argument",
+    "storage/_sealed_codec.py: if start <= 0: [start <= 0 -> start < 0]": (
+        "a record that begins at 0 is the line itself, which was unsealed before"
+    ),
     "storage/_sealed_codec.py: step = max(_SMALLEST_INDEX // 4, 1 << max(0, size.bit_length() - 3)) "
     "[0 -> 1]": "below 4 KiB the other operand of the outer max is the larger one",
 }

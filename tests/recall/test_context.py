@@ -87,17 +87,21 @@ async def test_what_is_around_a_fact_goes_with_its_message() -> None:
     assert found_values(found) == ["Lisbon is worth it", "by ferry, with a good book"]
 
 
-async def test_facts_of_one_conversation_support_each_other() -> None:
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_facts_of_one_conversation_support_each_other(is_first: bool) -> None:
     """Where messages have no numbers; of equal facts the one among others goes first."""
-    alone = turn(None, "Lisbon by ferry", "other")
+    alone = [turn(None, "Lisbon by ferry", "other")]
     together = [turn(None, "Lisbon by coach"), turn(None, "Lisbon in May")]
-    memory = recall_memory(await filled((ALICE, alone), *((ALICE, each) for each in together)))
+    without = [bare_notes("said", "Lisbon by rail"), bare_notes("said", "Lisbon by bus")]
+    facts = [*together, *alone, *without] if is_first else [*without, *alone, *together]
+    memory = recall_memory(await filled(*((ALICE, each) for each in facts)))
 
     found = await memory.recall("Lisbon")
 
     support = {match.fact.values[0]: match.support for match in found}
     assert set(found_values(found)[:2]) == {"Lisbon by coach", "Lisbon in May"}
     assert support["Lisbon by ferry"] == 0.0
+    assert support["Lisbon by rail"] == support["Lisbon by bus"] == 0.0
     assert support["Lisbon by coach"] == support["Lisbon in May"] == pytest.approx(0.15)
 
 

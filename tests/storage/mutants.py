@@ -386,7 +386,7 @@ _ENDS = [
     ),
     Mutant(
         "an erasure is durable, whoever began it",
-        "power",
+        "again",
         (Change(Removal, "erase", _SYNC_JOURNALS, f"{_SYNC_JOURNALS} if found else None"),),
         (PLAIN,),  # of a sealed journal nothing but zeros could come back
     ),

@@ -19,6 +19,7 @@ from factmem.cli.output import counted, print_error, print_json, print_line
 from factmem.cli.place_names import place_name, place_named
 from factmem.cli.rows import RowReader, csv_rows, json_rows
 from factmem.cli.value_kinds import Kind
+from factmem.concurrency.garbage import paused_collection
 from factmem.ledger.entries import Entry
 from factmem.models.places import Place
 from factmem.storage.encryption.key import Key
@@ -136,7 +137,8 @@ def import_(
         work = _memories(file, chosen, options_of(ctx), only, user_field, keyword)
     else:
         work = _rows(file, chosen, options_of(ctx), only, kind)
-    read, new, problems = run(ctx, work, creates=True)
+    with paused_collection(_AT_A_TIME):  # it would look through all that was read, again and again
+        read, new, problems = run(ctx, work, creates=True)
     if as_json:
         print_json({"format": chosen.value, "read": read, "new": new, "problems": [*problems]})
     else:

@@ -82,18 +82,22 @@ def unknown_entries(known: Iterable[Entry], entries: Sequence[Entry]) -> list[En
     given: tuple[Any, ...] = expect_all(entries, object, "entries", "await store.entries(...)")
     checked = [_checked_entry(entry, number) for number, entry in enumerate(given)]
     known = list(known)
-    ledger = Ledger(known)
+    # Only a forgetting depends on what is current, and folding a place costs more than the rest.
+    ledger = Ledger(known) if any("forget" in entry for entry in checked) else None
+    recorded_at = max((entry["at"] for entry in known), default="")
     rest = Counter(mark for entry in known for mark in _marks(entry))
     unknown: list[Entry] = []
     for entry in checked:
-        entry["at"] = max(entry["at"], ledger.recorded_at)
+        entry["at"] = max(entry["at"], recorded_at)
         if _reduce(entry, rest, ledger):
-            ledger.apply(entry)
+            recorded_at = entry["at"]
             unknown.append(entry)
+            if ledger is not None:
+                ledger.apply(entry)
     return unknown
 
 
-def _reduce(entry: Entry, rest: Counter[_Mark], ledger: Ledger) -> bool:
+def _reduce(entry: Entry, rest: Counter[_Mark], ledger: Ledger | None) -> bool:
     """Remove the known parts from an entry; return whether anything remains."""
     if not _PARTS & entry.keys():
         return not _is_known(_other(entry), rest)
@@ -101,7 +105,8 @@ def _reduce(entry: Entry, rest: Counter[_Mark], ledger: Ledger) -> bool:
     forget = [
         name
         for name in entry.pop("forget", ())
-        if not _is_known(_forgotten(name), rest) and (facts or ledger.is_current(name, entry["at"]))
+        if not _is_known(_forgotten(name), rest)
+        and (facts or (ledger is not None and ledger.is_current(name, entry["at"])))
     ]
     if facts:
         entry["facts"] = facts
@@ -150,8 +155,9 @@ def _checked_entry(entry: Entry, number: int) -> Entry:
 
     try:
         check_entry(entry)
-        copy = decoded(stamped(encoded_entry(entry), entry["at"]))
-        if encoded_entry(copy) != encoded_entry(entry) or copy.get("facts") != entry.get("facts"):
+        body = encoded_entry(entry)
+        copy = decoded(stamped(body, entry["at"]))
+        if encoded_entry(copy) != body or copy.get("facts") != entry.get("facts"):
             raise ValueError("its values are not plain JSON")
     except (ValueError, TypeError, FactmemError) as exc:
         raise ValueError(f"Entry {number} cannot be recorded: {exc}") from None

@@ -13,8 +13,10 @@ from factmem import Concept, LocalFileMemoryProvider, MemoryScope, MemorySubject
 from factmem.cli import opening, options, reads
 from factmem.cli.application import app
 from factmem.cli.exits import CommandError, ExitCode
+from factmem.cli.options import Options
 from factmem.cli.output import shown
 from factmem.cli.place_names import place_name, place_named
+from factmem.cli.rows import Row, RowReader
 from factmem.sync import LocalStoreSync
 
 ALICE = "product/my-app/user/alice"
@@ -471,3 +473,33 @@ def test_memories_need_a_place(store: list[str]) -> None:
     """No place is made up for them."""
     said = call(*store, "import", str(MEM0), code=ExitCode.USAGE)
     assert "need one --place: product/my-app/user with" in said
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "true", "36", "서울 [bold]\x1b[31m", '"quoted"', "null", "nan"]
+)
+@pytest.mark.parametrize("kind", ["text", "boolean", "integer", "number", ""])
+@pytest.mark.parametrize("fact_type", ["SINGLE", "MULTIPLE"])
+async def test_the_short_way_of_plain_rows_makes_the_same_facts(
+    tmp_path: Path, typed: str, kind: str, fact_type: str
+) -> None:
+    """A row with an importance goes the long way; nothing else differs."""
+
+    async def fact(**columns: str) -> Any:
+        given = {"keyword": "k", "value": typed, "fact_type": fact_type, **columns}
+        if kind:
+            given["type"] = kind
+        row = Row(1, {"timestamp": "2026-01-02T03:04:05+09:00", **given}, is_typed=False)
+        async with LocalFileMemoryProvider(tmp_path) as empty:
+            reader = RowReader(empty, Options(str(tmp_path)), place_named(ALICE), None)
+            [[entry]] = (await reader.entries([row])).values()
+        [made] = entry["facts"]
+        return {**made, "id": None}
+
+    async def outcome(**columns: str) -> Any:
+        try:
+            return await fact(**columns)
+        except CommandError as exc:
+            return str(exc)
+
+    assert await outcome() == await outcome(importance="0.5")

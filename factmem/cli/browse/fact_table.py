@@ -48,6 +48,8 @@ _FOUND: dict[str, tuple[int, Callable[[Row], str]]] = {
 _NARROW = 40
 """Cells that the value keeps: columns at the right give way first."""
 
+_MOST_STRIPS = 1_000
+
 _JOINED_EMOJI = re.compile("(?<=[\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])\u200d")
 _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
@@ -96,6 +98,8 @@ class FactTable(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._rows: Sequence[Row] = ()
         self._columns = _PLACED
+        self._strips: dict[tuple[int, int, Style], Strip] = {}
+        """Lines as they were drawn: a key press draws all lines of the screen, and changes two."""
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -111,6 +115,7 @@ class FactTable(ScrollView, can_focus=True):
         """Show other rows; with `keep_cursor` the cursor stays on its value if that is there."""
         stays = self._position_of(self.row, rows) if keep_cursor else 0
         self._rows = rows
+        self._strips.clear()
         is_search = bool(rows) and rows[0].relevance is not None
         self._columns = _FOUND if is_search else _PLACED
         self.virtual_size = Size(0, len(rows) + 1)
@@ -134,16 +139,25 @@ class FactTable(ScrollView, can_focus=True):
         """Draw a line: the header, a row, or nothing."""
         width = self.scrollable_content_region.width
         if y == 0:
-            return self._line(lambda name: name, "fact-table--header", width)
+            style = self.get_component_rich_style("fact-table--header")
+            return self._line(lambda name: name, style, width)
         index = y - 1 + int(self.scroll_offset.y)
         if index >= len(self._rows):
             return Strip.blank(width, self.rich_style)
-        name = "fact-table--cursor" if index == self.cursor else None
-        row = self._rows[index]
-        return self._line(lambda column: self._columns[column][1](row), name, width)
+        is_cursor = index == self.cursor
+        style = (
+            self.get_component_rich_style("fact-table--cursor") if is_cursor else self.rich_style
+        )
+        key = index, width, style
+        if (strip := self._strips.get(key)) is None:
+            row = self._rows[index]
+            strip = self._line(lambda column: self._columns[column][1](row), style, width)
+            if len(self._strips) >= _MOST_STRIPS:
+                self._strips.clear()
+            self._strips[key] = strip
+        return strip
 
-    def _line(self, cell: Callable[[str], str], name: str | None, width: int) -> Strip:
-        style: Style = self.rich_style if name is None else self.get_component_rich_style(name)
+    def _line(self, cell: Callable[[str], str], style: Style, width: int) -> Strip:
         segments = [
             Segment(f"{_fitted(cell(column), cells)} ", style)
             for column, cells in self._widths(width)

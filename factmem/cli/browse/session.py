@@ -2,11 +2,15 @@
 
 import json
 import os
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
+
+from anyio.to_thread import run_sync
 
 from factmem.cli.exits import CommandError
 from factmem.cli.opening import Store
@@ -18,7 +22,7 @@ from factmem.embedding.base import Embedder
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.origin import FactOrigin, origin_of
 from factmem.memory.records import RecordUpdate, update_record
-from factmem.models.facts import AnyFact, SingleFact
+from factmem.models.facts import AnyFact, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -26,7 +30,7 @@ from factmem.providers.local_file import LocalFileMemoryProvider
 if TYPE_CHECKING:
     from factmem.memory.agent_memory import AgentMemory
 
-__all__ = ["BrowserSession", "Row", "editable"]
+__all__ = ["BrowserSession", "PlaceRows", "Row", "editable"]
 
 _FOUND = 200
 """Matches of a search: more than anyone reads, and few enough to rank at once."""
@@ -60,6 +64,41 @@ def editable(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
+class PlaceRows(Sequence[Row]):
+    """The current values of a place, in the order of their keywords.
+
+    A row is made when it is asked for: a screen shows some forty of 100,000.
+    """
+
+    def __init__(self, place: Place, facts: Sequence[AnyFact]) -> None:
+        self._place = place
+        self.facts: Sequence[AnyFact] = sorted(facts, key=_keyword)  # an edit moves no row
+        self._ends: list[int] | None = None
+        if any(isinstance(fact, MultipleFacts) for fact in self.facts):
+            self._ends = [*accumulate(len(fact.values) for fact in self.facts)]
+
+    def __len__(self) -> int:
+        return len(self.facts) if self._ends is None else self._ends[-1]
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        at = range(len(self))[index]
+        if self._ends is None:
+            return Row(self._place, self.facts[at])
+        number = bisect_right(self._ends, at)
+        fact = self.facts[number]
+        return Row(self._place, fact, at - self._ends[number] + len(fact.values))
+
+
+def _keyword(fact: AnyFact) -> str:
+    return fact.concept.keyword
+
+
 class BrowserSession:
     """A store that is open for browsing.
 
@@ -85,7 +124,8 @@ class BrowserSession:
         self._memory: AgentMemory | None = None
         self._undo: list[tuple[str, Callable[[], Awaitable[bool]]]] = []
         self._versions: dict[Place, str] = {}
-        self._facts: dict[Place, dict[str, list[AnyFact]]] = {}
+        self._rows: PlaceRows | None = None
+        """The rows of the place that is followed."""
         self.title = options.location if not options.is_database else "PostgreSQL"
         self.is_local = isinstance(store, LocalFileMemoryProvider)
 
@@ -109,42 +149,30 @@ class BrowserSession:
         except OSError:
             return 0
 
-    async def rows(self, place: Place) -> list[Row]:
+    async def rows(self, place: Place) -> Sequence[Row]:
         """Return the current values of a place, in the order of their keywords."""
         version = await self._store.version(place.subject, place.scope)
-        facts: dict[str, list[AnyFact]] = {}
-        for fact in await self._store.load_all(place.subject, place.scope):
-            facts.setdefault(fact.concept.keyword, []).append(fact)
+        facts = await self._store.load_all(place.subject, place.scope)
         self._versions = {place: version}  # one place is followed at a time
-        self._facts = {place: facts}
-        return self._rows_of(place)
+        # Sorting 100,000 facts takes as long as a key press may: the screen goes on meanwhile.
+        self._rows = await run_sync(PlaceRows, place, facts)
+        return self._rows
 
-    async def changed_rows(self, place: Place) -> list[Row] | None:
+    async def changed_rows(self, place: Place) -> Sequence[Row] | None:
         """Return the rows again if the place has changed since; None if it has not."""
         since = self._versions.get(place)
         if since is None or await self._store.version(place.subject, place.scope) == since:
             return None
         changes = await self._store.changes(place.subject, place.scope, since=since)
-        if changes is None:
+        if changes is None or self._rows is None:
             return await self.rows(place)
-        facts = self._facts[place]
-        for keyword, found in changes.facts.items():
-            known = {fact.id: fact for fact in facts.get(keyword, [])}
-            now = [known[each] if isinstance(each, str) else each for each in found]
-            if now:
-                facts[keyword] = now
-            else:
-                facts.pop(keyword, None)
+        known = {fact.id: fact for fact in self._rows.facts if _keyword(fact) in changes.facts}
+        facts = [fact for fact in self._rows.facts if _keyword(fact) not in changes.facts]
+        for found in changes.facts.values():
+            facts += [known[each] if isinstance(each, str) else each for each in found]
         self._versions[place] = changes.version
-        return self._rows_of(place)
-
-    def _rows_of(self, place: Place) -> list[Row]:
-        return [
-            Row(place, fact, position)
-            for _, facts in sorted(self._facts[place].items())  # an edit moves no row
-            for fact in facts
-            for position in range(len(fact.values))
-        ]
+        self._rows = PlaceRows(place, facts)
+        return self._rows
 
     async def search(self, question: str, within: Place | None = None) -> list[Row]:
         """Return the values that a question is about, in one place or in all, best first."""

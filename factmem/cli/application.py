@@ -14,12 +14,11 @@ from factmem.cli import (
     doctor,
     keys,
     maintenance,
-    mcp_server,
     reads,
+    serving,
     statistics,
     transfers,
 )
-from factmem.cli.browse import command as browse
 from factmem.cli.exits import CommandError, ExitCode, code_of, message_of
 from factmem.cli.named_objects import concepts_named
 from factmem.cli.options import Options
@@ -65,13 +64,12 @@ _GROUPS = (
     reads,
     changes,
     transfers,
-    browse,
+    serving,
     statistics,
     maintenance,
     keys,
     backups,
     doctor,
-    mcp_server,
 )
 
 for _group in _GROUPS:

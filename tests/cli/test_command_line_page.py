@@ -58,28 +58,54 @@ def test_examples_print_what_the_page_says(tmp_path: Path, monkeypatch: pytest.M
         assert _normal(printed) == _normal(expected), command
 
 
-def _commands(group: typer.core.TyperGroup, *names: str) -> Iterator[str]:
+def _commands(
+    group: typer.core.TyperGroup, *names: str
+) -> Iterator[tuple[str, typer.core.TyperCommand]]:
     for name, command in group.commands.items():
         if isinstance(command, typer.core.TyperGroup):
             yield from _commands(command, *names, name)
-        else:
-            yield " ".join([*names, name])
+        elif isinstance(command, typer.core.TyperCommand):
+            yield " ".join([*names, name]), command
+
+
+def _group() -> typer.core.TyperGroup:
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    return group
+
+
+def _sections() -> dict[str, str]:
+    page = PAGE.read_text()
+    return dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
 
 
 def test_no_command_without_a_section_and_an_example() -> None:
     """A command that the page does not show is found here."""
-    page = PAGE.read_text()
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup)
-    sections = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    sections = _sections()
 
-    commands = [*_commands(group)]
+    commands = [name for name, _ in _commands(_group())]
 
     assert len(commands) >= 25
     for name in commands:
         assert name in sections, f"docs/command-line.md has no section '## {name}'"
         shown = re.search(rf"^\$ factmem (--?[\w-]+ \S+ )*{name}\b", sections[name], re.MULTILINE)
         assert shown, f"the section '## {name}' has no example"
+
+
+_EVERYWHERE = {"--json", "--yes", "--reveal"}
+"""Options that the page describes once."""
+
+
+def test_no_option_that_the_page_does_not_name() -> None:
+    """In the section of its command; of two that are opposites, one is enough."""
+    page, sections = PAGE.read_text(), _sections()
+    for option in _group().params:
+        assert option.opts[0] in page, f"docs/command-line.md does not name {option.opts[0]}"
+    for name, command in _commands(_group()):
+        for option in command.params:
+            named = {each for each in [*option.opts, *option.secondary_opts] if each[:2] == "--"}
+            text = page if named & _EVERYWHERE else sections[name]
+            assert not named or any(each in text for each in named), (name, named)
 
 
 def test_every_exit_code_is_in_the_table() -> None:

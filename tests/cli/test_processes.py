@@ -209,7 +209,7 @@ def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path) -> N
         "import importlib.util as u\n"
         "found = u.find_spec\n"
         "u.find_spec = lambda name, *a: None if name == 'typer' else found(name, *a)\n"
-        "from factmem.cli.program import main\nmain()\n"
+        "from factmem.cli import main\nmain()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path

@@ -1,4 +1,4 @@
-"""The command browse: a store in a terminal or a browser."""
+"""Commands that keep a store open for others: browse and mcp."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import typer
 
 from factmem.cli.exits import CommandError, ExitCode
 from factmem.cli.named_objects import embedder_named
-from factmem.cli.opening import opened, places_of, storage_of
+from factmem.cli.opening import opened, places_of, run, storage_of
 from factmem.cli.options import EmbedderName, Options, options_of
 from factmem.cli.output import is_terminal
 from factmem.embedding.base import Embedder
@@ -72,3 +72,24 @@ def _serve(
     arguments += ["--keyring"] * bool(given["keyring"])
     arguments += ["browse"] if embedder is None else ["browse", "--embedder", embedder]
     WebBrowser(arguments, host, port).serve()
+
+
+@app.command()
+def mcp(
+    ctx: typer.Context,
+    product: Annotated[str, typer.Option(metavar="NAME", help="The scope of the facts.")] = "mcp",
+    user: Annotated[str, typer.Option(metavar="NAME", help="The user they are about.")] = "me",
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="Serve HTTP on this port of this machine.")
+    ] = None,
+    read_only: Annotated[bool, typer.Option(help="Offer no tools that write.")] = False,
+) -> None:
+    """Serve one user's facts to MCP clients, over stdio or HTTP, as `factmem-mcp` does."""
+    # No other command needs the memory, whose import takes as long as the rest together.
+    from factmem.integrations.mcp_program import serve_user
+
+    run(
+        ctx,
+        lambda store: serve_user(store, product=product, user=user, port=port, read_only=read_only),
+        creates=True,
+    )

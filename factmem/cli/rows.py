@@ -146,12 +146,12 @@ class RowReader:
             "description": concept.description,
             "type": "SINGLE" if concept.fact_type is FactType.SINGLE else "MULTIPLE",
             "timestamp": self._stamp(columns),
+            "source": {"kind": _SOURCE.kind.value},
         }
         if fact["type"] == "SINGLE":
             fact["value"] = value
         else:
             fact["values"] = [value]
-        fact["source"] = {"kind": _SOURCE.kind.value}
         return fact
 
     def _stamp(self, columns: Mapping[str, Any]) -> str:
@@ -167,7 +167,7 @@ class RowReader:
         return target.json_value(value) if row.is_typed else target.value(value)
 
     def _fact(self, row: Row, target: Target, row_id: str) -> StoredFact:
-        fields = {**self._fields(row.columns), "id": row_id}
+        fields: dict[str, Any] = {**self._fields(row.columns), "id": row_id}
         value = self._value(row, target)
         if target.concept.fact_type is FactType.SINGLE:
             return stored(SingleFact(target.concept, value, **fields))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from tests.postgres.cluster import Cluster
@@ -18,7 +18,12 @@ SHORT = 25
 """The examples of each property in the default run; `make storm` tries Hypothesis' hundred."""
 
 # Local runs search anew; the one that decides whether a change lands is the same each time.
-settings.register_profile("long", derandomize=bool(os.environ.get("CI")))
+# A loaded machine draws examples slowly, which is no fault of a test.
+settings.register_profile(
+    "long",
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.register_profile("short", settings.get_profile("long"), max_examples=SHORT)
 
 pytest.register_assert_rewrite("factmem.testing")

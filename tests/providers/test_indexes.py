@@ -185,7 +185,7 @@ async def test_a_removal_is_durable_before_erase_returns(root: Path, key: Key | 
     # the manifest, which counts erasures, is written first
     own = [(call, file) for call, file in calls if file != "factmem.json.tmp"]
     removals = [at for at, (call, _) in enumerate(own) if call == "remove"]
-    synced = own.index(("sync_folder", "indexes"))
+    synced = own.index(("sync_folder", "indexes"), removals[0])  # names go first
     assert own[removals[0]] == ("remove", name)
     assert removals[0] < synced < removals[1]
     assert (("destroy", name) in own[: removals[0]]) is (key is not None)

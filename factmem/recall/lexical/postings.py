@@ -22,7 +22,7 @@ class TermCounts:
     __slots__ = ("counts", "length")
 
     def __init__(self, counts: Mapping[str, float]) -> None:
-        self.counts = counts
+        self.counts: Mapping[str, float] = counts
         self.length: float = sum(counts.values())
 
 

@@ -22,6 +22,7 @@ from factmem.transfer._memory_facts import (
     json_records,
     string_of,
     text_of,
+    user_of,
 )
 from factmem.transfer._vector_files import CHROMA, chroma_points, rows_of, tables_of
 
@@ -140,6 +141,7 @@ def _long_term_records(file: Path) -> Iterator[Record]:
                 "categories": ["long_term"],
                 "metadata": {**_json(metadata, dict), "score": score},
             },
+            is_numbered=True,
         )
 
 
@@ -173,15 +175,16 @@ def crewai_memory(record: Record, user_field: str | None) -> ForeignMemory:
             metadata.setdefault(name, value)
     if fields.get("private"):
         metadata.setdefault("private", True)
-    importance = fields.get("importance", 0.5)
+    given = fields.get("importance")
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
     return ForeignMemory(
-        id=record.id,
+        id=record.memory_id(),
         text=text_of(fields, "content"),
         said=datetime_of(fields, "created_at"),
         user=_user(fields, metadata, user_field),
         categories=categories_of(fields),
         source=FactSource(SourceKind.DOCUMENT, "crewai"),
-        importance=min(max(importance, 0.0), 1.0) if isinstance(importance, float) else 0.5,
+        importance=float(min(max(given, 0), 1)) if given is not None and is_number else 0.5,
         metadata={name: value for name, value in metadata.items() if value is not None},
     )
 
@@ -192,7 +195,7 @@ def _user(
     """Return the user that a field names; of a scope, which is a path, its last part."""
     if user_field is None:
         return None
-    user = string_of({**metadata, **fields}, user_field)
+    user = user_of({**metadata, **fields}, user_field)
     if user_field == "scope" and user is not None:
         return user.strip("/").rpartition("/")[2] or None
     return user

@@ -21,6 +21,7 @@ from factmem.transfer._memory_facts import (
     json_records,
     string_of,
     text_of,
+    user_of,
 )
 from factmem.transfer._vector_files import (
     CHROMA,
@@ -135,10 +136,10 @@ def mem0_memory(record: Record, user_field: str | None) -> ForeignMemory:
         categories = [metadata.pop("category")]
     run = string_of(fields, "run_id")
     return ForeignMemory(
-        id=record.id,
+        id=record.memory_id(),
         text=text_of(fields, "data", "memory"),
         said=datetime_of(fields, "updated_at", "created_at"),
-        user=string_of({**metadata, **fields}, user_field or "user_id"),
+        user=user_of({**metadata, **fields}, user_field or "user_id"),
         scope=_scope(fields),
         categories=categories,
         source=FactSource(SourceKind.DOCUMENT, run or "mem0"),
@@ -160,5 +161,12 @@ def _expiry(fields: Mapping[str, Any]) -> datetime | None:
     day = string_of(fields, "expiration_date")
     if day is None:
         return None
-    last = datetime.fromisoformat(day)
-    return (last if last.tzinfo else last.replace(tzinfo=UTC)) + timedelta(days=1)
+    try:
+        last = datetime.fromisoformat(day)
+    except ValueError:
+        raise ValueError("its 'expiration_date' is no date") from None
+    try:
+        end = last + timedelta(days=1)
+        return end.astimezone(UTC) if end.tzinfo else end.replace(tzinfo=UTC)
+    except OverflowError:  # 9999-12-31, which some write for never
+        return None

@@ -1,5 +1,6 @@
 """Memories of other libraries, and the ledger entries that they become."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,6 +27,16 @@ class Record(NamedTuple):
     id: str
     fields: Mapping[str, Any] | None
     """None if it cannot be read."""
+    is_numbered: bool = False
+    """Whether the id is only a position in one file, which other files have too."""
+
+    def memory_id(self) -> str:
+        """Return an id that no other memory has: a digest of the fields where there is none."""
+        if not self.is_numbered:
+            return self.id
+        # Not orjson, which refuses numbers and halves of characters that other libraries keep.
+        fields = json.dumps(self.fields, default=str, sort_keys=True)
+        return sha256(fields.encode()).hexdigest()[:32]
 
     def checked(self) -> Mapping[str, Any]:
         """Return the fields.
@@ -58,10 +69,14 @@ def json_records(file: Path) -> list[Record]:
         content = content.get("results", [content])
     if not isinstance(content, list):
         raise ValueError(f"{str(file)!r} holds no list of memories")  # noqa: TRY004 - data
-    return [
-        Record(str(_object(each).get("id", f"number {number}")), _object(each))
-        for number, each in enumerate(content)
-    ]
+    return [_record(number, _object(each)) for number, each in enumerate(content)]
+
+
+def _record(number: int, fields: Mapping[str, Any]) -> Record:
+    own = fields.get("id")
+    if own is None:
+        return Record(f"number {number}", fields, is_numbered=True)
+    return Record(str(own), fields)
 
 
 def _object(value: object) -> Mapping[str, Any]:
@@ -74,6 +89,18 @@ def string_of(fields: Mapping[str, Any], name: str) -> str | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) and value.strip() else None
+
+
+def user_of(fields: Mapping[str, Any], name: str) -> str | None:
+    """Return the name of a user.
+
+    Raises:
+        ValueError: It is of another kind. The memory would be shown to all users without it.
+    """
+    user, given = string_of(fields, name), fields.get(name)
+    if user is None and given is not None and not isinstance(given, str):
+        raise ValueError(f"its {name!r} is no name of one user")
+    return user
 
 
 def text_of(fields: Mapping[str, Any], *names: str) -> str:
@@ -98,9 +125,9 @@ def datetime_of(fields: Mapping[str, Any], *names: str) -> datetime:
         if (text := string_of(fields, name)) is not None:
             try:
                 found = datetime.fromisoformat(text)
-            except ValueError:
+                return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+            except (ValueError, OverflowError):  # no time, or in no year of UTC
                 continue
-            return found if found.tzinfo else found.replace(tzinfo=UTC)
     raise ValueError(f"it has no time in {' or '.join(map(repr, names))}")
 
 

@@ -39,8 +39,8 @@ PARTS: dict[str, dict[str, Any]] = {
     "names": {"ranking.NAMED": 0.0, "ranking.OTHERS": 1.0},
     "days": {"ranking.DAY": 0.0},
     "same conversation": {"ranking.TOGETHER": 0.0},
-    "what is said around": {"fact_index.AROUND": (), "fact_index.BEFORE": 0.0},
-    "the message before a quote": {"fact_index.BEFORE": 0.0},
+    "what is said around": {"conversations.AROUND": (), "conversations.BEFORE": 0.0},
+    "the message before a quote": {"conversations.BEFORE": 0.0},
 }
 """The constants that switch a part of the score off."""
 

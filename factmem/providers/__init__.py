@@ -26,10 +26,21 @@ if TYPE_CHECKING:
     from factmem.providers.no_memory import NoMemory
     from factmem.providers.postgres import PostgresMemoryProvider
     from factmem.providers.reader import FactReader
+    from factmem.providers.searched import (
+        Describe,
+        PlaceStatistics,
+        SearchAnswer,
+        SearchCandidate,
+        SearchDocument,
+        SearchedStore,
+        SearchFilter,
+        SearchQuestion,
+    )
     from factmem.providers.shredding import ShreddingStore, ShredReceipt
 
 __all__ = [
     "AgentMemoryProvider",
+    "Describe",
     "ErasureReceipt",
     "FactReader",
     "FactStore",
@@ -46,10 +57,17 @@ __all__ = [
     "PlaceChanges",
     "PlaceInfo",
     "PlaceLimit",
+    "PlaceStatistics",
     "Pool",
     "PostgresMemoryProvider",
     "ProviderKeys",
     "RetractedFact",
+    "SearchAnswer",
+    "SearchCandidate",
+    "SearchDocument",
+    "SearchFilter",
+    "SearchQuestion",
+    "SearchedStore",
     "ShredReceipt",
     "ShreddingStore",
     "erasing",
@@ -89,6 +107,16 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.providers.no_memory": ("NoMemory",),
             "factmem.providers.postgres": ("PostgresMemoryProvider",),
             "factmem.providers.reader": ("FactReader",),
+            "factmem.providers.searched": (
+                "Describe",
+                "PlaceStatistics",
+                "SearchAnswer",
+                "SearchCandidate",
+                "SearchDocument",
+                "SearchFilter",
+                "SearchQuestion",
+                "SearchedStore",
+            ),
             "factmem.providers.shredding": (
                 "ShredReceipt",
                 "ShreddingStore",

@@ -15,7 +15,7 @@ from factmem.ledger.history import HistoryEntry
 from factmem.ledger.replay import CurrentChange
 from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 from factmem.models.values import JsonValue
 from factmem.providers._place_lists import in_order
@@ -30,6 +30,7 @@ from factmem.providers.erasures import erasing
 from factmem.providers.guarded_provider import GuardedProvider
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact, learn, moment
+from factmem.providers.searched import Describe, SearchAnswer, SearchedStore, SearchQuestion
 
 __all__ = ["GuardedStore", "guarded"]
 
@@ -56,7 +57,9 @@ def guarded(
     return GuardedProvider(provider, boundary, events)
 
 
-class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, LearningStore):
+class GuardedStore(
+    GuardedProvider, FactStore, IndexedStore, FollowedStore, LearningStore, SearchedStore
+):
     """A `FactStore` restricted to a boundary; each operation ends in one event.
 
     See `GuardedProvider`. Places outside are not listed, not counted and not exported. A bundle
@@ -75,6 +78,7 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
         self._store = store
         self._indexed = store if isinstance(store, IndexedStore) else None
         self._followed = store if isinstance(store, FollowedStore) else None
+        self._searched = store if isinstance(store, SearchedStore) else None
         self._is_closed = False
 
     @override
@@ -311,6 +315,59 @@ class GuardedStore(GuardedProvider, FactStore, IndexedStore, FollowedStore, Lear
         if self._indexed is None or await self._is_outside(subject, scope):
             return False
         return await self._indexed.write_index(subject, scope, index, version=version)
+
+    @override
+    async def is_searched(self, places: Sequence[Place], describe: Describe) -> bool:
+        self._check_open()
+        if self._searched is None or not self._is_inside(places):
+            return False  # the recall that asks goes on to read
+        return await self._searched.is_searched(places, describe)
+
+    @override
+    async def facts_to_embed(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        model: str,
+        dimensions: int,
+        limit: int,
+    ) -> Mapping[bytes, AnyFact]:
+        if self._searched is None or await self._is_outside(subject, scope):
+            return {}
+        return await self._searched.facts_to_embed(
+            subject, scope, model=model, dimensions=dimensions, limit=limit
+        )
+
+    @override
+    async def add_vectors(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        vectors: Mapping[bytes, Sequence[float] | None],
+        *,
+        model: str,
+        dimensions: int,
+    ) -> None:
+        # As an index, a vector is no fact: a read-only view keeps it too.
+        if self._searched is not None and not await self._is_outside(subject, scope):
+            await self._searched.add_vectors(
+                subject, scope, vectors, model=model, dimensions=dimensions
+            )
+
+    @override
+    async def candidates(self, places: Sequence[Place], question: SearchQuestion) -> SearchAnswer:
+        self._check_open()
+        if self._searched is None or not self._is_inside(places):
+            await checkpoint()
+            return SearchAnswer((), {})
+        async with self._events.operation(MemoryOperation.LOAD, places) as operation:
+            answer = await self._searched.candidates(places, question)
+            operation.count = len(answer.candidates)
+            return answer
+
+    def _is_inside(self, places: Sequence[Place]) -> bool:
+        return not self._is_view or all(self._boundary.allows(each.identity) for each in places)
 
     @override
     async def aclose(self) -> None:

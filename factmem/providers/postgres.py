@@ -1,23 +1,32 @@
 """A store in a PostgreSQL database: any number of hosts, durable when a save returns."""
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+
+from anyio.lowlevel import checkpoint_if_cancelled
+from typing_extensions import override
 
 from factmem._arguments import expect, expect_methods, kind_of
 from factmem.ledger.entries import moment
 from factmem.models.clock import TimeProvider
-from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.facts import AnyFact
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.providers._arguments import check_span
 from factmem.providers._clock import ServerClock, StoreClock
 from factmem.providers._ledger_store import LedgerStore
 from factmem.providers._postgres.anchors import Anchors
 from factmem.providers._postgres.backend import PostgresBackend
 from factmem.providers._postgres.blocking import PostgresPlaces
+from factmem.providers._postgres.candidates import Candidates
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.driver import Pool, check_dsn, is_pool
 from factmem.providers._postgres.keys import PostgresKeys
+from factmem.providers._postgres.place_search import PlaceSearch
 from factmem.providers._postgres.stores import Opening
+from factmem.providers._postgres.vector_spaces import VectorSpaces
 from factmem.providers.limits import PlaceLimit
 from factmem.providers.local_file import ProviderKeys
+from factmem.providers.searched import Describe, SearchAnswer, SearchedStore, SearchQuestion
 from factmem.providers.shredding import ShredReceipt
 from factmem.storage.encryption.aes256gcm import Encryption
 
@@ -26,7 +35,7 @@ __all__ = ["PostgresMemoryProvider"]
 _EXAMPLE = 'PostgresMemoryProvider("host=db dbname=app user=app")'
 
 
-class PostgresMemoryProvider(LedgerStore):
+class PostgresMemoryProvider(LedgerStore, SearchedStore):
     """A `FactStore` in tables of a PostgreSQL database, for any number of hosts.
 
     When a save returns its transaction is committed, as durably as the server's
@@ -63,6 +72,8 @@ class PostgresMemoryProvider(LedgerStore):
         max_connections: How many connections are open at once; a pool has its own limit.
         warm_places: How many places are kept in memory.
         limit: The most that one place may hold; a save beyond it raises `PlaceFullError`.
+        search_from: From how many facts on a place is searched by recalls in the database, and not
+            in this process; None never. Encrypted stores are always searched in this process.
 
     Raises:
         TypeError: An argument is of the wrong kind, such as a key in the place of an encryption.
@@ -89,6 +100,7 @@ class PostgresMemoryProvider(LedgerStore):
         lock_timeout: float = 5.0,
         max_connections: int = 4,
         warm_places: int = 10_000,
+        search_from: int | None = 5_000,
     ) -> None:
         source = _checked_source(dsn_or_pool)
         if keep_history is not None:
@@ -108,6 +120,8 @@ class PostgresMemoryProvider(LedgerStore):
             "warm_places": warm_places,
         }.items():
             _check_positive(number, name)
+        if search_from is not None:
+            _check_positive(search_from, "search_from")
         server_clock = ServerClock() if clock is None else None
         store_clock = StoreClock(clock or server_clock)  # type: ignore[arg-type]
         self._places = PostgresPlaces(
@@ -122,6 +136,11 @@ class PostgresMemoryProvider(LedgerStore):
             keep_history=keep_history,
         )
         self._database = PostgresBackend(self._places, store_clock, max_staleness)
+        self._vectors = VectorSpaces(self._places, search_from or 0)
+        self._search = (
+            None if search_from is None else PlaceSearch(self._places, store_clock, search_from)
+        )
+        self._candidates = Candidates(self._places, self._vectors)
         self._name = store
         super().__init__(self._database, limit)
 
@@ -139,6 +158,51 @@ class PostgresMemoryProvider(LedgerStore):
         """
         self._check_open()
         await self._database.work(self._places.migrate)
+        if self._search is not None:
+            await self._database.work(self._vectors.index_all)
+
+    @override
+    async def is_searched(self, places: Sequence[Place], describe: Describe) -> bool:
+        self._check_open()
+        identities, search = [place.identity for place in places], self._search
+        if search is None or search.are_small(identities):
+            await checkpoint_if_cancelled()
+            return False
+        return await self._database.work(lambda: search.is_searched(identities, describe))
+
+    @override
+    async def facts_to_embed(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        *,
+        model: str,
+        dimensions: int,
+        limit: int,
+    ) -> Mapping[bytes, AnyFact]:
+        identity, vectors = self._enter(subject, scope), self._vectors
+        return await self._database.work(
+            lambda: vectors.missing(identity, model, dimensions, limit)
+        )
+
+    @override
+    async def add_vectors(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        vectors: Mapping[bytes, Sequence[float] | None],
+        *,
+        model: str,
+        dimensions: int,
+    ) -> None:
+        identity, spaces = self._enter(subject, scope), self._vectors
+        await self._database.work(lambda: spaces.add(identity, vectors, model, dimensions))
+
+    @override
+    async def candidates(self, places: Sequence[Place], question: SearchQuestion) -> SearchAnswer:
+        self._check_open()
+        identities, candidates = [place.identity for place in places], self._candidates
+        return await self._database.work(lambda: candidates.of(identities, question))
 
     async def compact(
         self,

@@ -36,6 +36,11 @@ class FactReader:
         self._followed = provider if isinstance(provider, FollowedStore) else None
         self._concepts = {concept.keyword: concept for concept in concepts}
 
+    @property
+    def concepts(self) -> Mapping[str, Concept[Any, Any]]:
+        """The concepts whose value types are known, by keyword."""
+        return self._concepts
+
     async def concept(self, concept: Concept[Any, L], places: Sequence[Place]) -> Resolution[L]:
         """Return what holds about one concept."""
 

@@ -1,11 +1,14 @@
 """The messages and conversations that facts come from."""
 
 from array import array
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 
+from factmem.models.facts import AnyFact
 from factmem.models.sources import FactSource
+from factmem.recall.documents import said
 
-__all__ = ["AROUND", "BEFORE", "Conversations"]
+__all__ = ["AROUND", "BEFORE", "Conversations", "said_around"]
 
 
 AROUND = ((-1, 0.5), (-2, 0.25), (1, 0.25))
@@ -15,6 +18,28 @@ BEFORE = 0.25
 """The weight of the message before a fact's own that its source keeps."""
 
 _UNNUMBERED = -1
+
+
+def said_around(
+    source: FactSource | None, at: Callable[[str, int], Iterable[AnyFact]]
+) -> list[tuple[str, float]]:
+    """Return what was said around a fact, each string once, at its greatest weight.
+
+    Args:
+        source: The fact's source.
+        at: Returns the facts of a message of a conversation.
+    """
+    around: dict[str, float] = {}
+    if source is None:
+        return []
+    if source.conversation is not None and source.message is not None:
+        for offset, weight in AROUND:
+            for each in at(source.conversation, source.message + offset):
+                text = said(each)
+                around[text] = max(around.get(text, 0.0), weight)
+    if source.before is not None:
+        around.setdefault(source.before, BEFORE)
+    return [each for each in around.items() if each[1]]
 
 
 class _Conversation:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from json import JSONDecodeError
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from factmem.embedding.base import Embedder, QueryEmbedder
 from factmem.embedding.vectors import checked_vectors
@@ -12,9 +12,8 @@ from factmem.errors import EmbeddingError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.models.places import Place
 from factmem.recall.index_cache import IndexCache
-from factmem.recall.place_vectors import PlaceVectors
 
-__all__ = ["EmbeddingCost", "EmbeddingRequests"]
+__all__ = ["EmbeddingCost", "EmbeddingRequests", "VectorSink"]
 
 
 _MOST_SEARCHING = 32
@@ -28,6 +27,24 @@ _CRASHES = frozenset({500})
 
 _HARMLESS = "test"
 """A harmless text. If the endpoint refuses even this one, the facts are not the cause."""
+
+
+class VectorSink(Protocol):
+    """What takes the vectors of texts by their digests."""
+
+    @property
+    def model(self) -> str:
+        """The model whose vectors it takes."""
+        ...
+
+    def add(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
+        """Take vectors."""
+        ...
+
+    def refuse(self, digest: bytes) -> None:
+        """Note that the embedder refused a text."""
+        ...
+
 
 _Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[object]]
 
@@ -71,10 +88,10 @@ class EmbeddingRequests:
         texts: Mapping[bytes, str],
         place: Place,
         dimensions: int,
-        vectors: PlaceVectors,
+        vectors: VectorSink,
         cost: EmbeddingCost,
     ) -> None:
-        """Embed texts and add their vectors to a place, by digest; one request as a rule.
+        """Embed texts and hand on their vectors, by digest; one request as a rule.
 
         If the embedder refuses their content, the refused ones are found by halving and recorded;
         the others get their vectors.
@@ -137,7 +154,7 @@ class _Search:
     def __init__(
         self,
         take: Callable[[Mapping[bytes, str]], Awaitable[None]],
-        vectors: PlaceVectors,
+        vectors: VectorSink,
         cost: EmbeddingCost,
         failure: Exception,
     ) -> None:

@@ -1,7 +1,7 @@
 """The facts of some places, ready to be searched by words and by meaning: pure."""
 
 from array import array
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from functools import reduce
 from heapq import heappop, heappush
@@ -13,8 +13,8 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
 from factmem.models.sources import SourceKind
 from factmem.recall.arrays import Array, both, numpy_or_none
-from factmem.recall.conversations import AROUND, BEFORE, Conversations
-from factmem.recall.documents import FIELD_WEIGHTS, RECURRING_FIELDS, said, words_of
+from factmem.recall.conversations import Conversations, said_around
+from factmem.recall.documents import FIELD_WEIGHTS, RECURRING_FIELDS, words_of
 from factmem.recall.hints import asked_days, name_terms, named_entity
 from factmem.recall.lexical.analysis import words
 from factmem.recall.lexical.bm25 import TermIndex
@@ -164,21 +164,14 @@ class FactIndex:
         self._stale.clear()
 
     def _around(self, fact: AnyFact) -> list[tuple[str, float]]:
-        """Return what was said around a fact, each text once, at its greatest weight."""
-        source, around = fact.source, dict[str, float]()
-        if source is None:
-            return []
-        if source.conversation is not None and source.message is not None:
-            for offset, weight in AROUND:
-                slots = self._conversations.at(source.conversation, source.message + offset)
-                neighbours = (self._placed[slot] for slot in sorted(slots))
-                for each in neighbours:
-                    if each is not None:
-                        text = said(each.fact)
-                        around[text] = max(around.get(text, 0.0), weight)
-        if source.before is not None:
-            around.setdefault(source.before, BEFORE)
-        return [each for each in around.items() if each[1]]
+        return said_around(fact.source, self._at)
+
+    def _at(self, conversation: str, message: int) -> Iterator[AnyFact]:
+        """Yield the facts of a message."""
+        for slot in sorted(self._conversations.at(conversation, message)):
+            placed = self._placed[slot]
+            if placed is not None:
+                yield placed.fact
 
     def search(
         self, query: RecallQuery, now: datetime, vectors: TextVectors | None = None

@@ -136,12 +136,15 @@ class Ranking:
     def _scored(
         self, candidates: Candidates, words: WordScores, near: Nearness[Mapping[int, float]]
     ) -> list[_Scored]:
-        relevances = self._relevances(words, near.cosines, candidates.conversations)
-        cosines = near.ranked
+        relevances = self._relevances(words, near, candidates.conversations)
+        cosines, spread = near.ranked, near.spread
         most = max((score for score, _ in words.values()), default=1.0)
-        least = min(cosines.values(), default=0.0)
+        least = spread.least if spread else min(cosines.values(), default=0.0)
         span = max(cosines.values(), default=0.0) - least
-        usual = (sum(cosines.values()) / len(cosines) - least) / span if span else 1.0
+        usual = 1.0
+        if span:
+            mean = spread.mean if spread else sum(cosines.values()) / len(cosines)
+            usual = (mean - least) / span
         parts: dict[int, tuple[float, float]] = {}
         for slot in relevances:
             cosine, semantic = cosines.get(slot), 0.0
@@ -169,12 +172,12 @@ class Ranking:
     def _relevances(
         self,
         words: WordScores,
-        cosines: Mapping[int, float],
+        near: Nearness[Mapping[int, float]],
         conversations: Sequence[int] | None,
     ) -> dict[int, float]:
         """Return the relevance of what is relevant enough, or part of a conversation that is."""
-        named = self._hints.named
-        usual = self._usual(cosines)
+        named, cosines = self._hints.named, near.cosines
+        usual = near.spread.usual if near.spread else self._usual(cosines)
         relevances: dict[int, float] = {}
         for slot in words.keys() | cosines.keys() if self._semantic else words:
             bm25, relevance = words.get(slot, _NO_WORDS)

@@ -1,7 +1,7 @@
 """The search for the facts that a question is about."""
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from logging import getLogger
 
@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 from factmem.embedding.base import Embedder
 from factmem.errors import ChatModelError, ExtractionError, MissingExtraError
 from factmem.events import MemoryEvents, OperationInProgress
+from factmem.ledger.resolution import UnreadableConcept
 from factmem.llm.base import ChatModel
 from factmem.models.clock import TimeProvider
 from factmem.models.places import Identity, Place
@@ -18,6 +19,7 @@ from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.indexed import IndexedStore
 from factmem.providers.reader import FactReader
+from factmem.providers.searched import SearchedStore
 from factmem.recall.embedding_requests import EmbeddingCost
 from factmem.recall.index_cache import IndexCache
 from factmem.recall.match import Match, RecallResult
@@ -26,6 +28,7 @@ from factmem.recall.places_index import Found, PlacesIndex, Snapshots
 from factmem.recall.query import Depth, RecallQuery, RecallSettings
 from factmem.recall.query_planning import RecallPlan, planned
 from factmem.recall.semantic import FactEmbedding
+from factmem.recall.store_search import StoreMatches, StoreSearch
 from factmem.usage import ONE_CALL, Usage
 
 __all__ = ["FactSearch"]
@@ -44,6 +47,33 @@ class _Progress:
     cost: EmbeddingCost = field(default_factory=EmbeddingCost)
     plan: RecallPlan | None = None
     usage: Usage = field(default_factory=Usage)
+
+    def queries(self, given: Sequence[RecallQuery]) -> Sequence[RecallQuery]:
+        """Return what to look for: what the chat model split the question into, if it did."""
+        return given if self.plan is None else self.plan.queries
+
+    def result(
+        self,
+        matches: Sequence[Match],
+        unreadable: Sequence[UnreadableConcept],
+        queries: Sequence[RecallQuery],
+        *,
+        is_semantic: bool,
+        refused: int = 0,
+    ) -> RecallResult:
+        """Return the result of a recall that found these."""
+        return RecallResult(
+            matches,
+            depth="shallow" if self.plan is None else "deep",
+            is_semantic=is_semantic,
+            queries=[query.text for query in queries],
+            failures=self.failures,
+            unreadable=list(unreadable),
+            usage=self.usage,
+            embedding_calls=self.cost.calls,
+            embedded_texts=self.cost.texts,
+            refused_texts=refused,
+        )
 
     def fell_back(self, failure: Exception, what: str) -> None:
         """Note a failure; the recall goes on without what failed."""
@@ -81,6 +111,9 @@ class FactSearch:
         clock: TimeProvider,
     ) -> None:
         self._store = provider if isinstance(provider, IndexedStore) else None
+        self._in_store = (
+            StoreSearch(provider, reader.concepts) if isinstance(provider, SearchedStore) else None
+        )
         self._reader = reader
         self._cache = cache
         self._embedding = (
@@ -120,14 +153,20 @@ class FactSearch:
             return RecallResult()
         progress = _Progress()
         try:
+            in_store = self._in_store
+            if in_store is not None and await in_store.is_searched(places):
+                if is_deep and self._chat_model is not None:
+                    await self._take_apart(query, self._chat_model, places, progress)
+                    await in_store.is_searched(places)  # that took a while
+                return await self._found_in_store(in_store, places, [*parts] or [query], progress)
             index = self._cache.of(places, has_meaning=self._embedding is not None)
             snapshots = await self._snapshots(index)
             if not any(each.topics for each in snapshots.values()):
                 return RecallResult(unreadable=index.unreadable(snapshots))
             if is_deep and self._chat_model is not None:
-                await self._take_apart(query, self._chat_model, index, progress)
+                await self._take_apart(query, self._chat_model, places, progress)
                 snapshots = await self._snapshots(index)  # that took a while
-            queries = [*parts] or [query] if progress.plan is None else progress.plan.queries
+            queries = progress.queries([*parts] or [query])
             vectors = await self._vectors(queries, index, snapshots, progress)
             return await self._found(index, snapshots, queries, vectors, progress)
         finally:
@@ -174,9 +213,13 @@ class FactSearch:
         return await self._store.version(place.subject, place.scope)
 
     async def _take_apart(
-        self, query: RecallQuery, chat_model: ChatModel, index: PlacesIndex, progress: _Progress
+        self,
+        query: RecallQuery,
+        chat_model: ChatModel,
+        places: Sequence[Place],
+        progress: _Progress,
     ) -> None:
-        subjects = [place.subject for place in index.places.values()]
+        subjects = [place.subject for place in places]
         try:
             progress.plan = await planned(
                 query,
@@ -200,11 +243,19 @@ class FactSearch:
         snapshots: Snapshots,
         progress: _Progress,
     ) -> "Sequence[array[float]] | None":
-        if self._embedding is None:
+        if (embedding := self._embedding) is None:
             return None
         texts = [query.text for query in queries]
+        return await self._embedded(
+            lambda: embedding.vectors(texts, index, snapshots, progress.cost), progress
+        )
+
+    async def _embedded(
+        self, embed: "Callable[[], Awaitable[Sequence[array[float]]]]", progress: _Progress
+    ) -> "Sequence[array[float]] | None":
+        """Return the vectors of the queries; None where the embedder fails, and words remain."""
         try:
-            return await self._embedding.vectors(texts, index, snapshots, progress.cost)
+            return await embed()
         except MissingExtraError:
             raise
         except Exception as exc:  # noqa: BLE001 - embedders have errors of their own; words remain
@@ -237,6 +288,46 @@ class FactSearch:
                 except Exception as exc:  # noqa: BLE001 - such as that the store is closed already
                     _logger.info("Vectors were not kept: %s", type(exc).__name__)
 
+    async def _found_in_store(
+        self,
+        in_store: StoreSearch,
+        places: Sequence[Place],
+        given: Sequence[RecallQuery],
+        progress: _Progress,
+    ) -> RecallResult:
+        queries, embedding = progress.queries(given), self._embedding
+        vectors: Sequence[array[float]] | None = None
+        model = ""
+        if embedding is not None:
+            texts, model = [query.text for query in queries], embedding.model
+            vectors = await self._embedded(
+                lambda: embedding.stored_vectors(texts, places, in_store.store, progress.cost),
+                progress,
+            )
+        now = self._clock()
+
+        async def search(queries: Sequence[RecallQuery]) -> list[StoreMatches]:
+            return [
+                await in_store.search(
+                    places, query, now, model, None if vectors is None else vectors[at]
+                )
+                for at, query in enumerate(queries)
+            ]
+
+        found = await search(queries)
+        wider = [] if progress.plan is None else progress.plan.wider
+        if wider and not any(each.matches for each in found):
+            found = await search(wider)
+        unreadable = {
+            (each.place.identity, each.keyword): each for part in found for each in part.unreadable
+        }
+        return progress.result(
+            _merged([part.matches for part in found], queries[0].limit),
+            [*unreadable.values()],
+            queries,
+            is_semantic=any(part.has_meaning for part in found),
+        )
+
     async def _found(
         self,
         index: PlacesIndex,
@@ -262,17 +353,12 @@ class FactSearch:
             async with index.turn.get():
                 found = await self._cache.work(search)
         matches, unreadable = found
-        return RecallResult(
+        return progress.result(
             _merged(matches, queries[0].limit),
-            depth="shallow" if progress.plan is None else "deep",
+            unreadable,
+            queries,
             is_semantic=vectors is not None,
-            queries=[query.text for query in queries],
-            failures=progress.failures,
-            unreadable=unreadable,
-            usage=progress.usage,
-            embedding_calls=progress.cost.calls,
-            embedded_texts=progress.cost.texts,
-            refused_texts=sum(cache.vectors.refused for cache in index.caches.values()),
+            refused=sum(cache.vectors.refused for cache in index.caches.values()),
         )
 
 

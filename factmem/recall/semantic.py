@@ -1,18 +1,29 @@
 """FactEmbedding: embeds queries and new facts for semantic search."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import getLogger
+from typing import TypedDict
 
-from anyio import Semaphore, WouldBlock, create_task_group, get_cancelled_exc_class, move_on_after
+from anyio import (
+    CancelScope,
+    Lock,
+    Semaphore,
+    WouldBlock,
+    create_task_group,
+    get_cancelled_exc_class,
+    move_on_after,
+)
 
+from factmem.concurrency.per_loop import PerLoop
 from factmem.embedding.base import Embedder
 from factmem.errors import EmbeddingError, FactmemError
 from factmem.events import MemoryEvents
 from factmem.models.places import Identity, Place
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.indexed import IndexedStore
-from factmem.recall.documents import LONGEST_TEXT
+from factmem.providers.searched import SearchedStore
+from factmem.recall.documents import LONGEST_TEXT, meaning_of
 from factmem.recall.embedding_requests import EmbeddingCost, EmbeddingRequests
 from factmem.recall.index_cache import IndexCache
 from factmem.recall.place_cache import PlaceCache
@@ -31,6 +42,25 @@ _MOST_QUESTIONS = 256
 
 _AT_ONCE = 4
 """How many places one recall embeds concurrently."""
+
+
+class _Space(TypedDict):
+    model: str
+    dimensions: int
+
+
+class _Received:
+    """The vectors of a batch, by digest; None for texts that the embedder refused."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self.vectors: dict[bytes, Sequence[float] | None] = {}
+
+    def add(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
+        self.vectors.update((digest, unit(vector)) for digest, vector in vectors.items())
+
+    def refuse(self, digest: bytes) -> None:
+        self.vectors[digest] = None
 
 
 class FactEmbedding:
@@ -60,8 +90,15 @@ class FactEmbedding:
         self._store = provider if isinstance(provider, IndexedStore) else None
         self._cache = cache
         self._seconds = seconds
+        self._storing: PerLoop[Lock] = PerLoop(Lock)
+        """Held by the one task of an event loop that embeds facts for a store."""
         self._questions: Mapping[tuple[str, str], array[float]] = {}
         """The vectors of the last queries, by model and text; replaced, never mutated."""
+
+    @property
+    def model(self) -> str:
+        """The model that makes the vectors."""
+        return self._embedder.model
 
     async def vectors(
         self,
@@ -78,15 +115,65 @@ class FactEmbedding:
         Raises:
             EmbeddingError: The embedder failed or timed out. Vectors received before are kept.
         """
+
+        async def embed(dimensions: int) -> None:
+            model = self._embedder.model
+            if not all(
+                cache.vectors.are_whole(snapshots[identity].number, model, dimensions)
+                for identity, cache in index.caches.items()
+            ):
+                await self._of_facts(index, snapshots, dimensions, cost)
+
+        return await self._in_time(texts, [*index.places.values()], embed, cost)
+
+    async def stored_vectors(
+        self,
+        texts: Sequence[str],
+        places: Sequence[Place],
+        store: SearchedStore,
+        cost: EmbeddingCost,
+    ) -> "list[array[float]]":
+        """Return a vector for each query, after a store has got the vectors of all facts.
+
+        Raises:
+            EmbeddingError: The embedder failed or timed out. Vectors received before are kept.
+        """
+
+        async def embed(dimensions: int) -> None:
+            for place in places:
+                await self._of_stored(place, store, dimensions, cost)
+
+        return await self._in_time(texts, places, embed, cost)
+
+    async def _of_stored(
+        self, place: Place, store: SearchedStore, dimensions: int, cost: EmbeddingCost
+    ) -> None:
+        """Embed those facts of a place that have no vector in a store."""
+        model = self._embedder.model
+        space: _Space = {"model": model, "dimensions": dimensions}
+        subject, scope = place.subject, place.scope
+        async with self._storing.get():
+            while facts := await store.facts_to_embed(subject, scope, **space, limit=_BATCH):
+                texts = {each: meaning_of(fact, subject.entity) for each, fact in facts.items()}
+                received = _Received(model)
+                try:
+                    await self._requests.of_facts(texts, place, dimensions, received, cost)
+                finally:
+                    with CancelScope(shield=True):
+                        await store.add_vectors(subject, scope, received.vectors, **space)
+
+    async def _in_time(
+        self,
+        texts: Sequence[str],
+        places: Sequence[Place],
+        embed: Callable[[int], Awaitable[None]],
+        cost: EmbeddingCost,
+    ) -> "list[array[float]]":
+        """Return a vector for each query, after embedding facts that need as many dimensions."""
         with move_on_after(self._seconds):
             try:
-                vectors = await self._of_questions(texts, [*index.places.values()], cost)
-                dimensions, model = len(vectors[0]), self._embedder.model
-                if not all(
-                    cache.vectors.are_whole(snapshots[identity].number, model, dimensions)
-                    for identity, cache in index.caches.items()
-                ):
-                    await self._of_facts(index, snapshots, dimensions, cost)
+                vectors = await self._of_questions(texts, places, cost)
+                await embed(len(vectors[0]))
             except Exception:
                 self._questions = {}  # the model may have changed
                 raise

@@ -9,7 +9,7 @@ from factmem.models.places import Identity
 from factmem.recall.arrays import Array
 from factmem.recall.place_vectors import TextRows
 
-__all__ = ["COMMON", "Nearness", "TextSlots", "TextVectors"]
+__all__ = ["COMMON", "Nearness", "Spread", "TextSlots", "TextVectors"]
 
 N = TypeVar("N")
 
@@ -40,12 +40,25 @@ class TextVectors(Protocol):
         """Return a value that is another one after each change of the vectors of a place."""
 
 
+class Spread(NamedTuple):
+    """What cosines are compared with, where not all of them are known."""
+
+    usual: float
+    """The cosine of a random fact."""
+    mean: float
+    """The mean of what facts are ranked by."""
+    least: float
+    """The least of it."""
+
+
 class Nearness(NamedTuple, Generic[N]):
     """How near facts are to a question, by slot: dictionaries, or arrays with NaN for the others."""
 
     cosines: N
     ranked: N
     """The same without a part of the common direction, for ranking."""
+    spread: Spread | None = None
+    """None where these are all cosines."""
 
 
 class _Held(NamedTuple):

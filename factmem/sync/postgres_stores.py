@@ -3,13 +3,15 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from factmem.ledger.history import History
-from factmem.models.facts import Concept
-from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.facts import AnyFact, Concept
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.providers.searched import Describe, SearchAnswer, SearchQuestion
 from factmem.providers.shredding import ShredReceipt
 from factmem.sync.indexed_stores import IndexedStoreSync
 from factmem.sync.local_stores import KeysSync
@@ -34,6 +36,62 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
             StorageError: The tables have a later version than this release knows.
         """
         return self._portal.call(self._wrapped.migrate)
+
+    def is_searched(self, places: Sequence[Place], describe: Describe) -> bool:
+        """Return whether `candidates` is the way to search these places, after preparing for it.
+
+        What was saved before the call is found by `candidates` after it, and what was forgotten is
+        not.
+
+        Args:
+            places: All places of a recall.
+            describe: Makes the documents of facts that are new; may run in a worker thread.
+
+        Raises:
+            StorageError: The store refused.
+        """
+        return self._portal.call(self._wrapped.is_searched, places, describe)
+
+    def facts_to_embed(
+        self, subject: MemorySubject, scope: MemoryScope, *, model: str, dimensions: int, limit: int
+    ) -> Mapping[bytes, AnyFact]:
+        """Return facts whose text has no vector of a model yet, by the digests of these texts.
+
+        Nothing where the store keeps no vectors.
+        """
+        return self._portal.call(
+            self._wrapped.facts_to_embed,
+            subject,
+            scope,
+            model=model,
+            dimensions=dimensions,
+            limit=limit,
+        )
+
+    def add_vectors(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope,
+        vectors: Mapping[bytes, Sequence[float] | None],
+        *,
+        model: str,
+        dimensions: int,
+    ) -> None:
+        """Keep the vectors of texts by their digests, None for a text that has none.
+
+        Texts that no fact has any more are ignored.
+        """
+        return self._portal.call(
+            self._wrapped.add_vectors, subject, scope, vectors, model=model, dimensions=dimensions
+        )
+
+    def candidates(self, places: Sequence[Place], question: SearchQuestion) -> SearchAnswer:
+        """Return the facts of some places that may answer a question, from nowhere else.
+
+        Raises:
+            StorageError: The store refused.
+        """
+        return self._portal.call(self._wrapped.candidates, places, question)
 
     def compact(
         self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)

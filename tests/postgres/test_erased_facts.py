@@ -120,7 +120,7 @@ async def test_tables_of_an_earlier_release_are_migrated(
         admin.execute(f'CREATE DATABASE "{store}"')
     with monkeypatch.context() as patched:
         patched.setattr(schema, "LATEST", 1)
-        await new_store(dsn=dsn).migrate()
+        await new_store(dsn=dsn, search_from=None).migrate()
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute(
                 "INSERT INTO factmem.stores (name, id, mode, slots, generation) "

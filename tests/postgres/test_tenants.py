@@ -12,6 +12,7 @@ from tests.postgres.conftest import Login, NewStore
 from tests.postgres.pooler import Pooler
 
 TABLES = ("stores", "places", "entries", "indexes")
+SEARCHES = ("searches", "items", "terms", "spaces", "vectors")
 
 
 async def _two_tenants(new_store: NewStore, login: Login, store: str) -> None:
@@ -49,7 +50,7 @@ async def test_a_connection_without_a_store_sees_an_error(
     await _two_tenants(new_store, login, store)
 
     with psycopg.connect(login.dsn, autocommit=True) as connection:
-        for table in TABLES:
+        for table in (*TABLES, *SEARCHES):
             with pytest.raises(psycopg.errors.UndefinedObject):
                 connection.execute(f"SELECT FROM factmem.{table}")
 

@@ -66,6 +66,7 @@ WRAPPED = {
 BASE = "factmem.providers.base"
 LOCAL = "factmem.providers.local_file"
 INDEXED = "factmem.providers.indexed"
+SEARCHED = "factmem.providers.searched"
 LEARNING = "factmem.providers.learning"
 LISTING = "factmem.providers.listing"
 POSTGRES = "factmem.providers.postgres"
@@ -76,6 +77,8 @@ STORE_PROTOCOLS = (
     f"{LISTING}:ListingStore",
 )
 """What factmem's own stores offer besides `FactStore`."""
+ONE_STORE = (f"{SEARCHED}:SearchedStore",)
+"""What one of them offers besides."""
 
 FILES = (
     File(
@@ -350,8 +353,8 @@ def _class(twin: Twin, source: Source) -> str:
 
 
 def _inherited(twin: Twin, name: str) -> str:
-    """Return the docstring of a method in the protocols that the twin's base covers."""
-    for of in twin.bases:
+    """Return the docstring of a method in the protocols that the twin's base covers, or in others."""
+    for of in (*twin.bases, *ONE_STORE):
         module, _, owner = of.partition(":")
         method = getattr(getattr(importlib.import_module(module), owner), name, None)
         if method is not None:

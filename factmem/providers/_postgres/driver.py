@@ -177,6 +177,12 @@ class Session:
             self.is_committing = True
         self._committed()
 
+    @contextmanager
+    def savepoint(self) -> Generator[None]:
+        """Undo what the block does if it fails, and keep the transaction around it."""
+        with self._connection.transaction():
+            yield
+
     def configure(self, settings: Mapping[str, str]) -> None:
         """Set parameters for all that follows; outside a transaction.
 

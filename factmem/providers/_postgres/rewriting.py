@@ -12,6 +12,7 @@ from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.batches import EMPTY_AT, NO_MARK, End, Line
 from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.erasures import count_erasure
+from factmem.providers._postgres.item_tables import erase_items, take_out
 from factmem.providers._postgres.places import Answer, Edited, Position, micros
 from factmem.providers._postgres.sealing import NO_TAG, Extent, Sealer
 from factmem.providers._postgres.writing import PlaceWriter
@@ -46,6 +47,8 @@ class PlaceRewriter(PlaceWriter):
         changed = [(old, new) for old, new in pairs if new is not old]
         if not changed:
             return None
+        if is_purge:
+            take_out(session, self._reader.key(identity), [old for old, _ in changed])
         freed = _size(old for old, _ in changed) - _size(new for _, new in changed)
         new_key = self._new_data_key(session, self._reader.key(identity)) if is_purge else None
         size = answer.position.size - freed
@@ -76,6 +79,7 @@ class PlaceRewriter(PlaceWriter):
         """Delete all rows of a place, and count the erasure."""
         key = self._reader.key(identity)
         count_erasure(session, self._store)
+        erase_items(session, key)
         session.rows(sql.DELETE_FROM, [key, 0])
         session.rows(sql.DELETE_CHUNKS, [key])
         session.rows(sql.DELETE_INDEX, [key])
@@ -122,6 +126,7 @@ class PlaceRewriter(PlaceWriter):
         locked = self.lock(session, key)
         session.rows(sql.DELETE_INDEX, [key])
         if locked is None or all(entry is None for entry in after):
+            erase_items(session, key)
             session.rows(sql.DELETE_FROM, [key, 0])
             session.rows(sql.DELETE_CHUNKS, [key])
             session.rows(sql.DELETE_PLACE, [key])

@@ -11,7 +11,7 @@ import time
 from factmem.errors import StorageError
 from factmem.providers._postgres.driver import Session, failure_of, is_state
 
-LATEST = 3
+LATEST = 4
 """The version that this release writes."""
 
 _OWN = "store = current_setting('factmem.store')::int"
@@ -104,15 +104,109 @@ _MIGRATIONS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE factmem.chunks ENABLE ROW LEVEL SECURITY",
         f"CREATE POLICY own ON factmem.chunks USING ({_OWN})",
     ),
+    # What large places are searched by. All of it can be made again from the entries.
+    4: (
+        """
+        CREATE TABLE factmem.searches (
+            place uuid PRIMARY KEY,
+            search int NOT NULL GENERATED ALWAYS AS IDENTITY,
+            store int NOT NULL,
+            made bigint NOT NULL,
+            number bigint NOT NULL DEFAULT 0,
+            turn bigint NOT NULL DEFAULT 0,
+            facts bigint NOT NULL DEFAULT 0,
+            length float8 NOT NULL DEFAULT 0
+        ) WITH (fillfactor = 80)""",
+        """
+        CREATE TABLE factmem.items (
+            item bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            place uuid NOT NULL,
+            store int NOT NULL,
+            topic bigint NOT NULL,
+            key bigint NOT NULL,
+            digest uuid NOT NULL,
+            text uuid NOT NULL,
+            conversation bigint,
+            message bigint,
+            heard_at float8 NOT NULL,
+            said_at float8 NOT NULL,
+            importance float8 NOT NULL,
+            kind smallint NOT NULL,
+            expires_at bigint,
+            metadata bigint[] NOT NULL,
+            held bigint[] NOT NULL,
+            length float8 NOT NULL,
+            words tsvector NOT NULL,
+            fact bytea NOT NULL
+        )""",
+        "CREATE INDEX items_by_place ON factmem.items (place, item)",
+        "CREATE INDEX items_by_topic ON factmem.items (place, topic, key)",
+        "CREATE INDEX items_by_text ON factmem.items (place, text)",
+        """
+        CREATE INDEX items_by_message ON factmem.items (place, conversation, message)
+        WHERE conversation IS NOT NULL""",
+        """
+        CREATE INDEX items_by_expiry ON factmem.items (place, expires_at)
+        WHERE expires_at IS NOT NULL""",
+        "CREATE INDEX items_by_word ON factmem.items USING gin (words)",
+        """
+        CREATE TABLE factmem.terms (
+            place uuid NOT NULL,
+            term text COLLATE "C" NOT NULL,
+            store int NOT NULL,
+            holders bigint NOT NULL,
+            PRIMARY KEY (place, term)
+        ) WITH (fillfactor = 80)""",
+        """
+        CREATE TABLE factmem.spaces (
+            space int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            place uuid NOT NULL,
+            store int NOT NULL,
+            model uuid NOT NULL,
+            dimensions int NOT NULL,
+            upto bigint NOT NULL DEFAULT 0,
+            changes bigint NOT NULL DEFAULT 0,
+            counted bigint NOT NULL DEFAULT 0,
+            total real[],
+            is_indexed bool NOT NULL DEFAULT false,
+            UNIQUE (place, model, dimensions)
+        )""",
+        *(
+            statement
+            for table in ("searches", "items", "terms", "spaces")
+            for statement in (
+                f"ALTER TABLE factmem.{table} ENABLE ROW LEVEL SECURITY",
+                f"CREATE POLICY own ON factmem.{table} USING ({_OWN})",
+            )
+        ),
+    ),
 }
+
+_VECTORS = (
+    """
+    CREATE TABLE factmem.vectors (
+        space int NOT NULL,
+        text uuid NOT NULL,
+        store int NOT NULL,
+        vector {extension}.halfvec,
+        PRIMARY KEY (space, text)
+    ) PARTITION BY LIST (space)""",
+    "CREATE TABLE factmem.vectors_rest PARTITION OF factmem.vectors DEFAULT",
+    "ALTER TABLE factmem.vectors ENABLE ROW LEVEL SECURITY",
+    f"CREATE POLICY own ON factmem.vectors USING ({_OWN})",
+)
+"""The vectors of texts, once the extension is there. A large place gets a partition of its own."""
 
 _GRANTS = """
 GRANT USAGE ON SCHEMA factmem TO {role};
 GRANT SELECT ON factmem.format TO {role};
 GRANT SELECT, INSERT, UPDATE ON factmem.stores TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE
-ON factmem.places, factmem.entries, factmem.chunks, factmem.indexes TO {role}
+ON factmem.places, factmem.entries, factmem.chunks, factmem.indexes,
+factmem.searches, factmem.items, factmem.terms, factmem.spaces TO {role}
 """
+
+_GRANT_VECTORS = "GRANT SELECT, INSERT, UPDATE, DELETE ON factmem.vectors TO {role}"
 
 _ABSENT = ("42P01", "3F000")
 """No such table, no such schema."""
@@ -120,6 +214,13 @@ _ABSENT = ("42P01", "3F000")
 _RACED = (*_ABSENT, "23505", "42P06", "42P07", "XX000")
 """What `CREATE ... IF NOT EXISTS`, and the statements after it, raise when another session creates
 the same thing meanwhile."""
+
+
+_DENIED = ("42501", "58P01", "0A000")
+"""Only a superuser may create the extension, or its files are not there."""
+
+_NO_HALFVEC = ("42704",)
+"""pgvector before 0.7 has no vectors in half precision."""
 
 
 def found_version(session: Session) -> int:
@@ -181,9 +282,46 @@ def _migrate(session: Session, role: str | None) -> None:
             session.rows(statement)
     if row[0] < LATEST:
         session.rows("UPDATE factmem.format SET version = %s", [LATEST])
+    has_vectors = _add_vectors(session)
     if role is not None:
         for statement in _GRANTS.format(role=quoted(role)).split(";"):
             session.rows(statement)
+        if has_vectors:
+            session.rows(_GRANT_VECTORS.format(role=quoted(role)))
+
+
+def _add_vectors(session: Session) -> bool:
+    """Make the table of vectors where pgvector is, or can be, installed; whether it is there."""
+    if session.rows("SELECT 1 WHERE to_regclass('factmem.vectors') IS NOT NULL"):
+        return True
+    if not session.rows("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
+        return False
+    try:
+        with session.savepoint():
+            session.rows("CREATE EXTENSION IF NOT EXISTS vector")
+    except Exception as exc:
+        if not is_state(exc, *_DENIED):
+            raise
+        return False
+    extension = extension_schema(session)
+    try:
+        with session.savepoint():
+            for statement in _VECTORS:
+                session.rows(statement.format(extension=extension))
+    except Exception as exc:
+        if not is_state(exc, *_NO_HALFVEC):
+            raise
+        return False
+    return True
+
+
+def extension_schema(session: Session) -> str | None:
+    """Return the schema that pgvector is in, as an SQL identifier; None without it."""
+    rows = session.rows(
+        "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace "
+        "WHERE e.extname = 'vector'"
+    )
+    return quoted(rows[0][0]) if rows else None
 
 
 def quoted(name: str) -> str:

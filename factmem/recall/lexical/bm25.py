@@ -132,7 +132,7 @@ class TermIndex:
             fields: Strings by field name.
             around: What is said around the document, each string with its weight.
         """
-        document = self._document(fields, around)
+        document = self.document(fields, around)
         self.drop(slot)
         self._lists.put(slot, document)
         self._measure(slot, document)
@@ -150,7 +150,7 @@ class TermIndex:
             if slot < width:
                 self.put(slot, fields, around)
             else:
-                document = self._document(fields, around)
+                document = self.document(fields, around)
                 self._measure(slot, document)
                 yield slot, document
 
@@ -197,9 +197,29 @@ class TermIndex:
             size = sum(among)
             average = sum(n for n, is_in in zip(self._lengths, among, strict=False) if is_in)
             average /= size or 1
-        lengths, k1 = self._lengths, self._k1
-        constant, per_length = k1 * (1 - self._b), k1 * self._b / (average or 1.0)
         terms = {term: self._lists.term(term, among) for term in chain.from_iterable(query.wanted)}
+        return self.scores(query, terms, self._lengths, size=size, average=average)
+
+    def scores(
+        self,
+        query: QueryWords,
+        terms: Mapping[str, Term],
+        lengths: Sequence[float],
+        *,
+        size: int,
+        average: float,
+    ) -> WordScores:
+        """Return BM25 and coverage of the documents that hold a term of a query.
+
+        Args:
+            query: The words to search for.
+            terms: The documents that hold each of their terms.
+            lengths: The lengths of the documents by slot.
+            size: How many documents there are, with those that hold none.
+            average: The average length of all of them.
+        """
+        k1 = self._k1
+        constant, per_length = k1 * (1 - self._b), k1 * self._b / (average or 1.0)
         scores: dict[int, float] = {}
         score_so_far = scores.get
         for term in terms.values():
@@ -258,7 +278,8 @@ class TermIndex:
         lengths += self._k1 * (1 - self._b)
         return lengths
 
-    def _document(self, fields: Fields, around: Around) -> Document:
+    def document(self, fields: Fields, around: Around = ()) -> Document:
+        """Return what `put` indexes."""
         weights, analyze = self._weights, self._analyze
         shared: list[TermCounts] = []
         for names, of_group in self._groups:

@@ -1,0 +1,361 @@
+"""Which places are searched in the database, and bringing their rows up to date before a search.
+
+A save writes no rows: it would have to know what it replaces. Before a search the entries after the
+last search say which facts may have changed, and the rows of these are written. A purge and an
+erasure remove rows in their own transaction.
+"""
+
+import random
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from factmem.errors import StoreBusyError
+from factmem.ledger.ledger import Ledger
+from factmem.models.places import Identity
+from factmem.providers._clock import StoreClock
+from factmem.providers._postgres import search_statements as sql
+from factmem.providers._postgres.blocking import PostgresPlaces
+from factmem.providers._postgres.driver import Session
+from factmem.providers._postgres.item_tables import add_items, remove_items
+from factmem.providers._postgres.items import (
+    Found,
+    StoredItem,
+    Touched,
+    found_facts,
+    hashed,
+    touched_by,
+)
+from factmem.providers._postgres.places import PlaceReader, Position, micros
+from factmem.providers._postgres.rewriting import PlaceRewriter
+from factmem.providers._postgres.sealing import NO_TAG, Extent
+from factmem.providers._postgres.searching import searched
+from factmem.providers._postgres.statements import keys, numbers
+from factmem.providers._postgres.stores import SEALED
+from factmem.providers.searched import Describe, SearchDocument
+
+_SMALLEST_FACT = 100
+"""Bytes that a fact takes at the least, in the line of many."""
+
+_MOST_NEW = 1000
+"""Entries since the last search that are looked at one by one; with more all rows are compared."""
+
+_MOST_SEARCHED = 8
+"""Keywords for which a place that is not in memory is searched; for more of them it is read."""
+
+_ROWS = 500
+"""Rows written in one transaction, which holds up saves to the place."""
+
+_ATTEMPTS = 20
+
+_NEAR, _AROUND = 2, 4
+"""How far apart messages are whose facts are found by each other's words, and by words of both."""
+
+
+class _State(NamedTuple):
+    """How far a place has come, and how far its rows."""
+
+    extent: Extent
+    bytes: int
+    recorded_at: int
+    search: int | None
+    """The number of its search; None if it never was searched."""
+    number: int
+    """The number of the last line whose facts are in the rows."""
+    turn: int
+    facts: int
+    has_expired: bool
+
+    @property
+    def is_current(self) -> bool:
+        return 0 < self.number == self.extent.last and not self.has_expired
+
+
+class _Plan(NamedTuple):
+    """What is current of some facts, to be compared with their rows."""
+
+    state: _State
+    found: Sequence[Found]
+    whole: Sequence[int] | None
+    """The keywords of which this is everything; None for the whole place."""
+    keys: Sequence[int]
+    """The facts of other keywords."""
+
+
+class _Changes(NamedTuple):
+    """What has to be written."""
+
+    gone: Sequence[int]
+    """The rows to remove."""
+    found: Sequence[Found]
+    """The facts to add."""
+    beside: Sequence[Found]
+    """Neighbours that stay as they are."""
+
+
+class PlaceSearch:
+    """Keeps the rows of searched places. Every method blocks; all are safe for threads.
+
+    Args:
+        places: The places of a store.
+        clock: The clock of the store.
+        search_from: From how many facts on a place is searched in the database.
+    """
+
+    def __init__(self, places: PostgresPlaces, clock: StoreClock, search_from: int) -> None:
+        self._places = places
+        self._clock = clock
+        self._from = search_from
+
+    def are_small(self, identities: Iterable[Identity]) -> bool:
+        """Whether all places are known to be small, from memory: for event loops."""
+        return all(map(self._is_small, identities))
+
+    def is_searched(self, identities: Sequence[Identity], describe: Describe) -> bool:
+        """Return whether to search places here, and bring their rows up to date then."""
+        states = self._places.run(lambda session, _: self._states(session, identities))
+        if not any(self._is_large(identity, state) for identity, state in states.items()):
+            return False
+        for identity, state in states.items():
+            if not state.is_current:
+                self._bring_up(identity, describe)
+        return True
+
+    def _is_small(self, identity: Identity) -> bool:
+        view = self._places.known(identity)
+        return view is not None and view.is_warm and len(view.ledger) < self._from
+
+    def _is_large(self, identity: Identity, state: _State) -> bool:
+        if state.facts >= self._from or self._from == 0:
+            return True
+        if state.is_current or state.bytes < self._from * _SMALLEST_FACT:
+            return False
+        self._places.view(identity)  # a recall in memory would read it now, too
+        return not self._is_small(identity)
+
+    def _states(self, session: Session, identities: Sequence[Identity]) -> dict[Identity, _State]:
+        reader = self._places.reading(session)
+        if reader is None or reader.store.mode == SEALED:
+            return {}
+        named = {reader.key(identity): identity for identity in identities}
+        now = micros(self._clock.now())
+        found: dict[Identity, _State] = {}
+        for row in session.rows(sql.READ_STATES, [now, keys(named)]):
+            place, made, snapshot, last, size, at, search, number, turn, facts, is_due = row
+            if last:
+                extent = Extent(made, snapshot, last)
+                state = _State(extent, size, at, search, number or 0, turn or 0, facts, is_due)
+                found[named[place.hex]] = state
+        return found
+
+    def _bring_up(self, identity: Identity, describe: Describe) -> None:
+        """Bring the rows of a place up to date, while other processes may be doing the same."""
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(random.uniform(0.02, 0.05) * attempt)  # noqa: S311
+            plan = self._planned(identity)
+            if plan is None or self._written(identity, plan, describe):
+                return
+        raise StoreBusyError("Others wrote to a place whenever its search was brought up to date")
+
+    # What is current
+
+    def _planned(self, identity: Identity) -> _Plan | None:
+        """Return what may differ from the rows; None if nothing does."""
+
+        def plan(session: Session, _: int) -> "_Plan | tuple[_State, dict[str, Touched]] | None":
+            reader = self._places.reading(session)
+            state = self._states(session, [identity]).get(identity)
+            if reader is None or state is None or state.is_current:
+                return None
+            if state.search is None or not state.number:
+                return state, {}
+            touched = self._touched(session, reader, identity, state)
+            if touched is None:
+                return state, {}
+            view = self._places.known(identity)
+            if (view is not None and view.is_warm) or len(touched) > _MOST_SEARCHED:
+                return state, touched
+            ledgers: dict[str, Ledger] = {}
+            for keyword in touched:
+                ledger = searched(session, reader, identity, keyword)
+                if ledger is None:
+                    return state, touched
+                ledgers[keyword] = ledger
+            return self._plan(state, touched, ledgers)
+
+        found = self._places.run(plan)
+        if found is None or isinstance(found, _Plan):
+            return found
+        state, touched = found
+        view = self._places.view(identity)
+        with view.lock:
+            ledger = view.ledger
+            if touched:
+                return self._plan(state, touched, dict.fromkeys(touched, ledger))
+            now = self._places.now(ledger)
+            facts = [
+                each
+                for keyword in ledger.state().topics
+                for each in found_facts(ledger, keyword, now)
+            ]
+        return _Plan(state, facts, None, ())
+
+    def _touched(
+        self, session: Session, reader: PlaceReader, identity: Identity, state: _State
+    ) -> dict[str, Touched] | None:
+        """Return what has changed since the last search; None if that is too much, or unknown."""
+        extent = state.extent
+        if extent.last - state.number > _MOST_NEW:
+            return None
+        known = Position(extent._replace(last=state.number), state.number, NO_TAG, 0)
+        answer = reader.read(session, {identity: known}).get(identity)
+        if answer is None or answer.is_from_start or answer.position.extent.last < extent.last:
+            return None
+        touched = touched_by(answer.entries)
+        key = reader.key(identity)
+        for (stored,) in session.rows(sql.READ_DUE, [key, micros(self._clock.now())]):
+            item = StoredItem.load(stored)
+            touched.setdefault(item.keyword, Touched()).ids.add(item.items[0].fact_id)
+        for keyword, each in touched.items():
+            rows = session.rows(sql.READ_TOPIC, [key, hashed(keyword)])
+            each.before = StoredItem.load(rows[0][0]).about if rows else None
+        return touched
+
+    def _plan(
+        self, state: _State, touched: Mapping[str, Touched], ledgers: Mapping[str, Ledger]
+    ) -> _Plan:
+        found: list[Found] = []
+        whole: list[int] = []
+        named: list[int] = []
+        for keyword, each in touched.items():
+            ledger = ledgers[keyword]
+            topic = ledger.state().topics.get(keyword)
+            about = None if topic is None else (topic.description, topic.fact_type)
+            is_whole = each.is_whole or about != each.before
+            now = self._places.now(ledger)
+            facts = found_facts(ledger, keyword, now, None if is_whole else each)
+            found += facts
+            if is_whole:
+                whole.append(hashed(keyword))
+            else:
+                named += each.keys(keyword)
+                named += [fact.key for fact in facts]
+        return _Plan(state, found, whole, named)
+
+    # Writing it
+
+    def _written(self, identity: Identity, plan: _Plan, describe: Describe) -> bool:
+        """Write what has changed; False if others wrote meanwhile."""
+        state = self._places.run(lambda session, _: self._made(session, identity, plan.state))
+        if state is None:
+            return False
+        changes = self._places.run(lambda session, _: self._changes(session, identity, plan))
+        facts = [each.fact for each in (*changes.found, *changes.beside)]
+        described = zip(changes.found, describe(facts, identity[3]), strict=False)
+        gone = changes.gone
+        while True:
+            part = list(islice(described, _ROWS))
+            is_last = len(part) < _ROWS
+            if not self._write(identity, state, gone, part, is_last=is_last):
+                return False
+            if is_last:
+                return True
+            state, gone = state._replace(turn=state.turn + 1), ()
+
+    def _made(self, session: Session, identity: Identity, state: _State) -> _State | None:
+        """Return the state with the number of the search, which is made if need be."""
+        reader = self._places.reading(session)
+        if state.search is not None or reader is None:
+            return state
+        with session.transaction():
+            locked = self._writer(reader).lock(session, reader.key(identity))
+            if locked is None or locked.extent.made != state.extent.made:
+                return None
+            given = [reader.key(identity), reader.store.number, state.extent.made]
+            session.rows(sql.MAKE_SEARCH, given)
+        made = self._states(session, [identity]).get(identity)
+        is_same = made is not None and made.search is not None and not made.number
+        return state._replace(search=made.search, turn=made.turn) if made and is_same else None
+
+    def _writer(self, reader: PlaceReader) -> PlaceRewriter:
+        return PlaceRewriter(reader, self._places.opening)
+
+    def _changes(self, session: Session, identity: Identity, plan: _Plan) -> _Changes:
+        """Return how rows differ from what is current."""
+        reader = self._places.reading(session)
+        if reader is None:
+            return _Changes((), (), ())
+        key = reader.key(identity)
+        if plan.whole is None:
+            rows = session.rows(sql.LIST_ALL_ROWS, [key])
+        else:
+            rows = session.rows(sql.LIST_ROWS, [key, numbers(plan.whole), numbers(plan.keys)])
+        known = {row[1]: row[2].hex for row in rows}
+        current = {each.key: each.digest for each in plan.found}
+        changed = [each for each in plan.found if known.get(each.key) != current[each.key]]
+        gone = [row for row in rows if current.get(row[1]) != row[2].hex]
+        messages = {(row[3], row[4]) for row in gone if row[3] is not None}
+        messages |= {each.message for each in changed if each.message is not None}
+        spots = [spot for spot in messages if spot[1] >= 0]
+        if not spots or not plan.state.facts:
+            return _Changes([row[0] for row in gone], changed, ())
+        return self._with_neighbours(session, key, spots, [row[0] for row in gone], changed)
+
+    def _with_neighbours(
+        self,
+        session: Session,
+        key: str,
+        spots: Sequence[tuple[int, int]],
+        gone: list[int],
+        changed: list[Found],
+    ) -> _Changes:
+        """Return changes with those of the facts that stand beside them in their conversations."""
+        columns = [numbers(column) for column in zip(*spots, strict=True)]
+        skipped, beside = set(gone), list[Found]()
+        near = {
+            (conversation, message + step)
+            for conversation, message in spots
+            for step in range(-_NEAR, _NEAR + 1)
+        }
+        for item, _, message, conversation, stored in session.rows(
+            sql.READ_AROUND, [*columns, key, _AROUND, _AROUND]
+        ):
+            if item in skipped:
+                continue
+            found = StoredItem.load(stored).found(stored)
+            if (conversation, message) in near:
+                gone.append(item)
+                changed.append(found)
+            else:
+                beside.append(found)
+        return _Changes(gone, changed, beside)
+
+    def _write(
+        self,
+        identity: Identity,
+        state: _State,
+        gone: Sequence[int],
+        part: Sequence[tuple[Found, SearchDocument]],
+        *,
+        is_last: bool,
+    ) -> bool:
+        def write(session: Session, _: int) -> bool:
+            reader = self._places.reading(session)
+            if reader is None or state.search is None:
+                return False
+            key, number = reader.key(identity), reader.store.number
+            has_vectors = bool(gone) and bool(session.rows(sql.HAS_VECTORS))
+            with session.transaction():
+                locked = self._writer(reader).lock(session, key)
+                if locked is None or locked.extent[:2] != state.extent[:2]:
+                    return False
+                upto = state.extent.last if is_last else None
+                if not session.rows(sql.CLAIM, [upto, key, state.extent.made, state.turn]):
+                    return False
+                remove_items(session, key, gone, has_vectors=has_vectors)
+                add_items(session, (key, number), state.search, part)
+            return True
+
+        return self._places.run(write)

@@ -1,0 +1,304 @@
+"""The SQL of searches: the rows of items, their terms and their vectors."""
+
+READ_STATES = """
+SELECT p.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at,
+       s.search, s.number, s.turn, coalesce(s.facts, 0),
+       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.expires_at <= %s)
+FROM factmem.places p LEFT JOIN factmem.searches s ON s.place = p.place AND s.made = p.made
+WHERE p.place = ANY (%s::uuid[])
+"""
+
+MAKE_SEARCH = """
+INSERT INTO factmem.searches (place, store, made) VALUES (%s, %s, %s) ON CONFLICT (place) DO NOTHING
+"""
+
+IS_SEARCHED = "SELECT 1 FROM factmem.searches WHERE place = %s"
+
+CLAIM = """
+UPDATE factmem.searches SET turn = turn + 1, number = coalesce(%s, number)
+WHERE place = %s AND made = %s AND turn = %s RETURNING search
+"""
+"""Of several processes that have worked out the same rows, one writes them."""
+
+READ_DUE = "SELECT fact FROM factmem.items WHERE place = %s AND expires_at <= %s"
+
+READ_TOPIC = "SELECT fact FROM factmem.items WHERE place = %s AND topic = %s LIMIT 1"
+
+LIST_ROWS = """
+SELECT item, key, digest, conversation, message FROM factmem.items
+WHERE place = %s AND (topic = ANY (%s::bigint[]) OR key = ANY (%s::bigint[]))
+"""
+
+LIST_ALL_ROWS = """
+SELECT item, key, digest, conversation, message FROM factmem.items WHERE place = %s
+"""
+
+READ_AROUND = """
+SELECT DISTINCT i.item, i.key, i.message, i.conversation, i.fact
+FROM unnest(%s::bigint[], %s::bigint[]) AS m (conversation, message)
+JOIN factmem.items i ON i.place = %s AND i.conversation = m.conversation
+    AND i.message BETWEEN m.message - %s AND m.message + %s
+"""
+
+REMOVE = """
+WITH gone AS (
+    DELETE FROM factmem.items i WHERE i.place = %s AND ({condition}) RETURNING text, length, words
+), counts AS (
+    SELECT substr(lexeme, strpos(lexeme, ':') + 1) COLLATE "C" AS term, count(*) AS few
+    FROM gone, unnest(words) WHERE 'A' = ANY (weights) GROUP BY 1
+), ended AS (
+    DELETE FROM factmem.terms t USING counts c
+    WHERE t.place = %s AND t.term = c.term AND t.holders <= c.few
+), lessened AS (
+    UPDATE factmem.terms t SET holders = holders - c.few FROM counts c
+    WHERE t.place = %s AND t.term = c.term AND t.holders > c.few
+), counted AS (
+    UPDATE factmem.searches SET facts = facts - (SELECT count(*) FROM gone),
+        length = length - (SELECT coalesce(sum(length), 0) FROM gone)
+    WHERE place = %s AND EXISTS (SELECT 1 FROM gone)
+)
+SELECT text FROM gone
+"""
+
+BY_ITEM = "i.item = ANY (%s::bigint[])"
+
+BY_TOPIC = "i.topic = ANY (%s::bigint[]) OR i.conversation = ANY (%s::bigint[])"
+
+ADD = """
+INSERT INTO factmem.items (place, store, topic, key, digest, text, conversation, message, heard_at,
+    said_at, importance, kind, expires_at, metadata, held, length, words, fact)
+SELECT %s::uuid, %s::int, topic, key, digest, text, conversation, message, heard_at, said_at,
+    importance, kind, expires_at, metadata::bigint[], held::bigint[], length, words::tsvector, fact
+FROM unnest(%s::bigint[], %s::bigint[], %s::uuid[], %s::uuid[], %s::bigint[], %s::bigint[],
+    %s::float8[], %s::float8[], %s::float8[], %s::smallint[], %s::bigint[], %s::text[], %s::text[],
+    %s::float8[], %s::text[], %s::bytea[]) AS r (topic, key, digest, text, conversation, message,
+    heard_at, said_at, importance, kind, expires_at, metadata, held, length, words, fact)
+"""
+
+COUNT_ADDED = """
+UPDATE factmem.searches SET facts = facts + %s, length = length + %s WHERE place = %s
+"""
+
+COUNT_TERMS = """
+INSERT INTO factmem.terms AS t (place, term, store, holders)
+SELECT %s::uuid, n.term, %s::int, n.holders FROM unnest(%s::text[], %s::bigint[]) AS n (term, holders)
+ON CONFLICT (place, term) DO UPDATE SET holders = t.holders + excluded.holders
+"""
+
+RESTART = "UPDATE factmem.searches SET number = 0, turn = turn + 1 WHERE place = %s"
+"""The next search compares all rows with what is current."""
+
+ERASE = (
+    "DELETE FROM factmem.items WHERE place = %s",
+    "DELETE FROM factmem.terms WHERE place = %s",
+    "DELETE FROM factmem.spaces WHERE place = %s",
+    "DELETE FROM factmem.searches WHERE place = %s",
+)
+
+HAS_VECTORS = "SELECT 1 WHERE to_regclass('factmem.vectors') IS NOT NULL"
+
+# Vectors
+
+ERASE_VECTORS = """
+DELETE FROM factmem.vectors WHERE space IN (SELECT space FROM factmem.spaces WHERE place = %s)
+"""
+
+REMOVE_VECTORS = """
+WITH gone AS (
+    DELETE FROM factmem.vectors v USING factmem.spaces s
+    WHERE s.place = %s AND v.space = s.space AND v.text = ANY (%s::uuid[])
+        AND NOT EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = s.place AND i.text = v.text)
+    RETURNING v.space
+)
+UPDATE factmem.spaces s SET changes = s.changes + g.few
+FROM (SELECT space, count(*) AS few FROM gone GROUP BY space) g WHERE s.space = g.space
+"""
+
+FORGET_TOTALS = """
+UPDATE factmem.spaces SET total = NULL, counted = 0, changes = changes + 1 WHERE place = %s
+"""
+
+MAKE_SPACE = """
+INSERT INTO factmem.spaces (place, store, model, dimensions) VALUES (%s, %s, %s, %s)
+ON CONFLICT (place, model, dimensions) DO NOTHING
+"""
+
+READ_SPACES = """
+SELECT place, space, upto, changes, counted, total, is_indexed FROM factmem.spaces
+WHERE place = ANY (%s::uuid[]) AND model = %s AND dimensions = %s
+"""
+
+READ_NEXT = """
+SELECT i.item, i.text, CASE WHEN EXISTS (
+        SELECT 1 FROM factmem.vectors v WHERE v.space = %s AND v.text = i.text
+    ) THEN NULL ELSE i.fact END
+FROM (
+    SELECT item, text, fact FROM factmem.items WHERE place = %s AND item > %s ORDER BY item LIMIT %s
+) i ORDER BY i.item
+"""
+
+SET_UPTO = "UPDATE factmem.spaces SET upto = greatest(upto, %s) WHERE space = %s"
+
+LOCK_TEXTS = """
+SELECT DISTINCT text FROM (
+    SELECT text FROM factmem.items WHERE place = %s AND text = ANY (%s::uuid[]) FOR KEY SHARE
+) AS held
+"""
+"""Until the vectors of these texts are committed, no purge takes the texts away."""
+
+ADD_VECTORS = """
+INSERT INTO factmem.vectors (space, store, text, vector)
+SELECT %s::int, %s::int, text, vector::{extension}.halfvec
+FROM unnest(%s::uuid[], %s::text[]) AS r (text, vector)
+ON CONFLICT (space, text) DO NOTHING
+"""
+
+LOCK_SPACES = "SELECT 1 FROM factmem.spaces WHERE place = %s ORDER BY space FOR UPDATE"
+"""Nobody moves vectors into a partition, or adds any, until the transaction ends."""
+
+COUNT_VECTORS = "UPDATE factmem.spaces SET changes = changes + %s WHERE space = %s"
+
+SET_TOTAL = """
+UPDATE factmem.spaces SET total = t.total, counted = t.few, changes = 0
+FROM (SELECT sum(vector::{extension}.vector)::real[] AS total, count(*) AS few
+      FROM factmem.vectors WHERE space = {space} AND vector IS NOT NULL) t
+WHERE space = {space} RETURNING counted, spaces.total
+"""
+
+LOCK_SPACE = "SELECT is_indexed FROM factmem.spaces WHERE space = %s FOR UPDATE"
+
+MORE_MEMORY = "SELECT set_config('maintenance_work_mem', '256MB', true)"
+
+LIST_UNINDEXED = """
+SELECT space, dimensions FROM factmem.spaces WHERE counted >= %s AND NOT is_indexed
+"""
+
+MAKE_PARTITION = (
+    "CREATE TABLE factmem.vectors_{space} (LIKE factmem.vectors INCLUDING ALL)",
+    "INSERT INTO factmem.vectors_{space} SELECT * FROM factmem.vectors WHERE space = {space}",
+    "DELETE FROM factmem.vectors WHERE space = {space}",
+    """
+    CREATE INDEX ON factmem.vectors_{space}
+    USING hnsw ((vector::{extension}.halfvec({dimensions})) {extension}.halfvec_ip_ops)""",
+    "ALTER TABLE factmem.vectors ATTACH PARTITION factmem.vectors_{space} FOR VALUES IN ({space})",
+    "UPDATE factmem.spaces SET is_indexed = true WHERE space = {space}",
+    "ANALYZE factmem.vectors_{space}",
+)
+"""An HNSW graph of its own for each large place: one over many places would give the nearest of all
+of them, and what other places have would be thrown away only then."""
+
+# Questions. What stands in braces is filled in by `Statements`.
+
+READ_COUNTS = """
+SELECT s.place, s.search, s.facts, s.length, t.terms, t.holders
+FROM factmem.searches s LEFT JOIN LATERAL (
+    SELECT array_agg(term) AS terms, array_agg(holders) AS holders FROM factmem.terms t
+    WHERE t.place = s.place AND t.term = ANY (%s::text[])
+) t ON true
+WHERE s.place = ANY (%s::uuid[]) AND s.facts > 0
+"""
+
+COLUMNS = """
+i.place, i.fact, i.topic, i.length, i.heard_at, i.said_at, i.importance, i.conversation, i.message,
+i.words, i.item"""
+
+NO_COSINES = "NULL::float8, NULL::float8"
+
+DISTANCE = """
+v.vector::{extension}.halfvec({dimensions}) OPERATOR({extension}.<#>)
+    %s::text::{extension}.halfvec({dimensions})"""
+"""The product of vectors of length 1, with its sign changed."""
+
+BY_WORDS = """
+SELECT {columns}, {cosines}
+FROM (
+    SELECT * FROM (
+        SELECT * FROM factmem.items i WHERE i.place = %s AND i.words @@ %s::tsquery {filter} LIMIT %s
+    ) i ORDER BY ({score}) / (0.3 + 0.9 * i.length / %s) DESC LIMIT %s
+) i {vectors}
+"""
+"""About BM25, for a choice of candidates: as if each count was 1. The library scores them."""
+
+WORD_SCORE = "CASE WHEN i.words @@ %s::tsquery THEN %s::float8 ELSE 0 END"
+
+JOINED_VECTORS = """LEFT JOIN LATERAL (
+    SELECT vector FROM factmem.vectors v
+    WHERE v.space IN ({spaces}) AND v.text = i.text LIMIT 1
+) v ON true"""
+"""`OFFSET 0` keeps a subquery apart: rows are looked up one by one, also before the server has
+statistics of the tables."""
+
+NEAREST = """
+SELECT {columns}, {cosines}
+FROM (
+    SELECT text, vector FROM factmem.vectors v WHERE v.space = {space} AND v.vector IS NOT NULL
+    ORDER BY {distance} LIMIT %s
+) v CROSS JOIN LATERAL (
+    SELECT * FROM factmem.items i WHERE i.place = %s AND i.text = v.text OFFSET 0
+) i
+"""
+
+NEAREST_OF_SOME = """
+SELECT {columns}, {cosines}
+FROM factmem.vectors v CROSS JOIN LATERAL (
+    SELECT * FROM factmem.items i WHERE i.place = %s AND i.text = v.text {filter} OFFSET 0
+) i
+WHERE v.space = {space} AND v.vector IS NOT NULL ORDER BY {distance} LIMIT %s
+"""
+
+NEAREST_OF_FEW = """
+WITH i AS MATERIALIZED (SELECT * FROM factmem.items i WHERE i.place = %s {filter})
+SELECT {columns}, {cosines}
+FROM i CROSS JOIN LATERAL (
+    SELECT vector FROM factmem.vectors v WHERE v.space = {space} AND v.text = i.text OFFSET 0
+) v WHERE v.vector IS NOT NULL ORDER BY 13 DESC LIMIT %s
+"""
+"""All that a narrow filter leaves are compared: an index would meet few of them."""
+
+COUNT_FEW = """
+SELECT count(*) FROM (SELECT 1 FROM factmem.items i WHERE i.place = %s {filter} LIMIT %s) AS few
+"""
+
+FARTHEST = """
+SELECT -({distance}) FROM factmem.vectors v
+WHERE v.space = {space} AND v.vector IS NOT NULL ORDER BY {distance} LIMIT 1
+"""
+
+BESIDE = """
+SELECT {columns}, {cosines} FROM (
+    SELECT DISTINCT i.item
+    FROM unnest(%s::bigint[], %s::bigint[]) AS m (conversation, message)
+    JOIN factmem.items i ON i.place = ANY (%s::uuid[]) AND i.conversation = m.conversation
+        AND i.message BETWEEN m.message - %s AND m.message + %s
+) n JOIN factmem.items i USING (item) {vectors} WHERE true {filter}
+"""
+
+OF_ONE_CONVERSATION = """
+SELECT {columns}, {cosines}
+FROM unnest(%s::bigint[]) AS c (conversation) CROSS JOIN LATERAL (
+    SELECT * FROM factmem.items i
+    WHERE i.place = ANY (%s::uuid[]) AND i.conversation = c.conversation AND i.message < 0 {filter}
+    LIMIT %s
+) i {vectors}
+"""
+
+SHARED_CONVERSATIONS = """
+SELECT c.conversation FROM unnest(%s::uuid[]) AS p (place), unnest(%s::bigint[]) AS c (conversation)
+WHERE EXISTS (SELECT 1 FROM factmem.items i
+              WHERE i.place = p.place AND i.conversation = c.conversation AND i.message >= 0)
+GROUP BY c.conversation HAVING count(*) > 1
+"""
+
+FIND_TOPICS = """
+SELECT t.topic FROM unnest(%s::uuid[]) AS p (place), unnest(%s::bigint[]) AS t (topic)
+WHERE EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.topic = t.topic)
+GROUP BY t.topic HAVING count(*) > 1
+"""
+
+OTHERS = """
+SELECT {columns}, NULL::float8, NULL::float8 FROM (
+    SELECT *, row_number() OVER (PARTITION BY place, topic ORDER BY item) AS at
+    FROM factmem.items WHERE place = ANY (%s::uuid[]) AND topic = ANY (%s::bigint[])
+) i WHERE i.at = 1 OR i.held && %s::bigint[]
+"""
+"""One row of each keyword in each place says of what type it is there."""

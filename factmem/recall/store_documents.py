@@ -1,0 +1,50 @@
+"""Documents: what a searched store keeps of facts, so that it finds what this process would find."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+
+from factmem.models.facts import AnyFact
+from factmem.providers.searched import SearchDocument
+from factmem.recall.conversations import said_around
+from factmem.recall.documents import (
+    FIELD_WEIGHTS,
+    RECURRING_FIELDS,
+    meaning_of,
+    text_digest,
+    words_of,
+)
+from factmem.recall.lexical.bm25 import TermIndex
+from factmem.recall.lexical.postings import Document
+
+__all__ = ["analyzer", "described", "described_fact"]
+
+
+@cache
+def analyzer() -> TermIndex:
+    """Return an index that holds nothing: it analyses facts and questions as every index does."""
+    return TermIndex(weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS)
+
+
+def described_fact(
+    fact: AnyFact, entity: str | None, at: Callable[[str, int], Iterable[AnyFact]]
+) -> Document:
+    """Return the terms of a fact of an entity; `at` returns the facts of a message."""
+    return analyzer().document(words_of(fact, entity), said_around(fact.source, at))
+
+
+def described(facts: Sequence[AnyFact], entity: str | None) -> Iterator[SearchDocument]:
+    """Yield the document of each fact of an entity; neighbours of one conversation are among them."""
+    messages: dict[tuple[str, int], list[AnyFact]] = {}
+    for fact in facts:
+        source = fact.source
+        if source is not None and source.conversation is not None and source.message is not None:
+            messages.setdefault((source.conversation, source.message), []).append(fact)
+
+    def at(conversation: str, message: int) -> Sequence[AnyFact]:
+        return messages.get((conversation, message), ())
+
+    for fact in facts:
+        document = described_fact(fact, entity, at)
+        own, beside = document.counts()
+        digest = text_digest(meaning_of(fact, entity))
+        yield SearchDocument(own, beside, document.length, digest)

@@ -1,0 +1,332 @@
+"""Scoring the candidates of a store that searches its large places itself."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import reduce
+from itertools import chain
+from operator import or_
+from typing import Any, NamedTuple
+
+from factmem.errors import StoredFactError
+from factmem.ledger.resolution import PlacedFact, UnreadableConcept
+from factmem.models.facts import AnyFact, Concept
+from factmem.models.places import Identity, Place
+from factmem.providers.searched import (
+    PlaceStatistics,
+    SearchAnswer,
+    SearchCandidate,
+    SearchedStore,
+    SearchFilter,
+    SearchQuestion,
+)
+from factmem.recall.hints import asked_days, name_terms, named_entity
+from factmem.recall.lexical.analysis import words
+from factmem.recall.lexical.bm25 import QueryWords, WordScores
+from factmem.recall.lexical.postings import Term
+from factmem.recall.match import Match
+from factmem.recall.places_index import holding
+from factmem.recall.query import RecallQuery
+from factmem.recall.ranking import USUAL, Candidates, Hints, Ranking
+from factmem.recall.store_documents import analyzer, described, described_fact
+from factmem.recall.text_slots import COMMON, Nearness, Spread
+
+__all__ = ["StoreSearch"]
+
+_LEAST_CANDIDATES = 100
+"""Of each place, by words and by meaning each. What is first by both together is among these."""
+
+_PER_MATCH = 3
+
+_MOST_PLACES = 32
+"""More places than these are searched in this process: a database asks one after the other."""
+
+
+class StoreMatches(NamedTuple):
+    """What one question found."""
+
+    matches: list[Match]
+    unreadable: list[UnreadableConcept]
+    has_meaning: bool
+
+
+class StoreSearch:
+    """Searches in a store what is large there. Any number of tasks and threads may call one.
+
+    Args:
+        store: Finds candidates.
+        concepts: The concepts whose value types the application knows, by keyword.
+    """
+
+    def __init__(self, store: SearchedStore, concepts: Mapping[str, Concept[Any, Any]]) -> None:
+        self.store = store
+        self._concepts = concepts
+
+    async def is_searched(self, places: Sequence[Place]) -> bool:
+        """Return whether the store searches these places, after it has prepared for that."""
+        return len(places) <= _MOST_PLACES and await self.store.is_searched(places, described)
+
+    async def search(
+        self,
+        places: Sequence[Place],
+        query: RecallQuery,
+        now: datetime,
+        model: str,
+        vector: Sequence[float] | None,
+    ) -> StoreMatches:
+        """Return the best matches of a query, best first.
+
+        Args:
+            places: Where to look.
+            query: What to look for.
+            now: The time that recency is reckoned from.
+            model: The model that made the vector.
+            vector: That of the query, where meanings are compared.
+        """
+        asked = words(query.text)
+        places = [place for place in places if query.is_about(place)]
+        entities = [place.subject.entity for place in places if place.subject.entity is not None]
+        entity = named_entity(asked, entities)
+        # Of words alone the name is a part of what they say.
+        name = name_terms(entity) if entity is not None and vector is not None else ()
+        terms = analyzer().query(asked, name)
+        question = SearchQuestion(
+            terms=list(dict.fromkeys(chain.from_iterable(terms.wanted))),
+            limit=max(_LEAST_CANDIDATES, _PER_MATCH * query.limit),
+            filter=SearchFilter(
+                query.keywords,
+                query.since,
+                query.until,
+                query.source_kinds,
+                query.min_importance,
+                query.metadata,
+            ),
+            model=model,
+            vector=vector,
+            common=COMMON,
+        )
+        answer = await self.store.candidates(places, question)
+        found = _Found(answer, places, self._concepts)
+        return found.ranked(query, terms, entity, now)
+
+
+class _Found:
+    """The candidates of one question, as slots.
+
+    Args:
+        answer: The candidates.
+        places: The places that were asked.
+        concepts: The types of values, by keyword.
+    """
+
+    def __init__(
+        self,
+        answer: SearchAnswer,
+        places: Sequence[Place],
+        concepts: Mapping[str, Concept[Any, Any]],
+    ) -> None:
+        self._answer = answer
+        self._candidates = answer.candidates
+        self._places = {place.identity: place for place in places}
+        self._concepts = concepts
+        self._loaded: dict[int, PlacedFact[AnyFact] | None] = {}
+        """The facts by slot; None for those that do not hold, or cannot be read."""
+        self._unreadable: dict[tuple[Identity, str], UnreadableConcept] = {}
+        self._dropped: set[tuple[Identity, int]] = set()
+        """The places and keywords of which nothing is returned."""
+        self._counts = [each.counts for each in self._candidates]
+        self._lengths = [each.length for each in self._candidates]
+        if len(answer.places) > 1:
+            self._resolve()
+
+    def __len__(self) -> int:
+        return len(self._candidates)
+
+    def ranked(
+        self, query: RecallQuery, terms: QueryWords, entity: str | None, now: datetime
+    ) -> StoreMatches:
+        """Return the best of the candidates."""
+        if len(self._answer.places) > 1:
+            self._converse({*chain.from_iterable(terms.wanted)})
+        has_meaning = self._answer.has_meaning
+        ranking = Ranking(query, now, self._hints(query, entity), has_meaning=has_meaning)
+        while True:
+            dropped = len(self._dropped)
+            slots = [
+                slot
+                for slot, each in enumerate(self._candidates)
+                if (each.identity, each.topic) not in self._dropped
+                and self._loaded.get(slot, each) is not None
+            ]
+            near = self._nearness(slots, entity) if has_meaning else None
+            matches = ranking.best(self._columns(), self._word_scores(slots, terms), near)
+            if len(self._dropped) == dropped:  # none of the best was unreadable
+                return StoreMatches(matches, [*self._unreadable.values()], has_meaning)
+
+    def _columns(self) -> Candidates:
+        numbers: dict[int, int] = {}
+        codes: list[int] = []
+        for each in self._candidates:
+            known = each.conversation
+            codes.append(-1 if known is None else numbers.setdefault(known, len(numbers)))
+        loose = [
+            -1 if each.is_numbered else code
+            for each, code in zip(self._candidates, codes, strict=True)
+        ]
+        return Candidates(
+            _Facts(self),
+            [each.heard_at for each in self._candidates],
+            [each.importance for each in self._candidates],
+            codes if numbers else None,
+            loose if any(code >= 0 for code in loose) else None,
+        )
+
+    def _word_scores(self, slots: Sequence[int], query: QueryWords) -> WordScores:
+        statistics = self._answer.places.values()
+        size = sum(each.facts for each in statistics)
+        average = sum(each.length for each in statistics) / (size or 1)
+        terms: dict[str, Term] = {}
+        for term in chain.from_iterable(query.wanted):
+            held = [
+                (slot, *counted)
+                for slot in slots
+                if (counted := self._counts[slot].get(term)) is not None
+            ]
+            holders = sum(each.holders.get(term, 0) for each in statistics)
+            own = [slot for slot, _, is_own in held if is_own]
+            slots_of, counts = [slot for slot, _, _ in held], [count for _, count, _ in held]
+            terms[term] = Term(holders, slots_of, counts, own)
+        return analyzer().scores(query, terms, self._lengths, size=size, average=average)
+
+    def _nearness(self, slots: Sequence[int], entity: str | None) -> Nearness[Mapping[int, float]]:
+        known = [(slot, self._candidates[slot]) for slot in slots]
+        cosines = {slot: each.cosine for slot, each in known if each.cosine is not None}
+        ranked = {slot: each.ranked for slot, each in known if each.ranked is not None}
+        return Nearness(cosines, ranked, self._spread(entity, ranked.values()))
+
+    def _spread(self, entity: str | None, ranked: Iterable[float]) -> Spread:
+        """Return what is known of all cosines."""
+        everywhere = [*self._answer.places.values()]
+        own = [
+            each
+            for identity, each in self._answer.places.items()
+            if entity is None or identity[3] == entity
+        ]
+        usual = sum(each.cosines for each in own) / (_vectors(own) + USUAL)
+        mean = sum(each.ranked for each in everywhere) / (_vectors(everywhere) or 1)
+        least = min([each.least for each in everywhere if each.least is not None], default=0.0)
+        return Spread(usual=usual, mean=mean, least=min(least, mean, *ranked))
+
+    def _hints(self, query: RecallQuery, entity: str | None) -> Hints:
+        named = days = None
+        if entity is not None:
+            named = bytearray(
+                0 if each.identity[3] is None else 1 if each.identity[3] == entity else 2
+                for each in self._candidates
+            )
+        asked = asked_days(query.text)
+        if asked:
+            days = bytearray(
+                reduce(or_, (bool(day.has(_day(each.said_at))) for day in asked))
+                for each in self._candidates
+            )
+        return Hints(named, days)
+
+    def _converse(self, terms: Collection[str]) -> None:
+        """Count the words of neighbours again where a conversation is about several entities.
+
+        A store counts those of one place: which others are asked about differs between recalls.
+        """
+        slots: dict[int, list[int]] = {}
+        for slot, each in enumerate(self._candidates):
+            if each.conversation is not None and each.is_numbered:
+                slots.setdefault(each.conversation, []).append(slot)
+        for group in slots.values():
+            if len({self._candidates[slot].identity for slot in group}) < 2:
+                continue
+            self._count_again([(slot, self.fact(slot)) for slot in group], terms)
+
+    def _count_again(
+        self,
+        group: Sequence[tuple[int, PlacedFact[AnyFact] | None]],
+        terms: Collection[str],
+    ) -> None:
+        messages: dict[int, list[AnyFact]] = {}
+        for _, placed in group:
+            source = None if placed is None else placed.fact.source
+            if placed is not None and source is not None and source.message is not None:
+                messages.setdefault(source.message, []).append(placed.fact)
+
+        def at(_: str, message: int) -> Sequence[AnyFact]:
+            return messages.get(message, ())
+
+        for slot, placed in group:
+            if placed is None:
+                continue
+            document = described_fact(placed.fact, placed.place.subject.entity, at)
+            own, beside = document.counts()
+            self._lengths[slot] = document.length
+            self._counts[slot] = {
+                term: (own.get(term, 0.0) or beside[term], term in own)
+                for term in terms
+                if term in own or term in beside
+            }
+
+    # Facts
+
+    def fact(self, slot: int) -> PlacedFact[AnyFact] | None:
+        """Return the fact of a slot; None if it cannot be read."""
+        if slot not in self._loaded:
+            self._loaded[slot] = self._load(self._candidates[slot])
+        return self._loaded[slot]
+
+    def _load(self, candidate: SearchCandidate) -> PlacedFact[AnyFact] | None:
+        place = self._places[candidate.identity]
+        try:
+            return PlacedFact(place, candidate.load(self._concepts))
+        except StoredFactError as exc:
+            keyword = candidate.load({}).concept.keyword
+            found = UnreadableConcept(place, keyword, exc)
+            self._unreadable[candidate.identity, keyword] = found
+            self._dropped.add((candidate.identity, candidate.topic))
+            return None
+
+    def _resolve(self) -> None:
+        """Leave out what facts of other places stand in the place of, as every reading does."""
+        holders: dict[int, set[Identity]] = {}
+        for each in (*self._candidates, *self._answer.others):
+            holders.setdefault(each.topic, set()).add(each.identity)
+        shared = {topic for topic, identities in holders.items() if len(identities) > 1}
+        slots = [slot for slot, each in enumerate(self._candidates) if each.topic in shared]
+        ours = [self.fact(slot) for slot in slots]
+        theirs = [self._load(each) for each in self._answer.others if each.topic in shared]
+        found = [placed for placed in (*ours, *theirs) if placed is not None]
+        held = {
+            (placed.place.identity, placed.fact.concept.keyword, placed.fact.id): placed
+            for placed in holding(found, [*self._unreadable.values()], self._places.values())
+        }
+        for slot, placed in zip(slots, ours, strict=True):
+            if placed is not None:
+                name = placed.place.identity, placed.fact.concept.keyword, placed.fact.id
+                self._loaded[slot] = held.get(name)
+
+
+class _Facts(Sequence[PlacedFact[AnyFact] | None]):
+    """The facts of candidates, loaded when they are looked at: few of them become matches."""
+
+    def __init__(self, found: _Found) -> None:
+        self._found = found
+
+    def __getitem__(self, slot: Any) -> Any:
+        return self._found.fact(slot)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+def _vectors(statistics: Sequence[PlaceStatistics]) -> int:
+    return sum(each.vectors for each in statistics)
+
+
+def _day(seconds: float) -> int:
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.year * 10_000 + moment.month * 100 + moment.day

@@ -1,0 +1,538 @@
+"""Recall in the database: it finds what a search in memory finds, and nothing that is gone.
+
+Places are large from the second fact on here.
+"""
+
+import zlib
+from collections.abc import Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+
+from factmem.embedding.callable import CallableEmbedder
+from factmem.memory.agent_memory import AgentMemory
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.places import MemoryScope, MemorySubject, identity_of
+from factmem.models.scopes import MemoryScopesProfile
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers._postgres import chunks, rewriting, schema
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.learning import RetractedFact
+from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.recall.match import RecallResult
+from factmem.recall.query import RecallSettings
+from factmem.storage.encryption import Aes256GCMEncryptor
+from factmem.testing.clock import START, SettableClock
+from tests.postgres.cluster import Cluster
+from tests.postgres.conftest import Login, NewStore
+from tests.postgres.pooler import Pooler
+
+USER = MemorySubject("user", "The user", 1, per_entity=True)
+TEAM = MemorySubject("team", "The team", 2)
+ANN, BEN = USER.of("ann"), USER.of("ben")
+APP = MemoryScope.Product("app")
+WORDS = [
+    "bicycle",
+    "garden",
+    "piano",
+    "kimchi",
+    "부산에서",
+    "자전거를",
+    "harbour",
+    "teacher",
+    "violin",
+    "mountain",
+    "커피를",
+    "library",
+    "printer",
+    "window",
+    "orange",
+    "concert",
+    "running",
+    "chess",
+    "여행을",
+    "winter",
+    "Straße",
+    "C++",
+    "IONIQ5",
+    "010-1234-5678",
+    "don't",
+]
+QUESTIONS = (
+    "Where is the bicycle in the garden?",
+    "자전거 여행",
+    "Does Ann play chess or violin in winter",
+    "Which strasse is C++ and IONIQ 5 of 01012345678",
+    "library printer window orange concert",
+    "what was said on 2026-11-02",
+)
+NOTES = Concept("notes", "What the user told", FactType.MULTIPLE)
+KNOWN: list[Concept[Any, Any]] = [
+    NOTES,
+    Concept("plans", "What is planned", FactType.MULTIPLE),
+    Concept("city", "Where the user lives"),
+    Concept("job", "What the user does"),
+]
+
+
+def embed(texts: Sequence[str]) -> list[list[float]]:
+    """Return the sum of a random vector for each word."""
+    vectors = []
+    for text in texts:
+        whole = [0.01] * 24
+        for word in text.lower().split():
+            chance = Random(zlib.crc32(word.encode()))
+            whole = [each + chance.gauss() + 0.2 for each in whole]
+        vectors.append(whole)
+    return vectors
+
+
+FUSED = CallableEmbedder(embed, model="sums")
+
+
+def memory_of(
+    store: Any, embedder: Any = None, *people: MemorySubject, **options: Any
+) -> AgentMemory:
+    return AgentMemory(
+        store,
+        scopes=MemoryScopesProfile(product="app"),
+        subjects=list(people) or [ANN],
+        embedder=embedder,
+        clock=SettableClock(START + timedelta(days=3)),
+        recall_settings=RecallSettings(embedding_seconds=60),
+        **options,
+    )
+
+
+def values_in(result: RecallResult) -> list[object]:
+    return [value for match in result for value in match.fact.values]
+
+
+def rows_of(dsn: str, query: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(dsn) as connection:
+        return connection.execute(query).fetchall()
+
+
+async def fill(store: Any, count: int, person: MemorySubject = ANN) -> None:
+    random = Random(1)
+    facts = [MultipleFacts(NOTES, [f"{sentence(random)} number{n}"]) for n in range(count)]
+    await store.save_many(facts, person, APP)
+
+
+async def same(memory: AgentMemory, model: AgentMemory, **options: Any) -> None:
+    """Assert that both answer alike; vectors are in half precision in one of them."""
+    for question in QUESTIONS:
+        ours = await memory.recall(question, min_score=0.0, limit=8, **options)
+        theirs = await model.recall(question, min_score=0.0, limit=8, **options)
+        assert not ours.failures
+        assert ours.is_semantic == theirs.is_semantic
+        found = {match.fact.id: match for match in theirs}
+        assert [m.score for m in ours] == pytest.approx([m.score for m in theirs], abs=2e-3)
+        for match in ours:
+            other = found.get(match.fact.id)
+            if other is None:  # one of several at the end that score the same
+                assert match.score == pytest.approx(theirs[-1].score, abs=2e-3)
+                continue
+            assert match.fact == other.fact
+            assert match.place == other.place
+            assert match.relevance == pytest.approx(other.relevance, abs=2e-3)
+            assert match.support == pytest.approx(other.support, abs=3e-3)
+
+
+def sentence(random: Random) -> str:
+    return " ".join(random.choices(WORDS, k=5))
+
+
+def some_fact(random: Random, person: MemorySubject) -> AnyFact:
+    concept = random.choice(KNOWN)
+    fields: dict[str, Any] = {"timestamp": START + timedelta(hours=random.randrange(50))}
+    if random.random() < 0.5:
+        fields["source"] = FactSource(
+            random.choice(list(SourceKind)),
+            f"chat {random.randrange(2)} of {person.entity}",
+            random.choice([None, *range(8)]),
+            quote=sentence(random),
+            before=random.choice([None, sentence(random)]),
+        )
+    if random.random() < 0.2:
+        fields["expires_at"] = START + timedelta(minutes=random.randrange(1, 200))
+    if random.random() < 0.3:
+        fields["metadata"] = {"room": random.randrange(3)}
+    fields["importance"] = random.choice([0.2, 0.5, 0.9])
+    values = [sentence(random) for _ in range(random.choice([1, 1, 3]))]
+    if concept.fact_type is FactType.MULTIPLE:
+        return MultipleFacts(concept, values, **fields)
+    return SingleFact(concept, values[0], **fields)
+
+
+async def one_step(random: Random, stores: Sequence[Any]) -> None:
+    """Do the same to each store."""
+    step, concept, person = random.random(), random.choice(KNOWN), random.choice([ANN, ANN, BEN])
+    fact = some_fact(random, person)
+    known = await stores[-1].load(concept, person, APP)
+    old = random.choice(known).values[0] if known else "nothing"
+    again = Concept(concept.keyword, f"Now {fact.importance}", concept.fact_type)
+    is_single = concept.fact_type is FactType.SINGLE
+    said: AnyFact = SingleFact(again, old) if is_single else MultipleFacts(again, [old])
+    confirmed = MultipleFacts(NOTES, [old])
+    for store in stores:
+        if step < 0.6:
+            await store.save(fact, person, APP)
+        elif step < 0.7:
+            await store.save_many([fact, confirmed], person, APP)
+        elif step < 0.8:
+            await store.forget(person, APP, concept=concept, value=old)
+        elif step < 0.85:
+            await store.forget(person, APP, concept=concept, value=old, purge=True)
+        elif step < 0.9:
+            retracted = RetractedFact(concept, old, fact.timestamp)
+            await store.learn([], person, APP, retracted=[retracted])
+        else:
+            await store.save(said, person, APP)
+
+
+@pytest.mark.parametrize("embedder", [None, FUSED], ids=["words", "fused"])
+@pytest.mark.parametrize("seed", range(2))
+async def test_it_finds_what_a_search_in_memory_finds(
+    new_store: NewStore, seed: int, embedder: Any
+) -> None:
+    """After any change, from several instances, cold and warm."""
+    clock, random = SettableClock(START), Random(seed)
+    model = InMemoryProvider(clock=clock)
+    stores = [new_store(clock=clock, search_from=1) for _ in range(2)]
+    theirs = memory_of(model, embedder, ANN, BEN)
+    memories = [memory_of(store, embedder, ANN, BEN) for store in stores]
+    for _ in range(4):
+        for _step in range(12):
+            clock.advance(timedelta(minutes=2))
+            await one_step(random, [random.choice(stores), model])
+        cold = new_store(clock=clock, search_from=1)
+        for memory in (random.choice(memories), memory_of(cold, embedder, ANN, BEN)):
+            await same(memory, theirs)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"concepts": ["notes", "city"]},
+        {"source_kinds": [SourceKind.USER, SourceKind.TOOL]},
+        {"min_importance": 0.6},
+        {"metadata": {"room": 1}},
+        {"since": START + timedelta(hours=9), "until": START + timedelta(hours=30)},
+        {"subjects": [BEN]},
+    ],
+    ids="-".join,
+)
+async def test_filters_leave_the_same_facts(new_store: NewStore, options: dict[str, Any]) -> None:
+    """By words, and by meaning nothing that a filter excludes."""
+    clock, random = SettableClock(START), Random(5)
+    model, store = InMemoryProvider(clock=clock), new_store(clock=clock, search_from=1)
+    for _ in range(40):
+        await one_step(random, [store, model])
+    ours, theirs = memory_of(store, None, ANN, BEN), memory_of(model, None, ANN, BEN)
+    fused, both = memory_of(store, FUSED, ANN, BEN), memory_of(model, FUSED, ANN, BEN)
+    some = 0
+    for question in QUESTIONS:
+        wanted = await theirs.recall(question, min_score=0.0, limit=60, **options)
+        found = await ours.recall(question, min_score=0.0, limit=60, **options)
+        assert {match.fact.id for match in found} == {match.fact.id for match in wanted}
+        some += len(found)
+        near = await fused.recall(question, min_score=0.0, limit=60, **options)
+        allowed = await both.recall(question, min_score=0.0, limit=60, **options)
+        assert {match.fact.id for match in near} <= {match.fact.id for match in allowed}
+    assert some
+
+
+async def test_a_fact_of_a_nearer_place_stands_in_the_place_of_others(new_store: NewStore) -> None:
+    """Also where it does not match the question; equal values are found once."""
+    store = new_store(search_from=1)
+    city, notes = KNOWN[2], NOTES
+    await store.save(SingleFact(city, "harbour"), TEAM, APP)
+    await store.save(SingleFact(city, "mountain"), ANN, APP)
+    await store.save(MultipleFacts(notes, ["the library", "the garden"]), TEAM, APP)
+    await store.save(MultipleFacts(notes, ["the library"]), ANN, APP)
+    memory = memory_of(store, None, ANN, TEAM)
+
+    assert values_in(await memory.recall("harbour", min_score=0.0)) == []
+    assert values_in(await memory.recall("harbour", min_score=0.0, subjects=[TEAM])) == ["harbour"]
+    found = await memory.recall("library garden", min_score=0.0)
+    assert sorted(map(str, values_in(found))) == ["the garden", "the library"]
+    assert {match.place.subject.name for match in found} == {"user", "team"}
+
+
+async def test_purged_words_are_in_no_row(new_store: NewStore, dsn: str) -> None:
+    """Neither in facts, terms and vectors, nor where they stood beside others."""
+    store = new_store(search_from=1)
+    await fill(store, 20)
+    source = FactSource(SourceKind.USER, "a chat", 3, quote="my zanzibar is blue")
+    beside = FactSource(SourceKind.USER, "a chat", 4, quote="so is my garden")
+    await store.save(MultipleFacts(NOTES, ["zanzibar blue"], source=source), ANN, APP)
+    await store.save(SingleFact(KNOWN[2], "garden", source=beside), ANN, APP)
+    memory = memory_of(store, FUSED)
+    assert (await memory.recall("zanzibar")).is_semantic
+    assert len(await memory_of(store).recall("zanzibar", min_score=0.0)) == 2
+    texts = rows_of(dsn, "SELECT text FROM factmem.items WHERE words::text LIKE '%zanzibar%'")
+    assert len(texts) == 2  # the value, and the one that was said after it
+
+    await store.forget(ANN, APP, concept=NOTES, value="zanzibar blue", purge=True)
+
+    for column, table in (("words::text", "items"), ("encode(fact, 'escape')", "items")):
+        query = f"SELECT 1 FROM factmem.{table} WHERE {column} LIKE '%zanzibar%'"
+        assert rows_of(dsn, query) == []
+    assert rows_of(dsn, "SELECT 1 FROM factmem.terms WHERE term = 'zanzibar'") == []
+    with psycopg.connect(dsn) as connection:
+        given = [[text for (text,) in texts]]
+        query = "SELECT 1 FROM factmem.vectors WHERE text = ANY (%s)"
+        assert connection.execute(query, given).fetchall() == []
+    assert not await memory_of(store).recall("zanzibar", min_score=0.0)
+    assert values_in(await memory.recall("city garden", limit=1)) == ["garden"]
+    assert rows_of(dsn, "SELECT 1 FROM factmem.terms WHERE term = 'zanzibar'") == []
+
+
+async def test_an_erased_place_has_no_rows(new_store: NewStore, dsn: str, store: str) -> None:
+    """And one of the same name begins with none."""
+    provider = new_store(search_from=1)
+    await fill(provider, 20)
+    memory = memory_of(provider, FUSED)
+    assert await memory.recall("library", min_score=0.0)
+    tables = ("searches", "items", "terms", "spaces", "vectors")
+
+    def counts() -> list[int]:
+        where = f"JOIN factmem.stores USING (store) WHERE name = '{store}'"
+        return [
+            rows_of(dsn, f"SELECT count(*) FROM factmem.{table} {where}")[0][0] for table in tables
+        ]
+
+    assert min(counts()) > 0
+    await provider.erase(ANN, APP)
+    assert counts() == [0] * len(tables)
+    assert not await memory.recall("library", min_score=0.0)
+    await provider.save_many([MultipleFacts(NOTES, ["a new library"])] * 2, ANN, APP)
+    assert values_in(await memory.recall("library")) == ["a new library"]
+
+
+async def test_nothing_of_another_place_or_store_is_found(new_store: NewStore, store: str) -> None:
+    """By words and by meaning, however near it is, through views too."""
+    one, other = new_store(search_from=1), new_store(search_from=1, store=f"{store} 2")
+    await fill(one, 30)
+    await fill(one, 3, BEN)
+    await other.save_many([MultipleFacts(NOTES, ["secret harbour"])] * 2, ANN, APP)
+    await one.save(MultipleFacts(NOTES, ["secret mountain"]), BEN, APP)
+    for embedder in (None, FUSED):
+        both = memory_of(one, embedder, ANN, BEN)
+        assert "secret mountain" in values_in(await both.recall("secret mountain harbour"))
+        for memory in (
+            memory_of(one, embedder),
+            both.view(subjects=[ANN]),
+        ):
+            found = await memory.recall("secret mountain harbour", min_score=0.0, limit=40)
+            assert found
+            assert {match.place.subject for match in found} == {ANN}
+            assert not any("secret" in str(value) for value in values_in(found))
+
+
+async def test_each_embedder_has_vectors_of_its_own(new_store: NewStore) -> None:
+    """One with other dimensions, and one of the same."""
+    store = new_store(search_from=1)
+    await fill(store, 20)
+    asked: list[int] = []
+
+    def counted(name: str, width: int) -> CallableEmbedder:
+        def embedded(texts: Sequence[str]) -> list[list[float]]:
+            asked.append(len(texts))
+            return [vector[:width] for vector in embed(texts)]
+
+        return CallableEmbedder(embedded, model=name)
+
+    for name, width in (("one", 24), ("two", 24), ("three", 12)):
+        del asked[:]
+        memory = memory_of(store, counted(name, width))
+        assert (await memory.recall("library window")).is_semantic
+        assert sum(asked) == 21
+        await memory.recall("another question")
+        assert sum(asked) == 22
+    await store.save(MultipleFacts(NOTES, ["one more"]), ANN, APP)
+    del asked[:]
+    assert (await memory_of(store, counted("one", 24)).recall("one more")).is_semantic
+    assert sum(asked) == 2
+
+
+async def test_a_large_place_has_an_index_of_its_own(
+    new_store: NewStore, login: Login, dsn: str, store: str
+) -> None:
+    """Its owner makes it; a role that may not goes on without, until the owner migrates."""
+    model = InMemoryProvider()
+    facts = [MultipleFacts(NOTES, [f"{sentence(Random(n))} {n}"]) for n in range(60)]
+    await model.save_many(facts, ANN, APP)
+    theirs = memory_of(model, FUSED)
+    for name, options in (("owner", {}), ("app", {"dsn": login.dsn})):
+        provider = new_store(search_from=50, store=f"{store}-{name}", **options)
+        await provider.save_many(facts, ANN, APP)
+        await same(memory_of(provider, FUSED), theirs)
+        query = (
+            "SELECT is_indexed, to_regclass('factmem.vectors_' || space) IS NOT NULL "
+            "FROM factmem.spaces JOIN factmem.stores USING (store) "
+            f"WHERE name = '{store}-{name}'"
+        )
+        assert rows_of(dsn, query) == [(name == "owner",) * 2]
+        await new_store(search_from=50).migrate()
+        assert rows_of(dsn, query) == [(True, True)]
+        await same(memory_of(provider, FUSED), theirs)
+        await provider.save(MultipleFacts(NOTES, ["piano lesson"]), ANN, APP)
+        assert "piano lesson" in values_in(await memory_of(provider, FUSED).recall("piano lesson"))
+
+
+async def test_without_pgvector_words_decide(
+    cluster: Cluster, new_store: NewStore, store: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One warning says so, and a migration after its installation brings the vectors."""
+    with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{store}"')
+    dsn = cluster.dsn(database=store)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(schema, "_add_vectors", lambda _: False)
+        await fill(new_store(dsn=dsn), 20)
+    provider = new_store(dsn=dsn, search_from=1)
+    memory = memory_of(provider, FUSED)
+    for _ in range(3):
+        result = await memory.recall("number7")
+        assert not result.is_semantic
+        assert not result.failures
+        assert "number7" in str(values_in(result))
+    assert len([record for record in caplog.records if "pgvector" in record.message]) == 1
+
+    await provider.migrate()
+
+    assert (await memory_of(new_store(dsn=dsn, search_from=1), FUSED).recall("number7")).is_semantic
+
+
+async def test_an_encrypted_store_is_searched_in_memory(new_store: NewStore, dsn: str) -> None:
+    """Its words and vectors never stand in a row."""
+    before = rows_of(dsn, "SELECT count(*) FROM factmem.items")
+    key = Aes256GCMEncryptor(Aes256GCMEncryptor.generate_key())
+    provider = new_store(search_from=1, encryption=key)
+    await fill(provider, 20)
+
+    result = await memory_of(provider, FUSED).recall("number7")
+
+    assert "number7" in str(values_in(result))
+    assert result.is_semantic
+    assert rows_of(dsn, "SELECT count(*) FROM factmem.items") == before
+
+
+async def test_it_works_behind_a_pooler_and_row_level_security(
+    new_store: NewStore, login: Login, pooler: Pooler
+) -> None:
+    """Settings of an index scan hold for one transaction."""
+    model = InMemoryProvider()
+    facts = [MultipleFacts(NOTES, [f"{sentence(Random(n))} {n}"]) for n in range(30)]
+    await model.save_many(facts, ANN, APP)
+    store = new_store(search_from=1, dsn=pooler.dsn(), role=login.role)
+    await store.save_many(facts, ANN, APP)
+
+    await same(memory_of(store, FUSED), memory_of(model, FUSED))
+
+
+async def test_a_searched_place_is_not_read(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that recalls needs none of it in memory, after saves of others neither."""
+    monkeypatch.setattr(chunks, "LINES", 5)
+    monkeypatch.setattr(rewriting, "FOLD_FROM", 8)
+    monkeypatch.setattr(rewriting, "LOOSE", 2)
+    first = new_store(search_from=1)
+    for number in range(30):
+        await first.save(MultipleFacts(NOTES, [f"number{number}"]), ANN, APP)
+    assert await memory_of(first).recall("number3")
+    monkeypatch.setattr(
+        "factmem.providers._postgres.blocking.PostgresPlaces.view", lambda *_: 1 / 0
+    )
+    cold = new_store(search_from=1)
+    assert "number7" in str(values_in(await memory_of(cold).recall("number7")))
+    await first.save(SingleFact(KNOWN[2], "zanzibar"), ANN, APP)
+    assert values_in(await memory_of(cold).recall("zanzibar")) == ["zanzibar"]
+    view = cold._places.known(identity_of(ANN, APP))
+    assert view is None or not view.is_warm
+
+
+async def test_many_recalls_and_saves_at_once(new_store: NewStore) -> None:
+    """Each recall finds what was saved before it; the rows end as they would one by one."""
+    stores = [new_store(search_from=1) for _ in range(3)]
+    await fill(stores[0], 20)
+
+    async def work(number: int) -> None:
+        store = stores[number % 3]
+        for turn in range(4):
+            word = f"word{number}x{turn}"
+            await store.save(MultipleFacts(NOTES, [f"{word} garden"]), ANN, APP)
+            assert f"{word} garden" in values_in(await memory_of(store).recall(word))
+
+    async with anyio.create_task_group() as group:
+        for number in range(6):
+            group.start_soon(work, number)
+    model = InMemoryProvider()
+    await model.save_many(await stores[0].load_all(ANN, APP), ANN, APP)
+    await same(memory_of(stores[1]), memory_of(model))
+
+
+async def test_tables_of_the_version_before_are_searched(
+    cluster: Cluster, new_store: NewStore, store: str
+) -> None:
+    """Rows are made from the entries that are there."""
+    with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{store}"')
+    dsn = cluster.dsn(database=store)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(schema, "LATEST", 3)
+        old = PostgresMemoryProvider(dsn, store=store, search_from=None)
+        await fill(old, 20)
+        await old.aclose()
+
+    result = await memory_of(new_store(dsn=dsn, search_from=1), FUSED).recall("number7")
+
+    assert "number7" in str(values_in(result))
+    assert result.is_semantic
+
+
+async def test_a_value_that_does_not_fit_its_type_is_reported(new_store: NewStore) -> None:
+    """Its keyword is left out, and the rest is found."""
+    store = new_store(search_from=1)
+    await store.save(SingleFact(Concept("age", "The user's age"), "about forty"), ANN, APP)
+    await store.save(SingleFact(KNOWN[2], "forty hills"), ANN, APP)
+    age = Concept("age", "The user's age", value_type=int)
+
+    result = await memory_of(store, None, ANN, concepts=[age]).recall("forty")
+
+    assert values_in(result) == ["forty hills"]
+    assert [each.keyword for each in result.unreadable] == ["age"]
+
+
+async def test_texts_that_the_embedder_refuses_are_found_by_words(new_store: NewStore) -> None:
+    """They are not sent again."""
+    store = new_store(search_from=1)
+    await fill(store, 10)
+    await store.save(MultipleFacts(NOTES, ["forbidden harbour"]), ANN, APP)
+    sent: list[str] = []
+
+    def strict(texts: Sequence[str]) -> list[list[float]]:
+        sent.extend(texts)
+        if any("forbidden" in text and "notes" in text for text in texts):
+            raise ValueError("refused")
+        return embed(texts)
+
+    memory = memory_of(store, CallableEmbedder(strict, model="strict"))
+    assert "forbidden harbour" in values_in(await memory.recall("forbidden harbour"))
+    del sent[:]
+    assert (await memory.recall("forbidden")).is_semantic
+    assert sent == ["forbidden"]
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "5", True])
+def test_search_from_is_a_positive_number(wrong: Any) -> None:
+    """Or None."""
+    with pytest.raises((TypeError, ValueError), match="search_from"):
+        PostgresMemoryProvider("host=db", search_from=wrong)

@@ -151,15 +151,15 @@ class EndMarks:
             mark = EndMark(
                 str(fields["journal"]), fields["made"], bytes.fromhex(fields["tag"]), line
             )
-        except (ValueError, KeyError, TypeError, *_UNREADABLE):
-            return None
+        except (ValueError, KeyError, TypeError, PermissionError, *_UNREADABLE):
+            return None  # also where another user may read the journals alone
         is_number = type(mark.made) is int and 0 <= mark.made < _MOST_MADE
         return mark if is_number and not rest else None
 
     def _exists(self, codec: Codec, journal: str) -> bool:
         try:
             return self._files.exists(self.path(codec, journal))
-        except NotADirectoryError:
+        except (NotADirectoryError, PermissionError):
             return False
 
 

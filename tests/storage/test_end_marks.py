@@ -247,6 +247,23 @@ def test_what_is_no_mark_stops_no_call(kind: Kind, is_whole_folder: bool, tmp_pa
     folder.close()
 
 
+class _OthersMarks(LocalFiles):
+    """The files of a user who let another one read the journals, and later versions wrote marks."""
+
+    def content(self, name: str) -> bytes | None:
+        if name.startswith("ends/"):
+            raise PermissionError(13, "Permission denied", name)
+        return super().content(name)
+
+
+@KINDS
+def test_who_may_not_read_the_mark_reads_the_journal(kind: Kind, tmp_path: Path) -> None:
+    folder = kind.open(LocalFiles(str(tmp_path)))
+    append(folder, ANN, *_SAVED)
+    folder.close()
+    assert texts(read(kind.open(_OthersMarks(str(tmp_path))), ANN)) == _SAVED
+
+
 @KINDS
 @pytest.mark.parametrize("made", ["4611686018427387903", "1e300", "-1", "true", '"7"'])
 def test_a_forged_number_of_a_file_does_not_end_the_counter(kind: Kind, made: str) -> None:

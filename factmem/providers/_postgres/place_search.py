@@ -124,7 +124,7 @@ class PlaceSearch:
 
     def _is_small(self, identity: Identity) -> bool:
         view = self._places.known(identity)
-        return view is not None and view.is_warm and len(view.ledger) < self._from
+        return view is not None and view.is_warm and len(view) < self._from
 
     def _is_large(self, identity: Identity, state: _State) -> bool:
         if state.facts >= self._from or self._from == 0:

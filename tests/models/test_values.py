@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, JsonValue, SecretStr, field_serializer
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_serializer
 
 from factmem.models.values import canonical, codec_of
 
@@ -71,6 +71,13 @@ class Padded(BaseModel):
         return f"{text} "
 
 
+class Unbounded(BaseModel):
+    """Its infinity is JSON for pydantic, and for no other reader of JSON."""
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+    ratio: float
+
+
 class Hidden(BaseModel):
     """Leaves a field out."""
 
@@ -107,6 +114,7 @@ def _cycle() -> list[Any]:
 REFUSED: dict[str, tuple[Any, Callable[[], Any]]] = {
     "not a number": (float, lambda: math.nan),
     "infinity": (Decimal, lambda: Decimal("Infinity")),
+    "infinity as a constant": (Unbounded, lambda: Unbounded(ratio=math.inf)),
     "a secret": (SecretStr, lambda: SecretStr("1234")),
     "a serialiser that changes the value": (Padded, lambda: Padded(text="a")),
     "a field that is left out": (Hidden, lambda: Hidden(shown=1, hidden=2)),
@@ -233,3 +241,12 @@ def test_times_keep_their_zone_offset_and_microseconds() -> None:
     moment = datetime(2024, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 
     assert codec.load(codec.dump(moment, "k")) == moment
+
+
+def test_sets_in_a_dict_have_one_order_whatever_its_keys() -> None:
+    """Also where the JSON of a key is not its str, as of a datetime."""
+    codec = codec_of(dict[datetime, set[int]])
+
+    plain = codec.dump({datetime(2024, 1, 2, 3, 4, tzinfo=UTC): {8, 1}}, "days")
+
+    assert plain == {"2024-01-02T03:04:00Z": [1, 8]}

@@ -36,7 +36,8 @@ CORE = {
                                  "tests/storage/test_contract.py", "tests/storage/test_file_format.py",
                                  "tests/storage/test_batches.py", "tests/storage/test_frozen_stores.py",
                                  "tests/providers/test_indexes.py",
-                                 "tests/providers/test_large_places.py"],
+                                 "tests/providers/test_large_places.py",
+                                 "tests/storage/test_encryption.py"],
 }  # fmt: skip
 """The modules, and the tests that each must answer to by itself."""
 

@@ -6,6 +6,11 @@ EXPLAINED: dict[str, str] = {
     ),
     "ledger/resolution.py: F_co = TypeVar('F_co', bound='AnyFact', default='AnyFact', "
     "covariant=True) [True -> False]": "only type checkers read it",
+    "models/facts.py: keyword, shown = (_cut(concept.keyword, 28), _cut(shown, 38)) [28 -> 29]": (
+        "one character more of a keyword in a repr that stays under a hundred"
+    ),
+    "models/values.py: errors = exc.errors(include_url=False, include_context=False, "
+    "include_input=False) [False -> True]": "only the types of the errors are used",
     "recall/ranking.py: return zip(*(column[best].tolist() for column in columns), strict=True) "
     "[True -> False]": "one selection is applied to all columns, so they are equally long",
     "recall/ranking.py: return stretched if known is True else np.where(known, stretched, usual) "

@@ -27,8 +27,8 @@ from factmem.models.facts import (
 )
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._clock import StoreClock
-from factmem.providers.base import Purge
 from factmem.providers.in_memory import InMemoryProvider, _Shelf, _Shelves
+from factmem.providers.results import Purge
 
 
 def shelves_of(store: InMemoryProvider) -> _Shelves:

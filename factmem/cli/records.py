@@ -14,7 +14,7 @@ from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Place
 from factmem.models.sources import FactSource
 from factmem.models.stored_facts import stored_concept
-from factmem.providers.base import PlaceInfo
+from factmem.providers.results import PlaceInfo
 
 __all__ = [
     "as_plain",

@@ -12,7 +12,7 @@ from factmem.cli.opening import Store, run
 from factmem.cli.options import Json
 from factmem.cli.output import counted, print_json, print_line, print_table, shown
 from factmem.cli.place_names import place_name
-from factmem.providers.base import PlaceInfo
+from factmem.providers.results import PlaceInfo
 
 __all__ = ["app"]
 

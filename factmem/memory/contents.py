@@ -38,14 +38,9 @@ from factmem.models.metadata import checked_metadata, includes
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
-from factmem.providers.base import (
-    AgentMemoryProvider,
-    ErasureReceipt,
-    Forgotten,
-    PlaceInfo,
-    Purge,
-)
+from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.reader import FactReader
+from factmem.providers.results import ErasureReceipt, Forgotten, PlaceInfo, Purge
 
 __all__ = ["MemoryContents"]
 

@@ -10,7 +10,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models.display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models.facts import FactType
 from factmem.models.places import Identity, Place
-from factmem.providers.base import ErasureReceipt, PlaceInfo
+from factmem.providers.results import ErasureReceipt, PlaceInfo
 
 __all__ = [
     "ConceptCounts",

@@ -14,7 +14,8 @@ from factmem.models.display import Displayed
 from factmem.models.facts import Concept
 from factmem.models.names import checked_name
 from factmem.models.places import Place
-from factmem.providers.base import ErasureReceipt, FactStore
+from factmem.providers.base import FactStore
+from factmem.providers.results import ErasureReceipt
 
 __all__ = [
     "ConversionReport",

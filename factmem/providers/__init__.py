@@ -9,13 +9,7 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.providers._postgres.driver import Pool
-    from factmem.providers.base import (
-        AgentMemoryProvider,
-        ErasureReceipt,
-        FactStore,
-        Forgotten,
-        PlaceInfo,
-    )
+    from factmem.providers.base import AgentMemoryProvider, FactStore
     from factmem.providers.erasures import erasing
     from factmem.providers.in_memory import InMemoryProvider
     from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
@@ -26,6 +20,7 @@ if TYPE_CHECKING:
     from factmem.providers.no_memory import NoMemory
     from factmem.providers.postgres import PostgresMemoryProvider
     from factmem.providers.reader import FactReader
+    from factmem.providers.results import ErasureReceipt, Forgotten, PlaceInfo
     from factmem.providers.searched import (
         Describe,
         PlaceStatistics,
@@ -78,13 +73,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
         __name__,
         {
             "factmem.providers._postgres.driver": ("Pool",),
-            "factmem.providers.base": (
-                "AgentMemoryProvider",
-                "ErasureReceipt",
-                "FactStore",
-                "Forgotten",
-                "PlaceInfo",
-            ),
+            "factmem.providers.base": ("AgentMemoryProvider", "FactStore"),
             "factmem.providers.erasures": ("erasing",),
             "factmem.providers.in_memory": ("InMemoryProvider",),
             "factmem.providers.indexed": (
@@ -107,6 +96,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
             "factmem.providers.no_memory": ("NoMemory",),
             "factmem.providers.postgres": ("PostgresMemoryProvider",),
             "factmem.providers.reader": ("FactReader",),
+            "factmem.providers.results": ("ErasureReceipt", "Forgotten", "PlaceInfo"),
             "factmem.providers.searched": (
                 "Describe",
                 "PlaceStatistics",

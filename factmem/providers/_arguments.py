@@ -15,8 +15,8 @@ from factmem.models.metadata import checked_metadata
 from factmem.models.names import checked_name
 from factmem.models.sources import FactSource
 from factmem.models.values import JsonValue, canonical
-from factmem.providers.base import Purge
 from factmem.providers.learning import RetractedFact
+from factmem.providers.results import Purge
 
 ConditionAt: TypeAlias = Callable[[str], Condition]
 """The condition of a forgetting at a given time, as a stamp: a span counts back from there."""

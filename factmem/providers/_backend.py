@@ -13,7 +13,7 @@ from factmem.ledger.entries import Edit, Entry, ForgottenItem, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
-from factmem.providers.base import PlaceInfo
+from factmem.providers.results import PlaceInfo
 
 R = TypeVar("R")
 

@@ -21,9 +21,10 @@ from factmem.providers._arguments import stamp_of
 from factmem.providers._backend import Backend
 from factmem.providers._description import described, phrase_of
 from factmem.providers._place_lists import in_order
-from factmem.providers.base import FactStore, PlaceInfo
+from factmem.providers.base import FactStore
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 from factmem.providers.listing import ListingStore
+from factmem.providers.results import PlaceInfo
 
 _FEW = 1000
 """Up to how many values a whole place is presented on the event loop, about 4 ms at most."""

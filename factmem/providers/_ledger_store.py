@@ -36,9 +36,9 @@ from factmem.providers._arguments import (
 )
 from factmem.providers._backend import Backend, Change, ErasedSinceError
 from factmem.providers._ledger_reader import LedgerReader
-from factmem.providers.base import ErasureReceipt, Forgotten, Purge
 from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact
 from factmem.providers.limits import PlaceLimit
+from factmem.providers.results import ErasureReceipt, Forgotten, Purge
 
 T = TypeVar("T")
 

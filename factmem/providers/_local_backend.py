@@ -18,7 +18,7 @@ from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._group_commit import GroupCommit
 from factmem.providers._local_places import LocalPlaces, Save
-from factmem.providers.base import PlaceInfo
+from factmem.providers.results import PlaceInfo
 from factmem.storage.base import Journals
 
 R = TypeVar("R")

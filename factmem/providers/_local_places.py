@@ -21,7 +21,7 @@ from factmem.providers._followed_place import PlaceView
 from factmem.providers._group_commit import Pending
 from factmem.providers._place_lists import listed, place_info
 from factmem.providers._place_reader import PlaceReader
-from factmem.providers.base import PlaceInfo
+from factmem.providers.results import PlaceInfo
 from factmem.storage.base import (
     Appended,
     CountingJournals,

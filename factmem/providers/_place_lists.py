@@ -9,7 +9,7 @@ from factmem.ledger.entries import moment
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.places import Identity, Place
-from factmem.providers.base import PlaceInfo
+from factmem.providers.results import PlaceInfo
 from factmem.storage.base import JournalName, Journals, PagedJournals
 
 

@@ -19,17 +19,12 @@ from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource
 from factmem.models.values import JsonValue
 from factmem.providers._place_lists import in_order
-from factmem.providers.base import (
-    AgentMemoryProvider,
-    ErasureReceipt,
-    FactStore,
-    PlaceInfo,
-    Purge,
-)
+from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.erasures import erasing
 from factmem.providers.guarded_provider import GuardedProvider
 from factmem.providers.indexed import FollowedStore, IndexedStore, PlaceChanges
 from factmem.providers.learning import Learned, LearningStore, Moment, RetractedFact, learn, moment
+from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge
 from factmem.providers.searched import Describe, SearchAnswer, SearchedStore, SearchQuestion
 
 __all__ = ["GuardedStore", "guarded"]

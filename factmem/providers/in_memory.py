@@ -21,8 +21,8 @@ from factmem.providers._backend import (
 from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore
 from factmem.providers._place_lists import page_of, place_info
-from factmem.providers.base import PlaceInfo
 from factmem.providers.limits import PlaceLimit
+from factmem.providers.results import PlaceInfo
 
 __all__ = ["InMemoryProvider"]
 

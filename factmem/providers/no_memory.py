@@ -15,7 +15,7 @@ from factmem.models.places import Identity, Place
 from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore
-from factmem.providers.base import PlaceInfo
+from factmem.providers.results import PlaceInfo
 
 __all__ = ["NoMemory"]
 

@@ -22,7 +22,7 @@ from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
-from factmem.providers.base import Forgotten, PlaceInfo, Purge
+from factmem.providers.results import Forgotten, PlaceInfo, Purge
 from factmem.sync._wrapping import Wraps
 
 __all__ = ["ContentsSync", "ToolSync"]

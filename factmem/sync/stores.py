@@ -18,7 +18,8 @@ from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
 from factmem.models.values import JsonValue
-from factmem.providers.base import AgentMemoryProvider, ErasureReceipt, FactStore, PlaceInfo, Purge
+from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge
 from factmem.sync._wrapping import Wraps, WrapsContext
 from factmem.sync.portal import SHARED_PORTAL, Portal
 

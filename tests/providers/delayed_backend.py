@@ -26,7 +26,7 @@ from factmem.providers._backend import (
 from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore
 from factmem.providers._place_lists import page_of, place_info
-from factmem.providers.base import PlaceInfo
+from factmem.providers.results import PlaceInfo
 
 _DELAY = 0.0005
 _snapshots = count(1)

@@ -13,8 +13,8 @@ import pytest
 
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.models.sources import FactSource, SourceKind
-from factmem.providers.base import ErasureReceipt
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.results import ErasureReceipt
 from factmem.storage.base import Storage
 from factmem.storage.simple import SimpleStorage
 from factmem.testing.clock import START, SettableClock

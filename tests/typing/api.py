@@ -21,13 +21,7 @@ from factmem.models.facts import (
 )
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.sources import FactSource
-from factmem.providers.base import (
-    AgentMemoryProvider,
-    ErasureReceipt,
-    FactStore,
-    PlaceInfo,
-    Purge,
-)
+from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.indexed import (
     FollowedStore,
@@ -35,6 +29,7 @@ from factmem.providers.indexed import (
     PlaceChanges,
 )
 from factmem.providers.no_memory import NoMemory
+from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge
 from factmem.testing.clock import SettableClock
 from factmem.testing.providers import (
     FactStoreContract,

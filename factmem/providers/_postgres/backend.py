@@ -22,7 +22,7 @@ from factmem.providers._postgres.batches import Save
 from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.erasures import Moment
 from factmem.providers._postgres.views import View
-from factmem.providers.base import PlaceInfo
+from factmem.providers.results import PlaceInfo
 
 R = TypeVar("R")
 

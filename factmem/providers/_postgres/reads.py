@@ -23,7 +23,7 @@ from factmem.providers._postgres.sealing import UnknownGenerationError
 from factmem.providers._postgres.searching import searched
 from factmem.providers._postgres.stores import Opening
 from factmem.providers._postgres.views import View, Views
-from factmem.providers.base import PlaceInfo
+from factmem.providers.results import PlaceInfo
 
 R = TypeVar("R")
 

@@ -2,8 +2,9 @@
 
     python -m tests.postgres.saver DSN STORE NAME SECONDS KEY
 
-Prints a line when its first save is done, and at the end one of JSON: the values that were acknowledged, those whose outcome is unknown, and those
-of which the error said that nothing was written. KEY may be empty.
+Prints a line when its first save is done, and at the end one of JSON: the values that were
+acknowledged, those whose outcome is unknown, and those that were refused without a write. KEY may
+be empty.
 """
 
 import sys

@@ -94,7 +94,7 @@ def test_the_scripts_reach_every_call(kind: Kind) -> None:
     calls = set(base.disk.log)
 
     expected = {"make_folder", "create", "append", "sync", "rename", "remove", "sync_parents"}
-    expected |= {"sync_folder ", "sync_folder journals", "sync_folder indexes"}
+    expected |= {"sync_folder ", "sync_folder ends", "sync_folder journals", "sync_folder indexes"}
     assert calls == expected | ({"destroy"} if kind.is_sealed else set())
     assert len(accidents(base.disk.log, is_failing=False)) > len(base.disk.log)
     assert len(accidents(base.disk.log, is_failing=True)) > len(base.disk.log)

@@ -119,7 +119,7 @@ class KeyFile:
 
     def _read(self) -> dict[str, list[str]]:
         try:
-            held: Any = orjson.loads(self._path.read_bytes())
+            held: Any = orjson.loads(self._content())
             keys: dict[str, list[str]] = held["keys"]
         except FileNotFoundError:
             return {}
@@ -128,6 +128,14 @@ class KeyFile:
         except OSError as exc:
             raise StorageError(f"{str(self._path)!r} was not read: {exc.strerror}") from exc
         return keys
+
+    def _content(self) -> bytes:
+        """Return what the file holds; a file that was replaced meanwhile may be overwritten."""
+        while True:
+            with self._path.open("rb") as file:
+                content = file.read()
+                if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
+                    return content
 
     def _write(self, keys: dict[str, list[str]]) -> None:
         """Replace the file, and overwrite the one before; the lock is held."""

@@ -1,0 +1,31 @@
+"""The file of keys: a reader beside a writer that replaces it and overwrites the one before."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem.storage.encryption import KeyFile
+
+STORE = "5f" * 16
+
+
+def test_a_reader_of_the_file_before_reads_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keys are renewed, and the old file overwritten, between its opening and its reading."""
+    path = tmp_path / "factmem.keys"
+    slot = KeyFile(path).wrap(b"r" * 32, STORE)
+    renewals = [KeyFile(path).renew]
+    open_path: Any = Path.open
+
+    def opened(file: Path, *args: Any, **options: Any) -> Any:
+        held = open_path(file, *args, **options)
+        if renewals:
+            renewals.pop()(STORE)
+        return held
+
+    monkeypatch.setattr(Path, "open", opened)
+
+    assert KeyFile(path).unwrap([slot], STORE).ring == b"r" * 32
+    assert not renewals

@@ -17,7 +17,7 @@ from anyio import (
 
 from factmem.concurrency.per_loop import PerLoop
 from factmem.embedding.base import Embedder
-from factmem.errors import EmbeddingError, FactmemError
+from factmem.errors import EmbeddingError
 from factmem.events import MemoryEvents
 from factmem.models.places import Identity, Place
 from factmem.providers.base import AgentMemoryProvider
@@ -278,7 +278,7 @@ class FactEmbedding:
         if self._store is not None:
             try:
                 index = await self._store.read_index(place.subject, place.scope)
-            except FactmemError as exc:  # its facts are embedded again
+            except Exception as exc:  # noqa: BLE001 - also of a closed store: facts are embedded again
                 _logger.warning("An index could not be read: %s", type(exc).__name__)
         await self._cache.work(lambda: vectors.take_index(index, dimensions))
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -26,6 +27,7 @@ class SharedJournals:
             for _ in range(10):
                 with journals.exclusive() as writer:
                     so_far = len(read(writer, NAME)[0])
+                    sleep(0.0002)  # the others run now
                     writer.append(NAME, [record(so_far)])
 
         _all_at_once([partial(count_up, each) for each in opened * 4])

@@ -5,17 +5,13 @@ A place is an ordered log of entries. Folding it gives the current items of each
 - a SINGLE save leaves one item: the current item with the same value, confirmed, or else a new
   one; all others are replaced. A save whose value was purged replaces all and leaves none;
 - a MULTIPLE save adds new values and confirms current ones;
-- a confirmed item stays in its save, takes the importance and expiry of the new one, and gains its
-  source;
+- a confirmed item keeps its save, takes the new importance and expiry, and gains the new source;
 - a forgetting removes the items that it names; an item past its `expires_at` is not current;
-- a statement is ignored if a later statement superseded it, and a retraction if its value was
-  said later: see `statements`.
+- statements and retractions are ignored if later statements contradict them: see `statements`.
 
 "Newest" is the order of the ledger, never a clock: entries count as recorded no earlier than the
-one before them, so a clock that was set back has no effect.
-
-Current items depend only on their own saves and on those that replaced something, so history can
-be removed from a ledger without changing its current items.
+one before them. Current items depend only on their own saves and on those that replaced something,
+so history can be removed from a ledger without changing its current items.
 """
 
 from bisect import bisect_right, insort
@@ -77,9 +73,8 @@ class Ledger:
         self._topics: dict[str, Topic] = {}
         self._number = 0
         self._free: dict[str, int] = {}
-        """The next free position of each fact. Kept for every id ever saved as MULTIPLE, about 120
-        bytes each, until a compaction rebuilds the ledger: forgettings on disk name positions, so
-        a position must never be reused."""
+        """The next free position of each fact ever saved as MULTIPLE, about 120 bytes each, until a
+        compaction: forgettings on disk name positions, so none is ever reused."""
         self._texts: dict[str, str] = {}
         self._passed: dict[str, str] = {}
         """The last descriptions of keywords whose own is another one: superseded ones had these."""
@@ -111,9 +106,8 @@ class Ledger:
 
     def state(self) -> LedgerState:
         """Return the ledger's state, not copied: do not modify it."""
-        at, late = self.recorded_at, list(self._late)
-        topics, expiries = self._topics, self._expiries
-        return LedgerState(at, self._number, late, self._passed, topics, self._free, expiries)
+        at, late, topics = self.recorded_at, list(self._late), self._topics
+        return LedgerState(at, self._number, late, self._passed, topics, self._free, self._expiries)
 
     @classmethod
     def restored(cls, state: LedgerState) -> "Ledger":

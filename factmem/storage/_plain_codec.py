@@ -1,4 +1,4 @@
-"""How a journal's lines are written and checked: the plain way and what every way must offer."""
+"""Codecs of a journal's lines: the protocol, and the plain codec."""
 
 import hashlib
 import json
@@ -26,17 +26,16 @@ class NewerHeader(Exception):  # noqa: N818 - never leaves the storage
 
 
 Unsealed: TypeAlias = tuple[int, int, bytes | None, bytes, bytes]
-"""What a line holds: the record's number; its mark; the tag of the line before it, where lines are
-chained; its own tag; its text.
+"""The content of a line: number, mark, tag of the line before (if chained), own tag, text.
 
 The mark of format 1 is the number up to which all records were durable before the line was written.
-In format 2 it is 0 for a batch of one, `END` for an end mark, else what `batch_mark` returns.
+In format 2 it is 0 for a batch of one, `END` for an end line, else the result of `batch_mark`.
 
 A plain tuple: there is one per line, and a named one takes four times as long to make.
 """
 
 END = -1
-"""The mark of an end mark, which holds no record and vouches for all before it."""
+"""The mark of an end line, which holds no record and vouches for all before it."""
 
 _COUNT_BITS = 32
 

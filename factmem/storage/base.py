@@ -1,11 +1,11 @@
-"""What a storage must be able to do: named journals of opaque records, in a folder.
+"""The protocols of a storage: named journals of opaque records, in a folder.
 
-A `Storage` describes how journals are kept; opened on a folder it gives the folder's `Journals`. A
-record is the text of one JSON object on one line, opaque otherwise; a journal is an ordered,
-append-only log of them. A name is a tuple of arbitrary strings, never used as a path.
+A `Storage` opened on a folder gives the folder's `Journals`. A record is the text of one JSON object
+on one line, opaque otherwise; a journal is an append-only log of them. A name is a tuple of
+arbitrary strings, never used as a path.
 
-Everything here blocks, and is called from worker threads, many at once; only
-`Journals.is_current` is called from an event loop, and is to take microseconds.
+All methods block and are called from worker threads, many at once; only `Journals.is_current` is
+called from an event loop, and must take microseconds.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,12 +40,10 @@ __all__ = [
 
 
 JournalName: TypeAlias = tuple[str | None, ...]
-"""What a journal is called. `("a",)` and `("a", None)` are different names."""
-
+"""The name of a journal. `("a",)` and `("a", None)` are different names."""
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called from time to time in a long operation: how many journals are done, and how many there are.
-What it raises ends the operation."""
+"""Called during a long operation with the journals done and in all; an exception ends it."""
 
 
 class Record(NamedTuple):

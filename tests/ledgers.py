@@ -243,7 +243,8 @@ class NaiveStore:
         self.retracted.append((keyword, value, said))
         for item in list(self.items):
             if item.keyword == keyword and _same(item.value, value) and item.said <= said:
-                self.items.remove(item)
+                # Not `remove`, which takes 1.0 for 1.
+                self.items = [each for each in self.items if each is not item]
                 if self.types[keyword][1] == "SINGLE":
                     self.floors[keyword] = max(self.floors.get(keyword, ""), item.said)
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from pydantic import JsonValue
-
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.metadata import NO_METADATA
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.models.sources import SourceKind
+from factmem.models.values import JsonValue
 
 __all__ = [
     "Describe",
@@ -54,11 +53,6 @@ class SearchFilter:
     min_importance: float | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=lambda: NO_METADATA)
     """What their metadata must hold."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether all facts pass."""
-        return self == SearchFilter()
 
 
 @dataclass(frozen=True, slots=True)

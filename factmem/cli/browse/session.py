@@ -129,11 +129,6 @@ class BrowserSession:
         self.title = options.location if not options.is_database else "PostgreSQL"
         self.is_local = isinstance(store, LocalFileMemoryProvider)
 
-    @property
-    def can_undo(self) -> bool:
-        """Whether there is an edit or a forgetting of this session to undo."""
-        return bool(self._undo)
-
     async def places(self) -> list[Place]:
         """Return all places in order."""
         if self._names is not None:

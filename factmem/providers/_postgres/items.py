@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import orjson
 import pydantic_core
-from pydantic import JsonValue
 
 from factmem.ledger.entries import Entry
 from factmem.ledger.items import Item, Topic, values_of
@@ -16,7 +15,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.ledger.presentation import concept_of, presented
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.sources import SourceKind
-from factmem.models.values import Canonical, canonical
+from factmem.models.values import Canonical, JsonValue, canonical
 from factmem.providers._postgres.places import micros
 from factmem.providers._postgres.statements import numbers
 from factmem.providers.searched import SearchDocument

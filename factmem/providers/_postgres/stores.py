@@ -62,7 +62,6 @@ class Opening:
         """Forget what was opened; in a forked child the lock may be held by no thread."""
         self._lock = threading.Lock()
         self._open: OpenStore | None = None
-        self._is_checked = False
 
     def prepare(self, session: Session, lock_seconds: float) -> None:
         """Configure a new connection, so that it sees this store and no other."""

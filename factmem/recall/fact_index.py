@@ -15,7 +15,7 @@ from factmem.models.sources import SourceKind
 from factmem.recall.arrays import Array, both, numpy_or_none
 from factmem.recall.conversations import Conversations, said_around
 from factmem.recall.documents import FIELD_WEIGHTS, RECURRING_FIELDS, words_of
-from factmem.recall.hints import asked_days, name_terms, named_entity
+from factmem.recall.hints import asked_days, day_number, name_terms, named_entity
 from factmem.recall.lexical.analysis import words
 from factmem.recall.lexical.bm25 import TermIndex
 from factmem.recall.match import Match
@@ -101,8 +101,7 @@ class FactIndex:
             self._converse(slot, before, placed)
             self._said_at[slot] = fact.timestamp.timestamp()
             self._importance[slot] = fact.importance
-            day = fact.timestamp
-            self._days[slot] = day.year * 10_000 + day.month * 100 + day.day
+            self._days[slot] = day_number(fact.timestamp)
             self._metadata.put(slot, fact.metadata)
             self._kinds[slot] = 0 if fact.source is None else _KINDS[fact.source.kind]
         self._placed[slot] = placed

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Collection, Iterable
+from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
 from factmem.recall.arrays import Array
 from factmem.recall.lexical.analysis import STOP_WORDS, Word, words
 
-__all__ = ["Day", "asked_days", "name_terms", "named_entity"]
+__all__ = ["Day", "asked_days", "day_number", "name_terms", "named_entity"]
 
 
 class Day(NamedTuple):
@@ -19,7 +20,7 @@ class Day(NamedTuple):
     day: int
 
     def has(self, day: "int | Array") -> "bool | Array":
-        """Whether a day, as 20260517, is this one or in this month; for each day of an array."""
+        """Whether a day, as `day_number` gives it, is this one or in this month; for each day of an array."""
         is_month = day // 100 % 100 == self.month
         is_year = not self.year or day // 10_000 == self.year
         return is_month & is_year & (not self.day or day % 100 == self.day)
@@ -79,6 +80,11 @@ _days = re.compile(
 _AMBIGUOUS = frozenset({"may", "mar", "march", "jan", "dec", "sep"})
 """Names of months that are words too: without a number beside them they must be capitalised and
 not open a sentence."""
+
+
+def day_number(when: datetime) -> int:
+    """Return the day of a time as the number that `Day.has` compares."""
+    return when.year * 10_000 + when.month * 100 + when.day
 
 
 def asked_days(question: str) -> list[Day]:

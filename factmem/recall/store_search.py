@@ -2,9 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import reduce
 from itertools import chain
-from operator import or_
 from typing import Any, NamedTuple
 
 from factmem.errors import StoredFactError
@@ -19,7 +17,7 @@ from factmem.providers.searched import (
     SearchFilter,
     SearchQuestion,
 )
-from factmem.recall.hints import asked_days, name_terms, named_entity
+from factmem.recall.hints import asked_days, day_number, name_terms, named_entity
 from factmem.recall.lexical.analysis import words
 from factmem.recall.lexical.bm25 import QueryWords, WordScores
 from factmem.recall.lexical.postings import Term
@@ -225,10 +223,9 @@ class _Found:
             )
         asked = asked_days(query.text)
         if asked:
-            days = bytearray(
-                reduce(or_, (bool(day.has(_day(each.said_at))) for day in asked))
-                for each in self._candidates
-            )
+            moments = (datetime.fromtimestamp(each.said_at, UTC) for each in self._candidates)
+            said = map(day_number, moments)
+            days = bytearray(any(day.has(number) for day in asked) for number in said)
         return Hints(named, days)
 
     def _converse(self, terms: Collection[str]) -> None:
@@ -325,8 +322,3 @@ class _Facts(Sequence[PlacedFact[AnyFact] | None]):
 
 def _vectors(statistics: Sequence[PlaceStatistics]) -> int:
     return sum(each.vectors for each in statistics)
-
-
-def _day(seconds: float) -> int:
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.year * 10_000 + moment.month * 100 + moment.day

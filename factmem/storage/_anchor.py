@@ -8,7 +8,6 @@ import base64
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import NamedTuple
 
 from factmem.errors import CorruptJournalError, StorageError, TamperedError
@@ -210,7 +209,7 @@ def _end(reader: FolderReader, codec: Codec, file: str, *, is_read_anew: bool = 
 
 
 def _digest(place: Place) -> str:
-    return sha256(place.header).hexdigest()[:32]
+    return place.digest()[:32]
 
 
 class _AnchorText:

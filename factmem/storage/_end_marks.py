@@ -9,7 +9,6 @@ A mark names the journal's first line. One of an older incarnation does not appl
 """
 
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import NamedTuple
 
 import orjson
@@ -66,7 +65,7 @@ class EndMarks:
         mark = self._read(codec, place.file)
         if mark is None:
             return place._replace(ended=0, has_bad_mark=self._exists(codec, place.file))
-        if mark.journal != _digest(place):
+        if mark.journal != place.digest():
             if mark.made < place.made:
                 return place._replace(ended=0)
             what = "its end mark is of a later file: this one was put back"
@@ -178,10 +177,6 @@ def _compared(place: Place, number: int, tag: bytes) -> Place:
 
 
 def _content(place: Place) -> bytes:
-    head = {"journal": _digest(place), "made": place.made, "tag": place.tag.hex()}
+    head = {"journal": place.digest(), "made": place.made, "tag": place.tag.hex()}
     line, _ = place.sealer.seal(place.last, END, place.tag, b"")
     return b"%b\n%b\n" % (with_checksum(compact(head)[:-1], 0), line)
-
-
-def _digest(place: Place) -> str:
-    return sha256(place.header).hexdigest()

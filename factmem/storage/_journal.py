@@ -4,6 +4,7 @@
 """
 
 import json
+from hashlib import sha256
 from typing import NamedTuple
 
 from factmem.errors import StorageError
@@ -79,6 +80,10 @@ class Place(NamedTuple):
     """Up to which record the end mark beside the journal vouches; -1 before that was looked at."""
     has_bad_mark: bool = False
     """Whether there is an end mark that cannot be read."""
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the first line, which no other file has, in hexadecimal."""
+        return sha256(self.header).hexdigest()
 
     def has_tail(self) -> bool:
         """Whether any bytes follow the last whole batch."""

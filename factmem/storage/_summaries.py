@@ -178,7 +178,7 @@ class SummaryFiles:
             self._files.close(fd)
         return compact(
             {
-                "journal": sha256(place.header).hexdigest(),
+                "journal": place.digest(),
                 "number": place.last,
                 "offset": place.offset,
                 "line": place.line,

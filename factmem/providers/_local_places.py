@@ -304,9 +304,7 @@ class LocalPlaces:
         kept: list[Record] = []
         abridger = Abridger(lambda _: "")
         for record, old, new in zip(records, entries, after, strict=True):
-            if (
-                new is not None and new is old and "facts" not in new
-            ):  # also what a later version wrote
+            if new is old and "facts" not in old:  # also what a later version wrote
                 kept.append(record)
             elif new is not None:  # what stood before it may be gone, and its description with it
                 kept.append(Record(record.number, line_of(abridger.abridged(new))))

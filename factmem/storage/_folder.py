@@ -133,8 +133,8 @@ class JournalFolder:
         except CorruptJournalError:
             raise
         except (StorageError, FileNotFoundError) as exc:
-            # A process that may read but not lock reads the whole batches. Where no process can write, the tail
-            # is no write that is under way.
+            # A process that may read but not lock reads the whole batches. Where no process can
+            # write, the tail is no write that is under way.
             if _is_read_only(exc):
                 self.reader.report_tail(place)
 

@@ -1,10 +1,10 @@
 """Reader2: validates the lines of format 2 and decides whether the last batch is torn.
 
 A batch is valid if all its lines are present, in sequence. A writer syncs everything before it
-appends, so a batch proves that all lines before it were durable, and so does an end mark, which
-closed a journal before such marks were kept beside it: one that does not
-verify is damage. Lines after the last whole batch are torn: a power cut left an append that was
-never acknowledged. If no power cut can leave such lines, they are damage too.
+appends, so a batch proves that all lines before it were durable: one that does not verify is damage.
+So does an end line, which closed a journal before end marks were kept beside it. Lines after the
+last whole batch are torn: a power cut left an append that was never acknowledged. If no power cut
+can leave such lines, they are damage too.
 """
 
 from collections.abc import Iterator

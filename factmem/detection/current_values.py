@@ -10,7 +10,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import FactType
 from factmem.models.places import Identity
 from factmem.models.values import Canonical, canonical
-from factmem.prompt.folding import FoldedText, folded
+from factmem.prompt.quotes import FoldedText, folded
 
 __all__ = ["CurrentValues", "Topic", "same_value", "topic_of"]
 

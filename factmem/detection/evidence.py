@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterable
 
 from factmem.detection.words import has_unspaced_script, stems, word_count
-from factmem.prompt.folding import FoldedText
-from factmem.prompt.quotes import has_negation
+from factmem.prompt.quotes import FoldedText, has_negation
 
 __all__ = ["MOST_UNQUOTED", "corrects", "ends", "is_telling"]
 

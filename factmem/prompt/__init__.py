@@ -3,9 +3,9 @@
 Imports ledger and llm.
 """
 
-from factmem.prompt.folding import FoldedText
 from factmem.prompt.memory_message import LoadReport
 from factmem.prompt.message_form import Frame, LineForm, MessageForm, ReadHead, ReadLine
+from factmem.prompt.quotes import FoldedText
 from factmem.prompt.tokens import TokenCounter, estimate_tokens, tiktoken_counter
 from factmem.prompt.transcript import SaidMessage, Transcript
 

@@ -1,11 +1,74 @@
-"""Quotes: their place in a text, and negations, which no quote may leave out."""
+"""Quotes: text folded for comparison, the place of a quote in it, and negations."""
 
 import re
+import unicodedata
+from array import array
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import repeat
 
-from factmem.prompt.folding import FoldedText
+from factmem.models.text import case_folded, normalized
 
-__all__ = ["find_quote", "has_negation"]
+__all__ = ["FoldedText", "find_quote", "folded", "has_negation"]
+
+
+_PLAIN_MARKS = str.maketrans(
+    "`\u00b4\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f"
+    "\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
+    "'''''''\"\"\"\"-------",
+)
+_KEPT_MARKS = frozenset("#%&@")
+"""Punctuation that changes what a word means: C# is not C."""
+
+
+def folded(text: str) -> str:
+    """Return text as values and questions are compared.
+
+    Compatibility forms (NFKC), case, white space, invisible characters and the shapes of quotation
+    marks and dashes make no difference: models change them when they copy, and Korean or Chinese
+    words are joined and wrapped at will.
+    """
+    plain = case_folded(text.translate(_PLAIN_MARKS)).translate(_PLAIN_MARKS)
+    kept = (c for c in normalized("NFKC", plain) if not c.isspace())
+    return "".join(c for c in kept if unicodedata.category(c) != "Cf")
+
+
+class FoldedText:
+    """Text as quotes are searched in it: letters, digits and signs, without case.
+
+    White space, punctuation, emoji and invisible characters make no difference. Every match can be
+    traced back to `plain`.
+    """
+
+    __slots__ = ("bare", "offsets", "plain")
+
+    def __init__(self, text: str) -> None:
+        self.plain: str = normalized("NFKC", text.translate(_PLAIN_MARKS)).translate(_PLAIN_MARKS)
+        """The text in NFKC with plain quotation marks and dashes; spaces and case are kept."""
+        pieces: list[str] = []
+        self.offsets: array[int] = array("L")
+        """The position in `plain` of each character of `bare`."""
+        for position, char in enumerate(self.plain):
+            if piece := _bare(char):
+                pieces.append(piece)
+                self.offsets.extend(repeat(position, len(piece)))
+        self.bare: str = "".join(pieces)
+        """The text as it is compared."""
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return where in `plain` the characters `start` to `end` of `bare` are."""
+        return self.offsets[start], self.offsets[end - 1] + 1
+
+
+@lru_cache(maxsize=8192)
+def _bare(char: str) -> str:
+    """Return what is compared of one character; empty for what makes no difference."""
+    category = unicodedata.category(char)
+    is_word = category[0] in "LN" or category in {"Mc", "Me", "Mn", "Sm", "Sc"}
+    is_selector = "\ufe00" <= char <= "\ufe0f"
+    if (not is_word and char not in _KEPT_MARKS) or is_selector:
+        return ""
+    return unicodedata.normalize("NFKC", char.casefold())
 
 
 _LONGEST_GAP = 300

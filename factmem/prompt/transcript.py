@@ -11,9 +11,8 @@ from factmem.models.clock import system_clock, utc
 from factmem.models.sources import SourceKind
 from factmem.models.text import normalized
 from factmem.prompt.escaping import value_text
-from factmem.prompt.folding import FoldedText, folded
 from factmem.prompt.message_times import day_of, message_time
-from factmem.prompt.quotes import find_quote
+from factmem.prompt.quotes import FoldedText, find_quote, folded
 from factmem.prompt.tokens import estimate_tokens
 
 __all__ = ["CONTEXT", "SaidMessage", "Transcript", "folded"]

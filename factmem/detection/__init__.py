@@ -4,9 +4,15 @@ Imports providers and prompt.
 """
 
 from factmem.detection.compression import CompressionReport, RetrieveFactsFromHistory
-from factmem.detection.doubts import Doubt
-from factmem.detection.rejections import RejectedItem, RejectionReason
-from factmem.detection.report import DetectionReport, DoubtfulItem, JoinedKeyword, Retraction
+from factmem.detection.evidence import Doubt
+from factmem.detection.report import (
+    DetectionReport,
+    DoubtfulItem,
+    JoinedKeyword,
+    RejectedItem,
+    RejectionReason,
+    Retraction,
+)
 
 __all__ = [
     "CompressionReport",

@@ -9,11 +9,10 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from factmem.detection.doubts import Doubt, DoubtFinder, Statement
-from factmem.detection.evidence import corrects, ends, is_telling
+from factmem.detection.evidence import Doubt, DoubtFinder, Statement, corrects, ends, is_telling
 from factmem.detection.given_values import given_values, text_of
 from factmem.detection.keywords import Keywords, tidy_keyword
-from factmem.detection.rejections import Refusal, RejectedItem, RejectionReason
+from factmem.detection.report import Refusal, RejectedItem, RejectionReason
 from factmem.detection.secret_values import asks_for_secrets, is_secret, masked
 from factmem.detection.words import word_count
 from factmem.llm.lenient_json import unwrapped

@@ -7,11 +7,9 @@ from datetime import UTC
 from pydantic import JsonValue
 
 from factmem.concurrency.per_loop import Workers
-from factmem.detection.answer import Answer, answer_type, whole_items
-from factmem.detection.answer_schema import answer_schema
+from factmem.detection.answer import Answer, answer_schema, answer_type, whole_items
 from factmem.detection.candidates import Rules
-from factmem.detection.current_values import CurrentValues
-from factmem.detection.known_values import OfferedConcept, offered_concepts
+from factmem.detection.current_values import CurrentValues, OfferedConcept, offered_concepts
 from factmem.detection.prompts import continuation, detection_messages
 from factmem.detection.reconciliation import ReadItems, Verdict, fact_of, read_items, reconcile
 from factmem.detection.report import DetectionReport, Retraction

@@ -1,12 +1,26 @@
-"""Evidence: tests whether a quote can prove its item."""
+"""Evidence: whether a quote can prove its item, and doubts about items that it proves."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import date
+from enum import StrEnum
+from typing import NamedTuple
 
+from factmem.detection.numbers import (
+    WrittenDate,
+    counted_days,
+    dates_in,
+    follows,
+    numbers_in,
+    written_numbers,
+    years_in,
+)
 from factmem.detection.words import has_unspaced_script, stems, word_count
+from factmem.models.text import normalized
 from factmem.prompt.quotes import FoldedText, has_negation
+from factmem.prompt.transcript import SaidMessage, Transcript
 
-__all__ = ["MOST_UNQUOTED", "corrects", "ends", "is_telling"]
+__all__ = ["MOST_UNQUOTED", "Doubt", "DoubtFinder", "Statement", "corrects", "ends", "is_telling"]
 
 
 MOST_UNQUOTED = 3
@@ -40,6 +54,56 @@ _CORRECTING = re.compile(
 )
 """Words by which a statement replaces an earlier one."""
 
+_CLAUSE_END = re.compile(r"[.!?;,:\n()。！？，；、]|\s-\s")  # noqa: RUF001 - full width, on purpose
+_SENTENCE_END = re.compile(r"[.!?\n。！？]+(?=\s|$|[^\x00-\x7f])|[;\n]")  # noqa: RUF001
+_AND = re.compile(
+    r"(?:and|but|or|so|und|aber|oder|et|y|그리고|하지만)\b|그리고|하지만", re.IGNORECASE
+)
+_NOT_ONLY = re.compile(
+    r"not (?:only|just)|no (?:doubt|problem)|nicht nur|뿐(?:만)? 아니라", re.IGNORECASE
+)
+_NEGATIVE = re.compile(
+    r"\b(?:no|not|non|never|none|without|avoid\w*|dislik\w*|hat(?:e|es|ed)|allerg\w*|intoleran\w*"
+    r"|restrict\w*|limit\w*|avers\w*|fear\w*|former\w*|ex|free|cannot|can't|unable|lack\w*|lost"
+    r"|quit\w*|stop\w*|end\w*|missing|problem\w*|worr\w*|reject\w*|decline\w*|refus\w*|diet\w*"
+    r"|abneig\w*|ohne|kein\w*|nicht)\b|싫|못|안 |않|없|아니|제한|기피|알레르|알러지|过敏|不|没",
+    re.IGNORECASE,
+)
+_IF = re.compile(
+    r"\b(?:if|unless|suppos(?:e|ing)|imagine|assuming|provided that|wenn|falls|angenommen)\b"
+    r"|만약|만일|\w(?:다면|으면)(?=[\s,.])|이라면|如果|要是|もし",
+    re.IGNORECASE,
+)
+_FREE_IF = re.compile(
+    r"\b(?:even|as|see|know|ask(?:ed|ing)?|wonder(?:ed|ing)?|check(?:ed|ing)?|unsure|sure) if\b"
+    r"|\bif (?:that|this|it) (?:helps|matters|counts)|\bif (?:possible|you|i remember|i recall|not)\b"
+    r"|\bwenn (?:du|sie|möglich|ich mich)\b",
+    re.IGNORECASE,
+)
+_UNSURE = re.compile(
+    r"\b(?:if|may|might|could|maybe|perhaps|possibl\w*|would|unless|when|depend\w*|consider\w*"
+    r"|wenn|falls|vielleicht|eventuell|könnte)\b|면|수도|아마|만약|如果|可能",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(
+    r"\s*(?:and |so |but |or )?(?:am|was|should|could|can|do|did|will|would|may|might|shall|have|has"
+    r"|is|are|bin|soll|kann|habe)\s+(?:i|my|we|our|ich|mein\w*|wir)\b",
+    re.IGNORECASE,
+)
+_JOKE = re.compile(
+    r"\b(?:just |only )?(?:kidding|joking)\b|\bj/?k\b|(?<!\w)/s\b|\b(?:nur|kleiner) (?:ein )?scherz"
+    r"|\bspaß beiseite|\bwar nur spaß|농담|개그였|장난이|ㅋㅋ+\s*농|开玩笑|冗談",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(
+    r"\"[^\"\n]{1,2000}\"|«[^»\n]{1,2000}»|「[^」\n]{1,2000}」|『[^』\n]{1,2000}』"
+    r"|```.{1,5000}?```|(?m:^[ \t]{0,8}>[^\n]*)",
+    re.DOTALL,
+)
+_FEW_WORDS = 3
+_OPENING = 40
+_FEW_LETTERS = 12
+
 
 def is_telling(quote: str, text: FoldedText, value: str) -> bool:
     """Whether a quote is more than one short word, its whole message, or contains the value."""
@@ -72,3 +136,209 @@ def ends(quote: str, about: Iterable[str]) -> bool:
 def corrects(sentence: str) -> bool:
     """Whether a statement says that it replaces an earlier one."""
     return _CORRECTING.search(sentence) is not None
+
+
+class Doubt(StrEnum):
+    """A sign that a value does not follow from the message that is cited for it."""
+
+    NUMBER = "number"
+    """The value has a number or date that is not in the chat and cannot be counted from it."""
+    YEAR = "year"
+    """The value has a date in another year than the quote."""
+    WORDS = "words"
+    """No word of the value is in the cited message or in those around it."""
+    NEGATION = "negation"
+    """The quote stops just before or after a negation, or its negation is not in the value."""
+    CONDITION = "condition"
+    """The statement depends on a condition ("if I get the job")."""
+    QUOTATION = "quotation"
+    """The quote is inside quotation marks or a quoted block: it may be the words of another."""
+    QUESTION = "question"
+    """The quote is part of a question to the assistant ("Am I a vegetarian?")."""
+    JOKE = "joke"
+    """The message, or the beginning of the next one, says that it is a joke."""
+
+
+class Statement(NamedTuple):
+    """The statement of an item, and its evidence."""
+
+    keyword: str
+    description: str
+    text: str
+    """The words of the value."""
+    is_text: bool
+    """Whether the value consists of the writer's words, unlike a number or a literal of a type."""
+    number: int
+    """The number of the cited message."""
+    start: int
+    """The start of the quote in the message's plain text."""
+    end: int
+
+
+class DoubtFinder:
+    """Finds doubts about the items of one answer."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._shown: set[float] | None = None
+        self._near: dict[int, _Near] = {}
+        self._quoted: dict[int, list[tuple[int, int]]] = {}
+
+    def doubts(self, statement: Statement) -> tuple[Doubt, ...]:
+        """Return the doubts about a statement, in the order of `Doubt`."""
+        plain = self._transcript.text(statement.number).plain
+        near = self._near_of(statement.number)
+        quote = plain[statement.start : statement.end]
+        found: set[Doubt] = set()
+        self._check_numbers(statement, near, quote, found)
+        if statement.is_text and _is_foreign(statement.text, near):
+            found.add(Doubt.WORDS)
+        if _is_negated(statement, plain, quote):
+            found.add(Doubt.NEGATION)
+        sentence = _Sentence(plain, statement.start, statement.end)
+        if sentence.has_condition() and not _UNSURE.search(statement.text):
+            found.add(Doubt.CONDITION)
+        if sentence.is_question():
+            found.add(Doubt.QUESTION)
+        if self._is_quoted(statement, plain):
+            found.add(Doubt.QUOTATION)
+        if _JOKE.search(plain, statement.start) or _JOKE.search(near.next_words):
+            found.add(Doubt.JOKE)
+        return tuple(each for each in Doubt if each in found)
+
+    def _check_numbers(
+        self, statement: Statement, near: "_Near", quote: str, found: set[Doubt]
+    ) -> None:
+        if not any(char.isdigit() for char in statement.text):
+            return
+        dates, rest = dates_in(statement.text)
+        quoted_years = years_in(quote)
+        value_years = {each.year for each in dates if each.year is not None}
+        if quoted_years and value_years and not quoted_years & value_years:
+            found.add(Doubt.YEAR)
+        if any(not self._date_follows(each, near) for each in dates):
+            found.add(Doubt.NUMBER)
+        for readings in written_numbers(rest):
+            is_near = any(follows(each, near.numbers, near.said) for each in readings)
+            if not is_near and not readings & self._all_numbers():
+                found.add(Doubt.NUMBER)
+
+    def _date_follows(self, written: WrittenDate, near: "_Near") -> bool:
+        if written in near.dates:
+            return True
+        span = written.span(near.said.year)
+        if span is None:
+            return False
+        first, last = span
+        if first <= near.said <= last or any(
+            first <= end and start <= last for start, end in near.counted
+        ):
+            return True
+        if first == last and first.day in near.numbers and abs((first - near.said).days) <= 45:
+            return True  # "on the 16th"
+        numbers = self._all_numbers()
+        parts = [part for part in (written.year, written.month, written.day) if part is not None]
+        if written.month is None and written.year is not None:
+            return follows(written.year, near.numbers | numbers, near.said)
+        return all(part in numbers for part in parts)
+
+    def _all_numbers(self) -> set[float]:
+        if self._shown is None:
+            self._shown = set()
+            for each in self._transcript.messages:
+                self._shown |= numbers_in(each.text)
+        return self._shown
+
+    def _near_of(self, number: int) -> "_Near":
+        if number not in self._near:
+            around = self._transcript.around(number)
+            cited = next(each for each in around if each.number == number)
+            self._near[number] = _Near(around, cited)
+        return self._near[number]
+
+    def _is_quoted(self, statement: Statement, plain: str) -> bool:
+        if statement.number not in self._quoted:
+            spans = [found.span() for found in _QUOTED.finditer(plain)]
+            self._quoted[statement.number] = [
+                (start, end) for start, end in spans if _is_long(plain[start:end])
+            ]
+        return any(
+            start <= statement.start and statement.end <= end
+            for start, end in self._quoted[statement.number]
+        )
+
+
+class _Near:
+    """The words, numbers and dates of a cited message and its neighbours."""
+
+    def __init__(self, around: Sequence[SaidMessage], cited: SaidMessage) -> None:
+        text = "\n".join(each.text[:20_000] for each in around)
+        later = [each for each in around if each.number > cited.number and each.role == cited.role]
+        self.next_words = later[0].text[:_OPENING] if later else ""
+        """The first words of the writer's next message, which may retract the cited one."""
+        self.said: date = cited.said_at.date()
+        self.stems = stems(text)
+        self.numbers = numbers_in(text)
+        self.dates = dates_in(text)[0]
+        self.counted = counted_days(text, self.said)
+
+
+def _is_foreign(text: str, near: _Near) -> bool:
+    """Whether no word and no number of a value is in the messages."""
+    words = stems(text)
+    has_number = any(readings & near.numbers for readings in written_numbers(text))
+    return bool(words) and not words & near.stems and not has_number
+
+
+class _Sentence:
+    """The sentence around a quote."""
+
+    def __init__(self, plain: str, start: int, end: int) -> None:
+        ends = [found.end() for found in _SENTENCE_END.finditer(plain, max(start - 400, 0), start)]
+        self.before = plain[ends[-1] if ends else max(start - 400, 0) : start]
+        self.quote = plain[start:end]
+        closing = _SENTENCE_END.search(plain, max(end - 1, start), end + 400)
+        self.after = plain[end : closing.end()] if closing else plain[end : end + 400]
+        self.closing = closing.group() if closing else ""
+
+    def has_condition(self) -> bool:
+        after = self.after.partition(",")[0]
+        return any(_has_if(part) for part in (self.before, self.quote, after))
+
+    def is_question(self) -> bool:
+        if "?" not in self.closing and "?" not in self.quote[-1:]:
+            return False
+        said = f"{self.before}{self.quote}"
+        last = re.split(r"[,.!;\n]", said)[-1] if "," not in self.quote else said
+        return _ASKED.match(said) is not None or _ASKED.match(last) is not None
+
+
+def _has_if(text: str) -> bool:
+    return _IF.search(_FREE_IF.sub(" ", text)) is not None
+
+
+def _is_negated(statement: Statement, plain: str, quote: str) -> bool:
+    if has_negation(statement.text):
+        return False
+    about = f"{statement.keyword.replace('-', ' ')} {statement.description} {statement.text}"
+    if has_negation(_NOT_ONLY.sub(" ", quote)):
+        # "I don't like olives" for the value "olives": right for dislikes, wrong for favourites.
+        value = normalized("NFKC", statement.text).casefold()
+        place = quote.casefold().find(value)
+        clause = _CLAUSE_END.split(quote.casefold()[: max(place, 0)])[-1]
+        return place > 0 and has_negation(clause) and not _NEGATIVE.search(about)
+    before = _CLAUSE_END.split(
+        _NOT_ONLY.sub(",", plain[max(statement.start - 60, 0) : statement.start])
+    )
+    if has_negation(" ".join(before[-1].split()[-3:])) and not _NEGATIVE.search(about):
+        return True
+    after = _CLAUSE_END.split(plain[statement.end : statement.end + 60])[0]
+    if _AND.match(after.lstrip()):
+        return False
+    return has_negation(" ".join(after.split()[:2])) and not _NEGATIVE.search(about)
+
+
+def _is_long(quoted: str) -> bool:
+    """Whether quotation marks enclose a statement, not a name or title."""
+    inside = quoted.strip('"«»「」『』`> \n')
+    return len(inside.split()) > _FEW_WORDS or (not inside.isascii() and len(inside) > _FEW_LETTERS)

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from factmem.detection.answer_schema import value_schema
-from factmem.detection.known_values import OfferedConcept
+from factmem.detection.answer import value_schema
+from factmem.detection.current_values import OfferedConcept
 from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject
 from factmem.prompt.escaping import json_line, name_text, prompt_section, value_text

@@ -15,8 +15,13 @@ from factmem.detection.current_values import CurrentValues, Topic, same_value, t
 from factmem.detection.evidence import MOST_UNQUOTED
 from factmem.detection.given_values import text_of
 from factmem.detection.keyword_joins import join_keywords
-from factmem.detection.rejections import RejectedItem, RejectionReason
-from factmem.detection.report import DoubtfulItem, JoinedKeyword, Retraction
+from factmem.detection.report import (
+    DoubtfulItem,
+    JoinedKeyword,
+    RejectedItem,
+    RejectionReason,
+    Retraction,
+)
 from factmem.detection.synonyms import Synonym
 from factmem.detection.words import stems, word_count
 from factmem.ledger.resolution import PlacedFact

@@ -9,7 +9,7 @@ from pydantic_core import from_json, to_json
 from factmem.detection.candidates import Candidate
 from factmem.detection.current_values import CurrentValues
 from factmem.detection.reconciliation import ReadItems
-from factmem.detection.rejections import RejectedItem, RejectionReason
+from factmem.detection.report import RejectedItem, RejectionReason
 from factmem.detection.request import Verification
 from factmem.llm.base import ChatModel
 from factmem.prompt.escaping import value_text

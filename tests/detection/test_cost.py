@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from factmem.detection.answer import whole_items
-from factmem.detection.answer_schema import answer_schema
+from factmem.detection.answer import answer_schema, whole_items
 from factmem.detection.keywords import Keywords, tidy_keyword
 from factmem.detection.prompts import detection_messages
 from factmem.llm.base import ChatResponse

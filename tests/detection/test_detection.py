@@ -9,9 +9,9 @@ import anyio
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from factmem.detection.answer_schema import answer_schema, compression_schema
+from factmem.detection.answer import answer_schema, compression_schema
 from factmem.detection.candidates import RejectionReason
-from factmem.detection.known_values import OfferedConcept
+from factmem.detection.current_values import OfferedConcept
 from factmem.detection.report import DetectionReport
 from factmem.errors import (
     ChatModelError,

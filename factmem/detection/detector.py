@@ -98,9 +98,11 @@ class FactDetector:
         try:
             for piece in await self._pieces(request.transcript):
                 await self._read_piece(chat_model, request, piece, answers)
-            answers.read, usage = await verified(
-                answers.read, current, request.transcript, chat_model, request.verify
-            )
+            if request.verify != "off":
+                answers.read, usage = await verified(
+                    answers.read, current, request.transcript, chat_model, request.verify
+                )
+                answers.usage += usage
         except (ChatModelError, ExtractionError) as exc:
             exc.usage += answers.usage
             raise
@@ -114,8 +116,8 @@ class FactDetector:
         )
         if not request.dry_run:
             await self._write(verdict, moments)
-        usage += answers.usage
-        return _report(verdict, usage, dry_run=request.dry_run), "\n".join(answers.raw)
+        report = _report(verdict, answers.usage, dry_run=request.dry_run)
+        return report, "\n".join(answers.raw)
 
     async def _pieces(self, transcript: Transcript) -> list[list[SaidMessage]]:
         is_much = sum(len(each.text) for each in transcript.messages) > _MUCH_TEXT

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
-from factmem._arguments import expect_member
 from factmem.models.facts import Concept
 from factmem.models.places import Identity, Place
 from factmem.prompt.transcript import Transcript
 from factmem.providers.learning import Moment
 
-__all__ = ["DetectionRequest", "DoubtfulItems", "Verification", "check_options"]
+__all__ = ["DetectionRequest", "DoubtfulItems", "Verification"]
 
 
 DoubtfulItems: TypeAlias = Literal["keep", "reject"]
@@ -19,17 +17,6 @@ DoubtfulItems: TypeAlias = Literal["keep", "reject"]
 
 Verification: TypeAlias = Literal["off", "doubtful", "all"]
 """Which new items a second call checks against their messages."""
-
-
-class _Doubtful(StrEnum):
-    KEEP = "keep"
-    REJECT = "reject"
-
-
-class _Verify(StrEnum):
-    OFF = "off"
-    DOUBTFUL = "doubtful"
-    ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +41,3 @@ class DetectionRequest:
     """Which items a second call checks."""
     moments: Mapping[Identity, Moment] = field(default_factory=dict[Identity, Moment])
     """The moments of places before the chat was read; by default the start of the detection."""
-
-
-def check_options(doubtful: str, verify: str) -> None:
-    """Check the two options that are words.
-
-    Raises:
-        TypeError: One is not a string.
-        ValueError: One is another word.
-    """
-    expect_member(doubtful, _Doubtful, "doubtful")
-    expect_member(verify, _Verify, "verify")

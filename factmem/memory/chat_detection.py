@@ -2,19 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from typing_extensions import TypedDict
 
+from factmem._arguments import expect_member
 from factmem.detection.detector import FactDetector
 from factmem.detection.prompts import question_about
 from factmem.detection.report import DetectionReport
-from factmem.detection.request import (
-    DetectionRequest,
-    DoubtfulItems,
-    Verification,
-    check_options,
-)
+from factmem.detection.request import DetectionRequest, DoubtfulItems, Verification
 from factmem.events import OperationInProgress
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import QUESTION_MESSAGE, History, checked_history, is_instruction
@@ -25,7 +22,7 @@ from factmem.models.sources import SourceKind
 from factmem.prompt.transcript import CONTEXT, Transcript
 from factmem.providers.learning import Moment
 
-__all__ = ["ChatDetection", "ChatOptions", "check_question_fits"]
+__all__ = ["ChatDetection", "ChatOptions", "check_options", "check_question_fits"]
 
 
 class ChatOptions(TypedDict, total=False):
@@ -40,6 +37,17 @@ class ChatOptions(TypedDict, total=False):
     doubtful: DoubtfulItems
     verify: Verification
     dry_run: bool
+
+
+class _Doubtful(StrEnum):
+    KEEP = "keep"
+    REJECT = "reject"
+
+
+class _Verify(StrEnum):
+    OFF = "off"
+    DOUBTFUL = "doubtful"
+    ALL = "all"
 
 
 class ChatDetection:
@@ -141,6 +149,17 @@ class ChatDetection:
         report, answer = await self._detector.detect(chat_model, request)
         _record_outcome(report, operation)
         return report, answer
+
+
+def check_options(doubtful: str, verify: str) -> None:
+    """Check the two options that are words.
+
+    Raises:
+        TypeError: One is not a string.
+        ValueError: One is another word.
+    """
+    expect_member(doubtful, _Doubtful, "doubtful")
+    expect_member(verify, _Verify, "verify")
 
 
 def check_question_fits(messages: list[History]) -> None:

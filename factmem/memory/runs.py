@@ -11,7 +11,7 @@ from anyio.lowlevel import current_token
 from factmem._arguments import expect, expect_function
 from factmem.concurrency.background import BackgroundWork
 from factmem.detection.report import DetectionReport
-from factmem.detection.request import DoubtfulItems, Verification, check_options
+from factmem.detection.request import DoubtfulItems, Verification
 from factmem.errors import (
     FactmemError,
     KeyRequiredError,
@@ -23,6 +23,7 @@ from factmem.errors import (
 from factmem.llm.base import ToolDefinition
 from factmem.llm.messages import MEMORY_MESSAGE, History, put_own_text
 from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.chat_detection import check_options
 from factmem.memory.run_options import DetectionOptions, RunOptions, checked_recall
 from factmem.memory.tools import MemoryTool
 from factmem.memory.users import Who, view_for, view_of_anyone

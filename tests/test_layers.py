@@ -48,7 +48,7 @@ DOORS = {
     "sentence_transformers": ["embedding.sentence_transformer"],
     "rich": ["models.display"],
     "psycopg": ["providers._postgres.driver"],
-    "snowballstemmer": ["recall.lexical.stemming"],
+    "snowballstemmer": ["recall.lexical.analysis"],
     "tiktoken": ["prompt.tokens"],
 }
 """Where heavy or optional packages may be imported, inside functions only."""

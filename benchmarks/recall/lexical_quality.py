@@ -18,12 +18,10 @@ from factmem.recall.documents import FIELD_WEIGHTS, fact_fields
 from factmem.recall.lexical.analysis import (
     STOP_WORDS,
     Word,
-    words,
-)
-from factmem.recall.lexical.stemming import (
     plural_stem,
     snowball_stem,
     unstemmed,
+    words,
 )
 
 FACTS = read_facts()

@@ -5,20 +5,27 @@ from the narrower scope; on a tie from the place that confirmed it last. The val
 that holds many are united, and a value that several places have counts once, in the first of them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Generic
+from typing import Any, Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
 from factmem.errors import StoredFactError
 from factmem.models.display import Displayed, Sheet, fact_cells
 from factmem.models.facts import AnyFact, FactType, MultipleFacts
-from factmem.models.places import MemoryScopeType, Place
+from factmem.models.places import Identity, MemoryScopeType, Place
 from factmem.models.values import Canonical, canonical
 
-__all__ = ["PlacedFact", "Resolution", "UnreadableConcept", "resolve"]
+__all__ = [
+    "PlacedFact",
+    "Resolution",
+    "UnreadableConcept",
+    "resolve",
+    "resolve_entities",
+    "seen_together",
+]
 
 
 F_co = TypeVar(
@@ -29,6 +36,9 @@ F_co = TypeVar(
 )
 
 F = TypeVar("F", bound="AnyFact")
+
+_Entity: TypeAlias = tuple[str, str | None]
+"""The name of a subject, and an entity of it."""
 
 _WIDTH = {scope_type: width for width, scope_type in enumerate(MemoryScopeType)}
 
@@ -168,3 +178,97 @@ def _with_values(fact: F, values: list[object]) -> F:
         fewer: Any = replace(fact, values=tuple(values))
         fact = fewer
     return fact
+
+
+def resolve_entities(
+    found: Sequence[PlacedFact[AnyFact]],
+    unreadable: Sequence[UnreadableConcept],
+    places: Iterable[Place],
+) -> list[PlacedFact[AnyFact]]:
+    """Return the facts that hold over several places, as seen from any of the entities.
+
+    Args:
+        found: The current facts of the places.
+        unreadable: What could not be read of them: it hides what is less specific.
+        places: All of the places, those without facts too.
+    """
+    apart = _entities_apart(places)
+    if not apart:
+        return resolve(found, unreadable).placed
+    by_keyword: dict[str, list[PlacedFact[AnyFact]]] = {}
+    for placed in found:
+        by_keyword.setdefault(placed.fact.concept.keyword, []).append(placed)
+    kept: list[PlacedFact[AnyFact]] = []
+    for keyword, facts in by_keyword.items():
+        hidden = [each for each in unreadable if each.keyword == keyword]
+        kept += _of_entities(facts, hidden, apart)
+    return kept
+
+
+def seen_together(places: Iterable[Place]) -> Mapping[Identity, Sequence[Identity]]:
+    """Return for each place the others on which it depends what holds of its facts."""
+    places = list(places)
+    apart = _entities_apart(places)
+    return {
+        place.identity: [
+            other.identity
+            for other in places
+            if other.identity != place.identity
+            and (None in (ours, theirs := _among(apart, other)) or ours == theirs)
+        ]
+        for place in places
+        for ours in [_among(apart, place)]
+    }
+
+
+def _entities_apart(places: Iterable[Place]) -> set[_Entity]:
+    """Return the entities of the subjects that have more than one of them here."""
+    entities: dict[str, set[_Entity]] = {}
+    for place in places:
+        entities.setdefault(place.subject.name, set()).add(_entity(place))
+    return {each for those in entities.values() if len(those) > 1 for each in those}
+
+
+def _entity(place: Place) -> _Entity:
+    return place.subject.name, place.subject.entity
+
+
+def _among(apart: set[_Entity], place: Place) -> _Entity | None:
+    """Return the entity that a place is about; None where it is about what all of them share."""
+    entity = _entity(place)
+    return entity if entity in apart else None
+
+
+def _of_entities(
+    facts: list[PlacedFact[AnyFact]], unreadable: list[UnreadableConcept], apart: set[_Entity]
+) -> Iterable[PlacedFact[AnyFact]]:
+    own: dict[_Entity | None, list[PlacedFact[AnyFact]]] = {}
+    hidden: dict[_Entity | None, list[UnreadableConcept]] = {}
+    for placed in facts:
+        own.setdefault(_among(apart, placed.place), []).append(placed)
+    for each in unreadable:
+        hidden.setdefault(_among(apart, each.place), []).append(each)
+    shared, hiding = own.pop(None, []), hidden.pop(None, [])
+    views = own.keys() | hidden.keys()
+    kept: dict[tuple[Identity, str], PlacedFact[AnyFact]] = {}
+    if len(views) < len(apart):  # an entity has no facts of its own about it
+        _add(kept, resolve(shared, hiding).placed)
+    for entity in views:
+        theirs = resolve([*shared, *own.get(entity, ())], [*hiding, *hidden.get(entity, ())])
+        _add(kept, theirs.placed)
+    return kept.values()
+
+
+def _add(
+    kept: dict[tuple[Identity, str], PlacedFact[AnyFact]], more: Iterable[PlacedFact[AnyFact]]
+) -> None:
+    """Take in facts; of one that some see less of, what is seen of it most."""
+    for placed in more:
+        key = placed.place.identity, placed.fact.id
+        before = kept.get(key)
+        if before is None or _size(before) < _size(placed):
+            kept[key] = placed
+
+
+def _size(placed: PlacedFact[Any]) -> int:
+    return len(placed.fact.values)

@@ -62,8 +62,8 @@ from factmem.prompt.transcript import CONTEXT
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.learning import Moment
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.recall.index_cache import IndexCache
 from factmem.recall.match import RecallReport, RecallResult
+from factmem.recall.places_index import IndexCache
 from factmem.recall.query import (
     Depth,
     RecallFilters,

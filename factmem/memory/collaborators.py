@@ -24,7 +24,7 @@ from factmem.prompt.memory_message import MemoryMessage
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.guarded import guarded
 from factmem.providers.reader import FactReader
-from factmem.recall.index_cache import IndexCache
+from factmem.recall.places_index import IndexCache
 from factmem.recall.query import RecallSettings
 from factmem.recall.search import FactSearch
 

@@ -1,15 +1,18 @@
-"""The facts that hold in one set of places, kept up to date with the places."""
+"""Indexes of the facts that hold in sets of places, kept between recalls and up to date."""
 
+import os
 import threading
+import weakref
 from array import array
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
-from anyio import Lock
+from anyio import CapacityLimiter, Lock, to_thread
 
 from factmem.concurrency.per_loop import PerLoop
-from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve
+from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_entities, seen_together
 from factmem.models.facts import AnyFact, FactType
 from factmem.models.places import Identity, Place
 from factmem.recall.fact_index import FactIndex
@@ -18,12 +21,19 @@ from factmem.recall.place_cache import EMPTY, PlaceCache, PlaceSnapshot
 from factmem.recall.place_vectors import TextRows
 from factmem.recall.query import RecallQuery
 
-__all__ = ["PlacesIndex", "holding", "seen_together"]
+__all__ = ["IndexCache", "PlacesIndex"]
 
+
+R = TypeVar("R")
+
+_MOST_FACTS = 200_000
+"""How many facts the indexes hold in all, a kilobyte each with the fact. The one not used for
+longest goes first, when another set of places is asked."""
+_MOST_INDEXES = 1_024
+_THREADS = 4
 
 Snapshots: TypeAlias = Mapping[Identity, PlaceSnapshot]
 """The snapshots of some places."""
-
 
 Found: TypeAlias = tuple[list[list[Match]], list[UnreadableConcept]]
 """The matches of each query, and what could not be read."""
@@ -186,7 +196,7 @@ class PlacesIndex:
                 kept[identity, keyword] = set()
         unreadable = self.unreadable(self._snapshots)
         hiding = [each for each in unreadable if each.keyword in keywords]
-        for placed in holding(found, hiding, self.places.values()):
+        for placed in resolve_entities(found, hiding, self.places.values()):
             fact, identity = placed.fact, placed.place.identity
             known = self._snapshots[identity].facts(fact.concept.keyword)
             self._index.put(identity, placed, known[fact.id].digest)
@@ -196,95 +206,80 @@ class PlacesIndex:
             self._index.drop(identity, keyword, gone)
 
 
-_Entity: TypeAlias = tuple[str, str | None]
-_Placed: TypeAlias = PlacedFact[AnyFact]
+class IndexCache:
+    """The indexes of a memory and of all its views. Safe for threads; a forked child starts empty."""
+
+    def __init__(self) -> None:
+        self.start_afresh()
+        _all.add(self)
+
+    def start_afresh(self) -> None:
+        """Forget everything; also called in forked children, where an inherited lock may be held."""
+        self._workers: PerLoop[CapacityLimiter] = PerLoop(lambda: CapacityLimiter(_THREADS))
+        """The threads of each event loop that search."""
+        self.writing: PerLoop[Lock] = PerLoop(Lock)
+        """Held while an index is written: the store lets one in at a time, and does not wait as long
+        as another index takes."""
+        self._lock = threading.Lock()
+        self._indexes: OrderedDict[frozenset[Place], PlacesIndex] = OrderedDict()
+        self._places: weakref.WeakValueDictionary[Identity, PlaceCache] = (
+            weakref.WeakValueDictionary()
+        )
+
+    async def work(self, work: Callable[[], R]) -> R:
+        """Do what takes processor time in a worker thread."""
+        return await to_thread.run_sync(work, limiter=self._workers.get())
+
+    def of(self, places: Sequence[Place], *, has_meaning: bool) -> PlacesIndex:
+        """Return the index of a set of places, an empty one if need be.
+
+        Args:
+            places: The places, in any order.
+            has_meaning: Whether meanings are compared; the same at each call.
+        """
+        key = frozenset(places)
+        with self._lock:
+            index = self._indexes.get(key)
+            if index is None:
+                caches = {
+                    place.identity: self._place(place.identity, has_meaning) for place in places
+                }
+                self._let_go()
+                index = self._indexes[key] = PlacesIndex(places, caches)
+            self._indexes.move_to_end(key)
+            return index
+
+    def places(self) -> list[tuple[Place, PlaceCache]]:
+        """Return the places that were asked about of late, each once, with what is known of it."""
+        with self._lock:
+            indexes = list(self._indexes.values())
+        known = {
+            identity: (place, index.caches[identity])
+            for index in indexes
+            for identity, place in index.places.items()
+        }
+        return list(known.values())
+
+    def _place(self, identity: Identity, has_meaning: bool) -> PlaceCache:
+        cache = self._places.get(identity)
+        if cache is None:
+            cache = self._places[identity] = PlaceCache(identity, has_meaning=has_meaning)
+        return cache
+
+    def _let_go(self) -> None:
+        """Drop what was not used for longest, until little enough is left."""
+        held = sum(map(len, self._indexes.values()))
+        while len(self._indexes) > 1 and (held > _MOST_FACTS or len(self._indexes) > _MOST_INDEXES):
+            _, dropped = self._indexes.popitem(last=False)
+            held -= len(dropped)
 
 
-def holding(
-    found: Sequence[_Placed], unreadable: Sequence[UnreadableConcept], places: Iterable[Place]
-) -> list[_Placed]:
-    """Return the facts that hold over several places, as seen from any of the entities.
-
-    Args:
-        found: The current facts of the places.
-        unreadable: What could not be read of them: it hides what is less specific.
-        places: All of the places, those without facts too.
-    """
-    apart = _entities_apart(places)
-    if not apart:
-        return resolve(found, unreadable).placed
-    by_keyword: dict[str, list[_Placed]] = {}
-    for placed in found:
-        by_keyword.setdefault(placed.fact.concept.keyword, []).append(placed)
-    kept: list[_Placed] = []
-    for keyword, facts in by_keyword.items():
-        hidden = [each for each in unreadable if each.keyword == keyword]
-        kept += _of_concept(facts, hidden, apart)
-    return kept
+_all: "weakref.WeakSet[IndexCache]" = weakref.WeakSet()
 
 
-def seen_together(places: Iterable[Place]) -> Mapping[Identity, Sequence[Identity]]:
-    """Return for each place the others on which it depends what holds of its facts."""
-    places = list(places)
-    apart = _entities_apart(places)
-    return {
-        place.identity: [
-            other.identity
-            for other in places
-            if other.identity != place.identity
-            and (None in (ours, theirs := _among(apart, other)) or ours == theirs)
-        ]
-        for place in places
-        for ours in [_among(apart, place)]
-    }
+def _start_in_child() -> None:
+    for indexes in list(_all):
+        indexes.start_afresh()
 
 
-def _entities_apart(places: Iterable[Place]) -> set[_Entity]:
-    """Return the entities of the subjects that have more than one of them here."""
-    entities: dict[str, set[_Entity]] = {}
-    for place in places:
-        entities.setdefault(place.subject.name, set()).add(_entity(place))
-    return {each for those in entities.values() if len(those) > 1 for each in those}
-
-
-def _entity(place: Place) -> _Entity:
-    return place.subject.name, place.subject.entity
-
-
-def _among(apart: set[_Entity], place: Place) -> _Entity | None:
-    """Return the entity that a place is about; None where it is about what all of them share."""
-    entity = _entity(place)
-    return entity if entity in apart else None
-
-
-def _of_concept(
-    facts: list[_Placed], unreadable: list[UnreadableConcept], apart: set[_Entity]
-) -> Iterable[_Placed]:
-    own: dict[_Entity | None, list[_Placed]] = {}
-    hidden: dict[_Entity | None, list[UnreadableConcept]] = {}
-    for placed in facts:
-        own.setdefault(_among(apart, placed.place), []).append(placed)
-    for each in unreadable:
-        hidden.setdefault(_among(apart, each.place), []).append(each)
-    shared, hiding = own.pop(None, []), hidden.pop(None, [])
-    views = own.keys() | hidden.keys()
-    kept: dict[tuple[Identity, str], _Placed] = {}
-    if len(views) < len(apart):  # an entity has no facts of its own about it
-        _add(kept, resolve(shared, hiding).placed)
-    for entity in views:
-        theirs = resolve([*shared, *own.get(entity, ())], [*hiding, *hidden.get(entity, ())])
-        _add(kept, theirs.placed)
-    return kept.values()
-
-
-def _add(kept: dict[tuple[Identity, str], _Placed], more: Iterable[_Placed]) -> None:
-    """Take in facts; of one that some see less of, what is seen of it most."""
-    for placed in more:
-        key = placed.place.identity, placed.fact.id
-        before = kept.get(key)
-        if before is None or _size(before) < _size(placed):
-            kept[key] = placed
-
-
-def _size(placed: PlacedFact[Any]) -> int:
-    return len(placed.fact.values)
+os.register_at_fork(after_in_child=_start_in_child)

@@ -21,10 +21,9 @@ from factmem.providers.indexed import IndexedStore
 from factmem.providers.reader import FactReader
 from factmem.providers.searched import SearchedStore
 from factmem.recall.embedding_requests import EmbeddingCost
-from factmem.recall.index_cache import IndexCache
 from factmem.recall.match import Match, RecallResult
 from factmem.recall.place_cache import PlaceCache, PlaceSnapshot
-from factmem.recall.places_index import Found, PlacesIndex, Snapshots
+from factmem.recall.places_index import Found, IndexCache, PlacesIndex, Snapshots
 from factmem.recall.query import Depth, RecallQuery, RecallSettings
 from factmem.recall.query_planning import RecallPlan, planned
 from factmem.recall.semantic import FactEmbedding

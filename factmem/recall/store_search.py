@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from factmem.errors import StoredFactError
-from factmem.ledger.resolution import PlacedFact, UnreadableConcept
+from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_entities
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, Place
 from factmem.providers.searched import (
@@ -22,7 +22,6 @@ from factmem.recall.lexical.analysis import words
 from factmem.recall.lexical.bm25 import QueryWords, WordScores
 from factmem.recall.lexical.postings import Term
 from factmem.recall.match import Match
-from factmem.recall.places_index import holding
 from factmem.recall.query import RecallQuery
 from factmem.recall.ranking import USUAL, Candidates, Hints, Ranking
 from factmem.recall.store_documents import analyzer, described, described_fact
@@ -299,7 +298,9 @@ class _Found:
         found = [placed for placed in (*ours, *theirs) if placed is not None]
         held = {
             (placed.place.identity, placed.fact.concept.keyword, placed.fact.id): placed
-            for placed in holding(found, [*self._unreadable.values()], self._places.values())
+            for placed in resolve_entities(
+                found, [*self._unreadable.values()], self._places.values()
+            )
         }
         for slot, placed in zip(slots, ours, strict=True):
             if placed is not None:

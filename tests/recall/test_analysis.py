@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import factmem
-from factmem.recall.lexical.analysis import STOP_WORDS, words
-from factmem.recall.lexical.stemming import (
+from factmem.recall.lexical.analysis import (
+    STOP_WORDS,
     default_stem,
     plural_stem,
     snowball_stem,
     unstemmed,
+    words,
 )
 
 
@@ -219,7 +220,7 @@ def test_plural_endings_do_without_the_package() -> None:
         sys.modules["snowballstemmer"] = None
         from factmem.errors import MissingExtraError
         from factmem.recall.lexical.analysis import words
-        from factmem.recall.lexical.stemming import snowball_stem
+        from factmem.recall.lexical.analysis import snowball_stem
         print(words("swimming tablets"))
         try:
             snowball_stem("tablets")

@@ -21,13 +21,35 @@ Any `str` is accepted, lone surrogates included, and the time is linear in its l
 """
 
 import re
+import threading
 import unicodedata
+from collections.abc import Callable
 from functools import cache, lru_cache, partial
+from logging import getLogger
+from typing import Protocol, cast
 
-from factmem.recall.lexical.stemming import Stem, default_stem
+from factmem.errors import MissingExtraError
 
-__all__ = ["STOP_WORDS", "Word", "content_terms", "pairs", "sentences", "unspaced_words", "words"]
+__all__ = [
+    "STOP_WORDS",
+    "Stem",
+    "Word",
+    "content_terms",
+    "default_stem",
+    "pairs",
+    "plural_stem",
+    "sentences",
+    "snowball_stem",
+    "unspaced_words",
+    "unstemmed",
+    "words",
+]
 
+
+_logger = getLogger(__name__)
+
+Stem = Callable[[str], str]
+"""Takes a word in lower case and gives what its forms have in common."""
 
 STOP_WORDS = frozenset(
     """
@@ -73,6 +95,92 @@ _thousands = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 _contraction = re.compile(r"['\u2019](?:s|m|d|ll|re|ve)\Z", re.IGNORECASE)
 _humps = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _invisible = re.compile("[\u00ad\u200c\u200d\u2060\ufeff]")
+
+_CHINESE = "的是叫了吗嗎呢吧什么麼谁誰哪怎她他你我您们們"
+_FUNCTION = f"\u3041-\u309f{_CHINESE}"
+_segments = re.compile(rf"(?P<head>[^{_FUNCTION}]*)(?P<tail>[{_FUNCTION}]*)")
+_function = re.compile(rf"[{_FUNCTION}]")
+
+_says_nothing = re.compile(rf"[\u3041-\u309f]|[{_CHINESE}]+")
+"""A lone hiragana is a particle or a prefix; longer ones may be a noun, as "そば"."""
+
+_MOST = 8
+# The white space before a line break stays with its sentence, which is stripped: `\s*\n` would
+# walk through a run of spaces once for each of them.
+_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。\uff01\uff1f])\s*|\n\s*")
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...  # noqa: N802
+
+
+class _Stemmers(threading.local):
+    """One Snowball stemmer for each thread: a stemmer keeps the word it works on in itself."""
+
+    def __init__(self) -> None:
+        try:
+            from snowballstemmer import stemmer  # type: ignore[import-untyped]
+        except ImportError as exc:
+            raise MissingExtraError(
+                "Snowball stems need the package snowballstemmer: pip install 'factmem[recall]'"
+            ) from exc
+        self.english = cast("_Stemmer", stemmer("english"))
+
+
+@cache
+def _stemmers() -> _Stemmers:
+    return _Stemmers()
+
+
+def snowball_stem(word: str) -> str:
+    """Stem by the Snowball algorithm for English: "swimming" and "swims" become "swim".
+
+    Needs the package `snowballstemmer`, which the extra `recall` brings. Any thread may call it.
+
+    Raises:
+        MissingExtraError: The package is not installed.
+    """
+    return _stemmers().english.stemWord(word)
+
+
+def plural_stem(word: str) -> str:
+    """Take an English plural ending off: "tablets" becomes "tablet", "swimming" stays.
+
+    These are the rules of the "S stemmer": Donna Harman, "How effective is suffixing?", Journal of
+    the American Society for Information Science 42(1), 1991. The first rule that fits decides.
+    Words of up to three letters stay.
+    """
+    if len(word) <= 3 or not word.endswith("s"):
+        return word
+    if word.endswith("ies") and not word.endswith(("eies", "aies")):
+        return word[:-3] + "y"
+    if word.endswith("es") and not word.endswith(("aes", "ees", "oes")):
+        return word[:-1]
+    return word if word.endswith(("us", "ss")) else word[:-1]
+
+
+def unstemmed(word: str) -> str:
+    """Give the word back as it is, for texts in languages that English endings would spoil."""
+    return word
+
+
+@cache
+def default_stem() -> Stem:
+    """Choose Snowball where it can be imported, and plural endings alone where it cannot.
+
+    One that is there and broken is told in the log.
+    """
+    try:
+        snowball_stem("words")
+    except Exception as exc:  # noqa: BLE001 - a broken package raises whatever it comes upon
+        if not isinstance(exc.__cause__, ModuleNotFoundError):
+            _logger.warning(
+                "snowballstemmer is installed and cannot be used (%s): of English words, plurals "
+                "alone are joined",
+                type(exc.__cause__ or exc).__name__,
+            )
+        return plural_stem
+    return snowball_stem
 
 
 def words(text: str, *, stem: Stem | None = None) -> list[Word]:
@@ -190,15 +298,6 @@ def _stemmed(word: str, stem: Stem) -> str:
     return word if word in STOP_WORDS or not word.isascii() or not word.isalpha() else stem(word)
 
 
-_CHINESE = "的是叫了吗嗎呢吧什么麼谁誰哪怎她他你我您们們"
-_FUNCTION = f"\u3041-\u309f{_CHINESE}"
-_segments = re.compile(rf"(?P<head>[^{_FUNCTION}]*)(?P<tail>[{_FUNCTION}]*)")
-_function = re.compile(rf"[{_FUNCTION}]")
-
-_says_nothing = re.compile(rf"[\u3041-\u309f]|[{_CHINESE}]+")
-"""A lone hiragana is a particle or a prefix; longer ones may be a noun, as "そば"."""
-
-
 def pairs(run: str) -> list[str]:
     """Cut a run into overlapping pairs; a lone character stays."""
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
@@ -233,12 +332,6 @@ def content_terms(word: tuple[str, ...]) -> tuple[str, ...]:
         return word
     plain = tuple(term for term in word if not _function.search(term))
     return plain or (() if all(map(_says_nothing.fullmatch, word)) else word)
-
-
-_MOST = 8
-# The white space before a line break stays with its sentence, which is stripped: `\s*\n` would
-# walk through a run of spaces once for each of them.
-_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。\uff01\uff1f])\s*|\n\s*")
 
 
 def sentences(text: str) -> list[str]:

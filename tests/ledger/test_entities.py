@@ -10,13 +10,13 @@ from factmem.ledger.resolution import (
     PlacedFact,
     UnreadableConcept,
     resolve,
+    resolve_entities,
 )
 from factmem.models.places import (
     MemoryScope,
     MemorySubject,
     Place,
 )
-from factmem.recall.places_index import holding
 from tests.world import AGENT, ALICE, BOB, COMPANY, PRODUCT, bare_note, bare_notes
 
 ALICES, BOBS, COMPANYS = (Place(AGENT, each) for each in (ALICE, BOB, COMPANY))
@@ -34,7 +34,7 @@ def test_entities_do_not_compete() -> None:
         PlacedFact(BOBS, bare_note("home", "Seoul")),
     ]
 
-    assert shown(holding(found, [], EVERYBODY)) == {("alice", "Busan"), ("bob", "Seoul")}
+    assert shown(resolve_entities(found, [], EVERYBODY)) == {("alice", "Busan"), ("bob", "Seoul")}
 
 
 def test_what_is_shared_holds_for_those_who_have_nothing_of_their_own() -> None:
@@ -44,8 +44,8 @@ def test_what_is_shared_holds_for_those_who_have_nothing_of_their_own() -> None:
         PlacedFact(COMPANYS, bare_note("language", "Java")),
     ]
 
-    assert shown(holding(found, [], EVERYBODY)) == {("alice", "Kotlin"), ("", "Java")}
-    assert shown(holding(found, [], [ALICES, COMPANYS])) == {("alice", "Kotlin")}
+    assert shown(resolve_entities(found, [], EVERYBODY)) == {("alice", "Kotlin"), ("", "Java")}
+    assert shown(resolve_entities(found, [], [ALICES, COMPANYS])) == {("alice", "Kotlin")}
 
 
 def test_a_fact_that_every_place_overrides_is_not_found() -> None:
@@ -56,7 +56,7 @@ def test_a_fact_that_every_place_overrides_is_not_found() -> None:
         PlacedFact(COMPANYS, bare_note("language", "Java")),
     ]
 
-    assert shown(holding(found, [], EVERYBODY)) == {("alice", "Kotlin"), ("bob", "Rust")}
+    assert shown(resolve_entities(found, [], EVERYBODY)) == {("alice", "Kotlin"), ("bob", "Rust")}
 
 
 def test_a_value_that_both_have_is_found_for_both() -> None:
@@ -68,7 +68,7 @@ def test_a_value_that_both_have_is_found_for_both() -> None:
         shared,
     ]
 
-    assert shown(holding(found, [], EVERYBODY)) == {
+    assert shown(resolve_entities(found, [], EVERYBODY)) == {
         ("alice", "cat"),
         ("bob", "cat"),
         ("", "dog"),
@@ -82,7 +82,11 @@ def test_some_see_more_of_a_fact_than_others() -> None:
         PlacedFact(COMPANYS, bare_notes("pets", "cat", "dog")),
     ]
 
-    assert shown(holding(found, [], EVERYBODY)) == {("alice", "cat"), ("", "cat"), ("", "dog")}
+    assert shown(resolve_entities(found, [], EVERYBODY)) == {
+        ("alice", "cat"),
+        ("", "cat"),
+        ("", "dog"),
+    }
 
 
 def test_what_cannot_be_read_hides_for_its_own_entity_only() -> None:
@@ -90,8 +94,8 @@ def test_what_cannot_be_read_hides_for_its_own_entity_only() -> None:
     found = [PlacedFact(COMPANYS, bare_note("language", "Java"))]
     broken = UnreadableConcept(ALICES, "language", StoredFactError("no such type"))
 
-    assert shown(holding(found, [broken], [ALICES, COMPANYS])) == set()
-    assert shown(holding(found, [broken], EVERYBODY)) == {("", "Java")}
+    assert shown(resolve_entities(found, [broken], [ALICES, COMPANYS])) == set()
+    assert shown(resolve_entities(found, [broken], EVERYBODY)) == {("", "Java")}
 
 
 subjects = [COMPANY, MemorySubject("device", "", 2), ALICE]
@@ -120,6 +124,6 @@ def test_with_one_entity_it_is_the_rule_of_resolution(rows: list[Any]) -> None:
     ]
     places = [Place(scope, subject) for scope in scopes for subject in subjects]
 
-    held = holding(found, [], places)
+    held = resolve_entities(found, [], places)
 
     assert shown(held) == shown(resolve(found).placed)

@@ -352,12 +352,13 @@ class FactSearch:
             async with index.turn.get():
                 found = await self._cache.work(search)
         matches, unreadable = found
+        caches = () if self._embedding is None else index.caches.values()
         return progress.result(
             _merged(matches, queries[0].limit),
             unreadable,
             queries,
             is_semantic=vectors is not None,
-            refused=sum(cache.vectors.refused for cache in index.caches.values()),
+            refused=sum(cache.vectors.refused for cache in caches),
         )
 
 

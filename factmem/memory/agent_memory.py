@@ -17,61 +17,41 @@ from factmem.detection.report import DetectionReport
 from factmem.detection.request import DoubtfulItems, Verification
 from factmem.detection.synonyms import SIMILARITY
 from factmem.embedding.base import Embedder
-from factmem.events import EventListener, MemoryEvents, MemoryOperation
+from factmem.events import EventListener
 from factmem.llm.base import ChatModel
-from factmem.llm.messages import History, checked_history, last_said
-from factmem.memory._checks import (
-    application_concepts,
-    check_chat_model,
-    check_detected,
-    check_embedder,
-    check_listeners,
-    check_profile,
-    check_provider,
-    check_recall_settings,
-    declared_concepts,
-    fact_store,
-    keyword_synonyms,
-    memory_message,
-    places_inside,
-)
+from factmem.llm.messages import History
 from factmem.memory._saving import FactSaver
-from factmem.memory.chat_detection import ChatOptions, check_question_fits
-from factmem.memory.collaborators import Collaborators, MemorySettings
+from factmem.memory.chat_detection import ChatOptions
+from factmem.memory.collaborators import Collaborators
 from factmem.memory.consolidation import ConsolidationReport
 from factmem.memory.contents import MemoryContents
 from factmem.memory.documents import MemoryDocuments
 from factmem.memory.failed_texts import FailedTexts
 from factmem.memory.origin import FactOrigin
-from factmem.memory.pending_texts import PendingTexts
 from factmem.memory.selection import PlaceSelection, Scopes, Subjects
+from factmem.memory.settings import MemorySettings
 from factmem.memory.text_intake import TextOptions
 from factmem.memory.tools import MemoryTool, memory_tools
 from factmem.memory.users import Who, view_for, view_of_anyone
 from factmem.models.boundary import UNBOUNDED, Boundary
-from factmem.models.checked import checked_subjects
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import AnyFact, Concept, L
-from factmem.models.places import Identity, MemorySubject, Place, subject_keys
+from factmem.models.places import Identity, MemorySubject, Place
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 from factmem.models.sources import FactSource, SourceKind
 from factmem.prompt.memory_message import FORM, LoadReport
 from factmem.prompt.message_form import MessageForm
 from factmem.prompt.tokens import TokenCounter, estimate_tokens
 from factmem.prompt.transcript import CONTEXT
-from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
 from factmem.providers.learning import Moment
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.recall.match import RecallReport, RecallResult
-from factmem.recall.places_index import IndexCache
 from factmem.recall.query import (
     Depth,
     RecallFilters,
-    RecallQuery,
     RecallSettings,
     RecallWeights,
-    check_depth,
-    checked_question,
 )
 from factmem.storage.base import Storage
 
@@ -164,22 +144,22 @@ class AgentMemory:
         listeners: Iterable[EventListener] = (),
         include_values: bool = False,
     ) -> None:
-        declared, followed = application_concepts(concepts, instructions)
-        events = MemoryEvents(check_listeners(listeners), include_values=include_values)
-        selection = PlaceSelection(subjects, check_profile(scopes))
-        self._settings = MemorySettings(
-            provider=check_provider(provider),
-            chat_model=check_chat_model(chat_model),
-            embedder=check_embedder(embedder),
-            concepts=declared,
-            instructions=followed,
-            message=memory_message(selection.subjects, max_tokens, token_counter, message_form),
-            clock=expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)"),
-            recall=check_recall_settings(recall_settings),
-            synonyms=keyword_synonyms(embedder, events, keyword_similarity),
-            events=events,
-            pending=PendingTexts(),
-            indexes=IndexCache(),
+        selection = PlaceSelection(subjects, scopes)
+        self._settings = MemorySettings.checked(
+            provider,
+            selection.subjects,
+            chat_model=chat_model,
+            embedder=embedder,
+            concepts=concepts,
+            instructions=instructions,
+            message_form=message_form,
+            clock=clock,
+            recall_settings=recall_settings,
+            keyword_similarity=keyword_similarity,
+            max_tokens=max_tokens,
+            token_counter=token_counter,
+            listeners=listeners,
+            include_values=include_values,
         )
         self._parts = Collaborators(self._settings, selection, None)
 
@@ -306,17 +286,7 @@ class AgentMemory:
 
         Without such a subject, `ValueError` is raised: the view would not be of that entity.
         """
-        unbound = [each for each in self.subjects if each.per_entity and each.entity is None]
-        if not unbound:
-            raise ValueError(
-                "No subject of the memory is per entity and unbound: AgentMemory(..., "
-                "subjects=[MemorySubject('user', 'The user', 1, per_entity=True)])"
-            )
-        return self.view(
-            subjects=[
-                each.of(entity, *levels) if each in unbound else each for each in self.subjects
-            ]
-        )
+        return self.view(subjects=self._parts.selection.bound_to(entity, *levels))
 
     async def text(
         self,
@@ -429,17 +399,9 @@ class AgentMemory:
         arguments: `trust`, `conversation`, `since`, `context`, `said_at`, `speaker`, `doubtful`,
         `verify` and `dry_run`.
         """
-        async with self._settings.events.operation(MemoryOperation.DETECT) as operation:
-            check_detected(concept, self._settings.concepts)
-            if preserve_questions:
-                check_question_fits(messages)
-            detection = self._parts.detection
-            detection.require_model()
-            places = [self._parts.selection.place(subject, scope)]
-            request = detection.request(messages, places, [concept], is_closed=True, **options)
-            if preserve_questions:
-                return await detection.run_with_question(request, operation, messages)
-            return await detection.run(request, operation)
+        return await self._parts.detection.find_one(
+            messages, concept, subject, scope, preserve_questions=preserve_questions, **options
+        )
 
     async def auto_detect_facts(
         self,
@@ -490,24 +452,23 @@ class AgentMemory:
                 a place that was erased since then are not saved; `report.erased` has them.
             dry_run: Save nothing, only report.
         """
-        async with self._settings.events.operation(MemoryOperation.DETECT) as operation:
-            request = self._parts.detection.request(
-                messages,
-                self._parts.selection.detection_places(subjects, scopes),
-                declared_concepts(self._settings.concepts, concepts, only),
-                is_closed=only is not None,
-                trust=trust,
-                conversation=conversation,
-                since=since,
-                context=context,
-                said_at=said_at,
-                speaker=speaker,
-                doubtful=doubtful,
-                verify=verify,
-                dry_run=dry_run,
-                read_at=read_at,
-            )
-            return await self._parts.detection.run(request, operation)
+        return await self._parts.detection.find_all(
+            messages,
+            subjects,
+            scopes,
+            concepts=concepts,
+            only=only,
+            read_at=read_at,
+            trust=trust,
+            conversation=conversation,
+            since=since,
+            context=context,
+            said_at=said_at,
+            speaker=speaker,
+            doubtful=doubtful,
+            verify=verify,
+            dry_run=dry_run,
+        )
 
     async def remember(
         self,
@@ -578,13 +539,11 @@ class AgentMemory:
             subjects: Only texts that may concern any of these subjects.
             deadline: The most seconds to wait; then `TimeoutError`, and the texts stay queued.
         """
-        about = None if subjects is None else subject_keys(checked_subjects(subjects))
-        await self._settings.pending.drain(self.boundary, about, deadline)
+        await self._settings.pending.drain(self.boundary, subjects, deadline)
 
     def pending(self, *, subjects: Subjects = None) -> int:
         """Return the number of queued texts that are not processed, as `flush` waits for them."""
-        about = None if subjects is None else subject_keys(checked_subjects(subjects))
-        return self._settings.pending.count(self.boundary, about)
+        return self._settings.pending.count(self.boundary, subjects)
 
     async def moment(
         self, *, subjects: Subjects = None, scopes: Scopes = None
@@ -649,28 +608,22 @@ class AgentMemory:
             min_importance: Only facts of at least this importance.
             metadata: Only facts whose metadata has all of these keys, with equal values.
         """
-        async with self._settings.events.operation(MemoryOperation.RECALL) as operation:
-            check_depth(depth)
-            question = RecallQuery.checked(
-                query,
-                self._settings.recall,
-                limit=limit,
-                min_score=min_score,
-                concepts=concepts,
-                since=since,
-                until=until,
-                weights=weights,
-                half_life=half_life,
-                source_kinds=source_kinds,
-                min_importance=min_importance,
-                metadata=metadata,
-            )
-            everywhere = self._parts.selection.everywhere(subjects, scopes)
-            if everywhere is not None:
-                places = await places_inside(self._parts.provider, everywhere)
-                return await self._parts.recall.find_everywhere(question, depth, operation, places)
-            operation.places = self._parts.selection.places(subjects, scopes)
-            return await self._parts.recall.find(question, depth, operation)
+        return await self._parts.recall.find(
+            query,
+            subjects,
+            scopes,
+            depth,
+            limit=limit,
+            min_score=min_score,
+            concepts=concepts,
+            since=since,
+            until=until,
+            weights=weights,
+            half_life=half_life,
+            source_kinds=source_kinds,
+            min_importance=min_importance,
+            metadata=metadata,
+        )
 
     async def recall_facts_to_agent(
         self,
@@ -697,18 +650,16 @@ class AgentMemory:
         the memory's `recall_settings`. The other arguments, and the cost, are those of `recall`:
         `concepts`, `since`, `until`, `source_kinds`, `min_importance` and `metadata` filter facts.
         """
-        async with self._settings.events.operation(MemoryOperation.RECALL) as operation:
-            operation.places = self._parts.selection.places(subjects, scopes)
-            checked_history(messages)
-            text = last_said(messages) if query is None else checked_question(query)
-            question = None
-            if text.strip():
-                lowest = self._settings.recall.prompt_min_score if min_score is None else min_score
-                question = RecallQuery.checked(
-                    text, self._settings.recall, limit=limit, min_score=lowest, **filters
-                )
-            found = await self._parts.recall.find_for_prompt(question, depth, operation)
-        return await self._parts.recall.put(messages, found, operation)
+        return await self._parts.recall.find_into(
+            messages,
+            query,
+            subjects,
+            scopes,
+            depth,
+            limit=limit,
+            min_score=min_score,
+            **filters,
+        )
 
     async def consolidate(
         self,

@@ -1,28 +1,31 @@
-"""ChatDetection: detection requests with the memory's chat model, and their outcome as events."""
+"""ChatDetection: facts of chats, found by the memory's chat model and saved."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, Unpack
 
 from factmem._arguments import expect_member
 from factmem.detection.detector import FactDetector
 from factmem.detection.prompts import question_about
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import DetectionRequest, DoubtfulItems, Verification
-from factmem.events import OperationInProgress
+from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import QUESTION_MESSAGE, History, checked_history, is_instruction
+from factmem.memory.selection import PlaceSelection, Scopes, Subjects
+from factmem.models.checked import checked_concept, concepts_by_keyword
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyConcept
-from factmem.models.places import Identity, Place
+from factmem.models.places import Identity, MemorySubject, Place
+from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import SourceKind
 from factmem.prompt.transcript import CONTEXT, Transcript
 from factmem.providers.learning import Moment
 
-__all__ = ["ChatDetection", "ChatOptions", "check_options", "check_question_fits"]
+__all__ = ["ChatDetection", "ChatOptions", "check_options"]
 
 
 class ChatOptions(TypedDict, total=False):
@@ -51,22 +54,99 @@ class _Verify(StrEnum):
 
 
 class ChatDetection:
-    """Runs detection requests with one chat model.
+    """Finds facts in chats with one chat model, and saves them.
 
     Args:
         detector: Asks the model and writes what was found.
-        chat_model: The model. Without one, every request raises `ValueError`.
+        selection: The places where facts may be saved.
+        events: Reports each detection.
+        chat_model: The model. Without one, every detection raises `ValueError`.
+        concepts: The declared concepts by keyword.
         clock: Returns the time of messages that carry none.
     """
 
     def __init__(
-        self, detector: FactDetector, chat_model: ChatModel | None, clock: TimeProvider
+        self,
+        detector: FactDetector,
+        selection: PlaceSelection,
+        events: MemoryEvents,
+        *,
+        chat_model: ChatModel | None,
+        concepts: Mapping[str, AnyConcept],
+        clock: TimeProvider,
     ) -> None:
         self._detector = detector
+        self._selection = selection
+        self._events = events
         self._chat_model = chat_model
+        self._concepts = concepts
         self._clock = clock
 
-    def request(
+    async def find_all(
+        self,
+        messages: Sequence[History],
+        subjects: Subjects,
+        scopes: Scopes,
+        *,
+        concepts: Iterable[AnyConcept],
+        only: Iterable[AnyConcept] | None,
+        read_at: Mapping[Identity, Moment] | None,
+        **options: Unpack[ChatOptions],
+    ) -> DetectionReport:
+        """Do what `AgentMemory.auto_detect_facts` does."""
+        async with self._events.operation(MemoryOperation.DETECT) as operation:
+            places = self._selection.detection_places(subjects, scopes)
+            declared = self._declared(concepts, only)
+            request = self._request(
+                messages, places, declared, is_closed=only is not None, read_at=read_at, **options
+            )
+            return await self.run(request, operation)
+
+    async def find_one(
+        self,
+        messages: list[History],
+        concept: AnyConcept,
+        subject: MemorySubject,
+        scope: ScopeChoice,
+        *,
+        preserve_questions: bool,
+        **options: Unpack[ChatOptions],
+    ) -> DetectionReport:
+        """Do what `AgentMemory.save_facts_from_history` does."""
+        async with self._events.operation(MemoryOperation.DETECT) as operation:
+            self._check_detected(concept)
+            if preserve_questions:
+                _check_question_fits(messages)
+            self.require_model()
+            places = [self._selection.place(subject, scope)]
+            request = self._request(messages, places, [concept], is_closed=True, **options)
+            report, answer = await self._detect(request, operation)
+            if preserve_questions and request.transcript:
+                _append_question(messages, concept, answer)
+            return report
+
+    def _declared(
+        self, further: Iterable[AnyConcept], only: Iterable[AnyConcept] | None
+    ) -> list[AnyConcept]:
+        """Return the concepts of a detection. A call cannot lift the memory's `detect=False`."""
+        if only is not None:
+            wanted = list(concepts_by_keyword(only).values())
+            for concept in wanted:
+                self._check_detected(concept)
+            return wanted
+        owned = {key: concept for key, concept in self._concepts.items() if not concept.detect}
+        return list({**self._concepts, **concepts_by_keyword(further), **owned}.values())
+
+    def _check_detected(self, concept: AnyConcept) -> None:
+        """Refuse a look-up that could write nothing, before it costs a call to the model."""
+        checked_concept(concept)
+        if not (concept.detect and self._concepts.get(concept.keyword, concept).detect):
+            raise ValueError(
+                f"{concept.keyword!r} has detect=False, so no model writes it: save it with "
+                f"memory.store.save(fact, subject, scope)"
+            )
+
+    def _request(
         self,
         messages: Sequence[History],
         places: Sequence[Place],
@@ -84,7 +164,6 @@ class ChatDetection:
         dry_run: bool = False,
         read_at: Mapping[Identity, Moment] | None = None,
     ) -> DetectionRequest:
-        """Return the request of a call of `AgentMemory.auto_detect_facts`."""
         return DetectionRequest(
             transcript=Transcript(
                 messages,
@@ -125,21 +204,6 @@ class ChatDetection:
         report, _ = await self._detect(request, operation)
         return report
 
-    async def run_with_question(
-        self,
-        request: DetectionRequest,
-        operation: OperationInProgress,
-        messages: list[History],
-    ) -> DetectionReport:
-        """Run a request about one concept, and append question and answer to the chat."""
-        report, answer = await self._detect(request, operation)
-        if request.transcript:
-            history: list[Any] = messages
-            question = {"role": "user", "content": question_about(request.declared[0])}
-            history.append({**question, "name": QUESTION_MESSAGE})
-            history.append({"role": "assistant", "content": answer, "name": QUESTION_MESSAGE})
-        return report
-
     async def _detect(
         self, request: DetectionRequest, operation: OperationInProgress
     ) -> tuple[DetectionReport, str]:
@@ -162,7 +226,7 @@ def check_options(doubtful: str, verify: str) -> None:
     expect_member(verify, _Verify, "verify")
 
 
-def check_question_fits(messages: list[History]) -> None:
+def _check_question_fits(messages: list[History]) -> None:
     """Check that a question can be appended to a chat.
 
     Raises:
@@ -174,6 +238,13 @@ def check_question_fits(messages: list[History]) -> None:
         raise ValueError(
             "preserve_questions would separate a tool call from its result: append the result first"
         )
+
+
+def _append_question(messages: list[History], concept: AnyConcept, answer: str) -> None:
+    history: list[Any] = messages
+    question = {"role": "user", "content": question_about(concept)}
+    history.append({**question, "name": QUESTION_MESSAGE})
+    history.append({"role": "assistant", "content": answer, "name": QUESTION_MESSAGE})
 
 
 def _is_call(message: Mapping[str, object]) -> bool:

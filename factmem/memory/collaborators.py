@@ -1,12 +1,6 @@
-"""The settings of a memory, and the collaborators behind its methods."""
-
-from dataclasses import dataclass
+"""Collaborators: what does the work behind the methods of a memory."""
 
 from factmem.detection.detector import FactDetector
-from factmem.detection.synonyms import KeywordSynonyms
-from factmem.embedding.base import Embedder
-from factmem.events import MemoryEvents
-from factmem.llm.base import ChatModel
 from factmem.memory.chat_detection import ChatDetection
 from factmem.memory.consolidator import Consolidator
 from factmem.memory.contents import MemoryContents
@@ -14,42 +8,17 @@ from factmem.memory.fact_recall import FactRecall
 from factmem.memory.failed_texts import KeptTexts
 from factmem.memory.instructions import Instructions
 from factmem.memory.loader import FactLoader
-from factmem.memory.pending_texts import PendingTexts
 from factmem.memory.selection import PlaceSelection
+from factmem.memory.settings import MemorySettings
 from factmem.memory.text_intake import TextIntake
 from factmem.models.boundary import Boundary
-from factmem.models.clock import TimeProvider
-from factmem.models.facts import AnyConcept
-from factmem.prompt.memory_message import MemoryMessage
 from factmem.providers.base import AgentMemoryProvider
 from factmem.providers.guarded import guarded
 from factmem.providers.reader import FactReader
 from factmem.recall.places_index import IndexCache
-from factmem.recall.query import RecallSettings
 from factmem.recall.search import FactSearch
 
-__all__ = ["Collaborators", "MemorySettings"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySettings:
-    """What a memory was made with. Its views share it, with queued texts and recall indexes."""
-
-    provider: AgentMemoryProvider
-    """The store, without a guard: only `Collaborators` and checks may use it."""
-    chat_model: ChatModel | None
-    embedder: Embedder | None
-    concepts: dict[str, AnyConcept]
-    """Every concept that the application declared, by keyword."""
-    instructions: dict[str, AnyConcept]
-    """Those of them whose values a model is asked to follow."""
-    message: MemoryMessage
-    clock: TimeProvider
-    recall: RecallSettings
-    synonyms: KeywordSynonyms | None
-    events: MemoryEvents
-    pending: PendingTexts
-    indexes: IndexCache
+__all__ = ["Collaborators"]
 
 
 class Collaborators:
@@ -77,7 +46,14 @@ class Collaborators:
             self.provider, self.reader, selection, events, settings.message, instructions=followed
         )
         detector = FactDetector(self.provider, self.reader, settings.synonyms)
-        self.detection: ChatDetection = ChatDetection(detector, settings.chat_model, settings.clock)
+        self.detection: ChatDetection = ChatDetection(
+            detector,
+            selection,
+            events,
+            chat_model=settings.chat_model,
+            concepts=settings.concepts,
+            clock=settings.clock,
+        )
         self.kept_texts: KeptTexts = KeptTexts(settings.provider, selection, events, settings.clock)
         self.texts: TextIntake = TextIntake(
             self.detection,
@@ -91,10 +67,13 @@ class Collaborators:
         self.search: FactSearch = self._searching(settings.indexes)
         self.recall: FactRecall = FactRecall(
             self.search,
+            self.provider,
+            selection,
             pending,
-            selection.boundary,
-            settings.message,
+            events,
+            message=settings.message,
             instructions=followed,
+            defaults=settings.recall,
             everywhere=lambda: self._searching(IndexCache()),
         )
         self.consolidator: Consolidator = Consolidator(

@@ -10,7 +10,6 @@ from factmem._arguments import expect
 from factmem.detection.candidates import RejectedItem
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.llm.base import ChatModel
-from factmem.memory._checks import check_mergeable, fact_store
 from factmem.memory.consolidation import (
     ConsolidationReport,
     Merge,
@@ -29,7 +28,7 @@ from factmem.models.places import Identity, MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.values import canonical
 from factmem.prompt.transcript import folded
-from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.base import AgentMemoryProvider, fact_store
 from factmem.usage import Usage
 
 __all__ = ["MAX_VALUES", "Consolidator"]
@@ -81,7 +80,7 @@ class Consolidator:
         """Propose merges and, unless `dry_run` is set, do them."""
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
             _check_multiple(concept)
-            check_mergeable([concept.keyword], self._instructions)
+            _check_mergeable([concept.keyword], self._instructions)
             if self._chat_model is None:
                 raise ValueError("consolidate needs a chat model: AgentMemory(..., chat_model=...)")
             if dry_run:
@@ -100,7 +99,7 @@ class Consolidator:
         """Do the merges that a report proposes, place by place."""
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
             _check_report(report, "merge")
-            check_mergeable([merge.keyword for merge in report.merges], self._instructions)
+            _check_mergeable([merge.keyword for merge in report.merges], self._instructions)
             operation.places = self._writable(report.merges)
             merged = await self._merged(report)
             operation.count = merged.count
@@ -208,3 +207,13 @@ def _by_place(merges: Iterable[Merge]) -> list[list[Merge]]:
     for merge in merges:
         places.setdefault(merge.place.identity, []).append(merge)
     return list(places.values())
+
+
+def _check_mergeable(keywords: Iterable[str], followed: Mapping[str, Concept[Any, Any]]) -> None:
+    """Refuse to merge instructions: a page's wording would get the user's word as a source."""
+    named = next((keyword for keyword in keywords if keyword in followed), None)
+    if named is not None:
+        raise ValueError(
+            f"{named!r} is one of the memory's instructions, whose values no model merges: update "
+            f"one with memory.contents.update and forget the others"
+        )

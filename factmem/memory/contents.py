@@ -14,7 +14,6 @@ from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.history import History
 from factmem.ledger.resolution import PlacedFact
-from factmem.memory._checks import fact_store
 from factmem.memory.contents_upkeep import ContentsUpkeep
 from factmem.memory.listing import (
     ConceptCounts,
@@ -38,7 +37,7 @@ from factmem.models.metadata import checked_metadata, includes
 from factmem.models.places import MemorySubject, Place
 from factmem.models.scopes import ScopeChoice
 from factmem.models.sources import FactSource
-from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.base import AgentMemoryProvider, fact_store
 from factmem.providers.reader import FactReader
 from factmem.providers.results import ErasureReceipt, Forgotten, PlaceInfo, Purge
 

@@ -8,7 +8,6 @@ from pydantic import JsonValue
 
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.entries import stamp
-from factmem.memory._checks import fact_store
 from factmem.memory.selection import PlaceSelection
 from factmem.memory.upkeep import (
     ConversionReport,
@@ -24,7 +23,7 @@ from factmem.models.checked import checked_concept, checked_places
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.facts import Concept
 from factmem.models.places import Place
-from factmem.providers.base import AgentMemoryProvider
+from factmem.providers.base import AgentMemoryProvider, fact_store
 
 __all__ = ["ContentsUpkeep"]
 

@@ -2,23 +2,35 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from heapq import nlargest
 from itertools import groupby
 
 from anyio.lowlevel import checkpoint
+from typing_extensions import Unpack
 
 from factmem.concurrency.per_loop import Workers
-from factmem.events import OperationInProgress
+from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.ledger.resolution import PlacedFact, Resolution
-from factmem.llm.messages import History
+from factmem.llm.messages import History, checked_history, last_said
 from factmem.memory.instructions import Instructions
 from factmem.memory.pending_texts import PendingTexts
+from factmem.memory.selection import PlaceSelection, Scopes, Subjects
 from factmem.models.boundary import Boundary
 from factmem.models.places import Place
 from factmem.prompt.memory_message import MemoryMessage
+from factmem.providers.base import AgentMemoryProvider, fact_store
 from factmem.recall.lexical.analysis import sentences
 from factmem.recall.match import Match, RecallReport, RecallResult
-from factmem.recall.query import Depth, RecallQuery, check_depth
+from factmem.recall.query import (
+    Depth,
+    RecallFilters,
+    RecallQuery,
+    RecallSettings,
+    RecallWeights,
+    check_depth,
+    checked_question,
+)
 from factmem.recall.search import FactSearch
 
 __all__ = ["FactRecall"]
@@ -35,32 +47,98 @@ class FactRecall:
 
     Args:
         search: Searches the facts of places.
-        everywhere: Makes a search that keeps nothing, for places of every entity.
+        provider: The store, restricted to the boundary of `selection`.
+        selection: The places that a call may read.
         pending: Queued texts, which a search waits for.
-        boundary: The places whose queued texts matter.
+        events: Reports each recall.
         message: Writes the memory message.
         instructions: Finds the facts that the model is to follow, whatever the question is.
+        defaults: The settings that arguments of a call override.
+        everywhere: Makes a search that keeps nothing, for places of every entity.
     """
 
     def __init__(
         self,
         search: FactSearch,
+        provider: AgentMemoryProvider,
+        selection: PlaceSelection,
         pending: PendingTexts,
-        boundary: Boundary,
-        message: MemoryMessage,
+        events: MemoryEvents,
         *,
+        message: MemoryMessage,
         instructions: Instructions,
+        defaults: RecallSettings,
         everywhere: Callable[[], FactSearch],
     ) -> None:
         self._search = search
-        self._everywhere = everywhere
-        self._workers = Workers()
+        self._provider = provider
+        self._selection = selection
         self._pending = pending
-        self._boundary = boundary
+        self._events = events
         self._message = message
         self._instructions = instructions
+        self._defaults = defaults
+        self._everywhere = everywhere
+        self._workers = Workers()
 
     async def find(
+        self,
+        text: str,
+        subjects: Subjects,
+        scopes: Scopes,
+        depth: Depth,
+        *,
+        weights: RecallWeights | None,
+        half_life: timedelta | None,
+        limit: int,
+        min_score: float | None,
+        **filters: Unpack[RecallFilters],
+    ) -> RecallResult:
+        """Do what `AgentMemory.recall` does."""
+        async with self._events.operation(MemoryOperation.RECALL) as operation:
+            check_depth(depth)
+            query = RecallQuery.checked(
+                text,
+                self._defaults,
+                limit=limit,
+                min_score=min_score,
+                weights=weights,
+                half_life=half_life,
+                **filters,
+            )
+            everywhere = self._selection.everywhere(subjects, scopes)
+            if everywhere is not None:
+                return await self._search_everywhere(query, depth, operation, everywhere)
+            operation.places = self._selection.places(subjects, scopes)
+            return await self._search_places(query, depth, operation)
+
+    async def find_into(
+        self,
+        messages: list[History],
+        text: str | None,
+        subjects: Subjects,
+        scopes: Scopes,
+        depth: Depth,
+        *,
+        limit: int,
+        min_score: float | None,
+        **filters: Unpack[RecallFilters],
+    ) -> RecallReport:
+        """Do what `AgentMemory.recall_facts_to_agent` does."""
+        async with self._events.operation(MemoryOperation.RECALL) as operation:
+            operation.places = self._selection.places(subjects, scopes)
+            checked_history(messages)
+            text = last_said(messages) if text is None else checked_question(text)
+            query = None
+            if text.strip():
+                lowest = self._defaults.prompt_min_score if min_score is None else min_score
+                query = RecallQuery.checked(
+                    text, self._defaults, limit=limit, min_score=lowest, **filters
+                )
+            found = await self._search_sentences(query, depth, operation)
+        return await self._put(messages, found, operation)
+
+    async def _search_places(
         self,
         query: RecallQuery,
         depth: Depth,
@@ -76,19 +154,19 @@ class FactRecall:
             parts: The sentences of the question, which are searched in its place.
         """
         operation.text = query.text
-        await self._pending.wait(self._boundary)
+        await self._pending.wait(self._selection.boundary)
         result = await self._search.recall(operation.places, query, depth, parts, operation)
         operation.found(match.fact for match in result)
         return result
 
-    async def find_everywhere(
+    async def _search_everywhere(
         self,
         query: RecallQuery,
         depth: Depth,
         operation: OperationInProgress,
-        places: Iterable[Place],
+        boundary: Boundary,
     ) -> RecallResult:
-        """Search any number of places in batches, and return the most relevant matches.
+        """Search all places inside a boundary in batches, and return the most relevant matches.
 
         Raises:
             ValueError: `depth` is not "shallow": each batch would split the question again.
@@ -96,7 +174,8 @@ class FactRecall:
         if depth != "shallow":
             raise ValueError("depth must be 'shallow' in a recall over every entity")
         operation.text = query.text
-        await self._pending.wait(self._boundary)
+        await self._pending.wait(self._selection.boundary)
+        places = await self._places_inside(boundary)  # the queued texts may have added some
         best = RecallResult()
         for batch in _batches(places):
             found = await self._everywhere().recall(batch, query, depth, (), operation)
@@ -114,7 +193,14 @@ class FactRecall:
         operation.found(match.fact for match in best)
         return best
 
-    async def find_for_prompt(
+    async def _places_inside(self, boundary: Boundary) -> list[Place]:
+        store = fact_store(self._provider)
+        found: list[Place] = []
+        for subjects, scopes in boundary.listings():
+            found += [info.place for info in await store.places(subjects=subjects, scopes=scopes)]
+        return [place for place in found if boundary.allows(place.identity)]
+
+    async def _search_sentences(
         self, query: RecallQuery | None, depth: Depth, operation: OperationInProgress
     ) -> RecallResult:
         """Search sentence by sentence; None is a question without a word and finds nothing."""
@@ -127,9 +213,9 @@ class FactRecall:
         is_long = len(text) > _LONG
         found = await self._workers.run(lambda: sentences(text)) if is_long else sentences(text)
         parts = [replace(query, text=part) for part in found]
-        return await self.find(query, depth, operation, parts)
+        return await self._search_places(query, depth, operation, parts)
 
-    async def put(
+    async def _put(
         self, messages: list[History], found: RecallResult, operation: OperationInProgress
     ) -> RecallReport:
         """Replace the memory message of a chat by the matches and the instructions."""

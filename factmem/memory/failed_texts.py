@@ -13,14 +13,13 @@ from factmem._arguments import expect
 from factmem.detection.report import DetectionReport
 from factmem.errors import ChatModelError, MemoryAccessError
 from factmem.events import MemoryEvents
-from factmem.memory._checks import fact_store
 from factmem.memory.selection import PlaceSelection
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider
 from factmem.models.facts import AnyFact, Concept, SingleFact
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.models.sources import FactSource, SourceKind
-from factmem.providers.base import AgentMemoryProvider, FactStore
+from factmem.providers.base import AgentMemoryProvider, FactStore, fact_store
 from factmem.providers.guarded import guarded
 from factmem.providers.learning import Moment, learn, moment
 

@@ -15,6 +15,7 @@ from factmem.concurrency.background import (
     raise_if_cancelled_inside,
     within,
 )
+from factmem.memory.selection import Subjects, keys_of
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.places import Identity, Place
 
@@ -24,7 +25,7 @@ __all__ = ["PendingTexts"]
 _MOST_NAMED = 5
 """The most places, and the most failures, that an exception note lists."""
 
-_Subjects: TypeAlias = Collection[tuple[str, str | None]]
+_Keys: TypeAlias = Collection[tuple[str, str | None]]
 """Names and entities, as `subject_keys` returns them."""
 
 
@@ -40,7 +41,7 @@ class _Text:
         self._names = [str(place) for place in places]
         self._source = source
 
-    def is_wanted(self, boundary: Boundary, subjects: _Subjects | None = None) -> bool:
+    def is_wanted(self, boundary: Boundary, subjects: _Keys | None = None) -> bool:
         """Whether all places are inside a boundary, and any is about one of the subjects."""
         is_within = all(map(boundary.allows, self.places))
         return is_within and (subjects is None or not self.subjects.isdisjoint(subjects))
@@ -120,19 +121,19 @@ class PendingTexts:
         """Wait for the texts inside a boundary that were queued before this call."""
         await self._wait(boundary, None, None)
 
-    def count(self, boundary: Boundary, subjects: _Subjects | None = None) -> int:
+    def count(self, boundary: Boundary, subjects: Subjects = None) -> int:
         """Return the number of texts in the queue inside a boundary.
 
         Args:
             boundary: Counts a text if all its places are inside.
             subjects: Count only texts that may be about any of these.
         """
-        return sum(len(text.numbers) for text in self._queued(boundary, subjects))
+        return self._count_of(boundary, keys_of(subjects))
 
     async def drain(
         self,
         boundary: Boundary = UNBOUNDED,
-        subjects: _Subjects | None = None,
+        subjects: Subjects = None,
         deadline: float | None = None,
     ) -> None:
         """Wait for queued texts, then raise their failures, each once.
@@ -146,18 +147,22 @@ class PendingTexts:
             ExceptionGroup: Texts failed.
             TimeoutError: Texts were in the queue at the deadline. They are processed later.
         """
-        await self._wait(boundary, subjects, deadline)
-        self._taken(boundary, subjects).raise_any()
+        about = keys_of(subjects)
+        await self._wait(boundary, about, deadline)
+        self._taken(boundary, about).raise_any()
 
     async def _wait(
-        self, boundary: Boundary, subjects: _Subjects | None, deadline: float | None
+        self, boundary: Boundary, subjects: _Keys | None, deadline: float | None
     ) -> None:
         await checkpoint()
-        with within(deadline, lambda: self.count(boundary, subjects)):
+        with within(deadline, lambda: self._count_of(boundary, subjects)):
             for text in self._queued(boundary, subjects):
                 await text.done.wait()
 
-    def _queued(self, boundary: Boundary, subjects: _Subjects | None) -> list[_Text]:
+    def _count_of(self, boundary: Boundary, subjects: _Keys | None) -> int:
+        return sum(len(text.numbers) for text in self._queued(boundary, subjects))
+
+    def _queued(self, boundary: Boundary, subjects: _Keys | None) -> list[_Text]:
         return [text for text in self._texts.values() if text.is_wanted(boundary, subjects)]
 
     async def open(self) -> None:
@@ -205,7 +210,7 @@ class PendingTexts:
         else:
             self._uncounted[text.places] += len(text.numbers)
 
-    def _taken(self, boundary: Boundary, subjects: _Subjects | None = None) -> "_Failures":
+    def _taken(self, boundary: Boundary, subjects: _Keys | None = None) -> "_Failures":
         """Remove and return the failures inside a boundary and about any of the subjects."""
         wanted = [text for text in self._failed if text.is_wanted(boundary, subjects)]
         self._failed = [text for text in self._failed if text not in wanted]

@@ -25,9 +25,10 @@ from factmem.llm.messages import MEMORY_MESSAGE, History, put_own_text
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.chat_detection import check_options
 from factmem.memory.run_options import DetectionOptions, RunOptions, checked_recall
+from factmem.memory.selection import keys_of
 from factmem.memory.tools import MemoryTool
 from factmem.memory.users import Who, view_for, view_of_anyone
-from factmem.models.checked import checked_concepts, checked_subjects
+from factmem.models.checked import checked_concepts
 from factmem.models.facts import Concept
 from factmem.models.places import MemorySubject, subject_keys
 from factmem.prompt.memory_message import LoadReport
@@ -366,13 +367,11 @@ class MemoryRuns(Generic[C]):
         Raises:
             TimeoutError: A detection was pending at the deadline. It goes on.
         """
-        about = None if subjects is None else subject_keys(checked_subjects(subjects))
-        await self._background.drain(about, deadline=deadline)
+        await self._background.drain(keys_of(subjects), deadline=deadline)
 
     def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
         """Return the number of detections that are not done, or of those for these subjects."""
-        about = None if subjects is None else subject_keys(checked_subjects(subjects))
-        return self._background.count(about)
+        return self._background.count(keys_of(subjects))
 
     def tools(self) -> list[RunTool[C]]:
         """Return the tools, made once; empty with `tools=False`."""

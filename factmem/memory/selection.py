@@ -3,12 +3,13 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
+from factmem._arguments import expect
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.checked import checked_places, checked_subjects
-from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
+from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place, subject_keys
 from factmem.models.scopes import MemoryScopesProfile, ScopeChoice
 
-__all__ = ["PlaceSelection", "Scopes", "Subjects"]
+__all__ = ["PlaceSelection", "Scopes", "Subjects", "keys_of"]
 
 
 H = TypeVar("H", bound=Hashable)
@@ -30,7 +31,7 @@ class PlaceSelection:
         boundary: The places that may be accessed at all; everything by default.
 
     Raises:
-        TypeError: `subjects` is not a list of subjects.
+        TypeError: `subjects` is not a list of subjects, or `profile` is not a profile.
     """
 
     def __init__(
@@ -42,7 +43,8 @@ class PlaceSelection:
         boundary: Boundary = UNBOUNDED,
     ) -> None:
         self.subjects: tuple[MemorySubject, ...] = checked_subjects(subjects)
-        self.profile = profile
+        example = "scopes=MemoryScopesProfile(agent='my-agent')"
+        self.profile = expect(profile, MemoryScopesProfile, "scopes", example)
         self.boundary = boundary
         self._default_scopes = None if default_scopes is None else tuple(default_scopes)
         self._defaults: tuple[Place, ...] | None = None
@@ -207,6 +209,20 @@ class PlaceSelection:
         chosen.check_bound()
         return Place(found, chosen)
 
+    def bound_to(self, entity: str, *levels: str) -> list[MemorySubject]:
+        """Return the default subjects, with every unbound per-entity one bound to an entity.
+
+        Raises:
+            ValueError: There is none to bind.
+        """
+        unbound = [each for each in self.subjects if each.per_entity and each.entity is None]
+        if not unbound:
+            raise ValueError(
+                "No subject of the memory is per entity and unbound: AgentMemory(..., "
+                "subjects=[MemorySubject('user', 'The user', 1, per_entity=True)])"
+            )
+        return [each.of(entity, *levels) if each in unbound else each for each in self.subjects]
+
     def narrowed(
         self,
         *,
@@ -241,6 +257,16 @@ class PlaceSelection:
             default_scopes=default_scopes,
             boundary=boundary,
         )
+
+
+def keys_of(subjects: Subjects) -> tuple[tuple[str, str | None], ...] | None:
+    """Return the names and entities of a call's subjects; None if it names none.
+
+    Raises:
+        TypeError: `subjects` is not a list of subjects.
+        UnboundSubjectError: A per-entity subject has no entity.
+    """
+    return None if subjects is None else subject_keys(checked_subjects(subjects))
 
 
 def _shown(subject: MemorySubject) -> str:

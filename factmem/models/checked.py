@@ -13,6 +13,7 @@ __all__ = [
     "checked_places",
     "checked_scopes",
     "checked_subjects",
+    "concepts_by_keyword",
 ]
 
 
@@ -42,3 +43,14 @@ def checked_concepts(
 ) -> list[Concept[Any, Any]]:
     """Return concepts as a list; raise `TypeError` for anything else, such as a single one."""
     return list(expect_all(concepts, Concept, "concepts", example))
+
+
+def concepts_by_keyword(
+    concepts: Iterable[Concept[Any, Any]], argument: str = "concepts"
+) -> dict[str, Concept[Any, Any]]:
+    """Index concepts by keyword; a keyword must not stand for two different concepts."""
+    found: dict[str, Concept[Any, Any]] = {}
+    for concept in expect_all(concepts, Concept, argument, f"{argument}=[AGE]"):
+        if found.setdefault(concept.keyword, concept) != concept:
+            raise ValueError(f"Two concepts have the keyword {concept.keyword!r}: keep one")
+    return found

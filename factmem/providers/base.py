@@ -19,7 +19,7 @@ from factmem.models.sources import FactSource
 from factmem.models.values import JsonValue
 from factmem.providers.results import ErasureReceipt, PlaceInfo, Purge
 
-__all__ = ["AgentMemoryProvider", "FactStore"]
+__all__ = ["AgentMemoryProvider", "FactStore", "fact_store"]
 
 
 T = TypeVar("T")
@@ -326,3 +326,14 @@ class FactStore(AgentMemoryProvider, Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc_info: object) -> None: ...
+
+
+def fact_store(provider: AgentMemoryProvider) -> FactStore:
+    """Return a provider as a `FactStore`, or raise `TypeError` if it lacks the methods."""
+    if isinstance(provider, FactStore):
+        return provider
+    raise TypeError(
+        f"{type(provider).__name__} is not a FactStore: listing, forgetting, erasing, merging, "
+        f"exporting and tools need a provider with the methods of FactStore, such as "
+        f"LocalFileMemoryProvider(path)"
+    )

@@ -126,6 +126,30 @@ def test_a_user_cannot_be_named_like_every_user(name: str) -> None:
         MemorySubject("team", "", 1).every()
 
 
+async def test_places_of_queued_texts_are_searched() -> None:
+    """A recall waits for queued texts, also for those about users who have no facts yet."""
+    answer = {
+        "facts": [
+            {
+                "keyword": THEME.keyword,
+                "description": THEME.description,
+                "fact_type": "SINGLE",
+                "value": "dark",
+                "message": 0,
+                "quote": "I like the dark theme",
+            }
+        ]
+    }
+    memory = memory_of(InMemoryProvider(), ScriptedChatModel(answer), subjects=[USER])
+    async with memory:
+        alice = memory.view(subjects=[USER.of("alice")], scopes=[AGENT])
+        await alice.remember_later("I like the dark theme")
+
+        found = await memory.recall("which theme?", subjects=[USER.every()])
+
+    assert [match.fact.values for match in found] == [("dark",)]
+
+
 async def test_memory_does_not_grow_with_the_number_of_entities() -> None:
     """Four times the users: the peak of records and recall stays where it was."""
     peaks: list[int] = []

@@ -1,0 +1,172 @@
+"""MemorySettings: what a memory is made with, checked."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from factmem._arguments import (
+    expect,
+    expect_all,
+    expect_function,
+    expect_methods,
+    has_name,
+    kind_of,
+)
+from factmem.detection.synonyms import KeywordSynonyms
+from factmem.embedding.base import Embedder
+from factmem.events import EventListener, MemoryEvents
+from factmem.llm.base import ChatModel
+from factmem.memory.pending_texts import PendingTexts
+from factmem.models.checked import concepts_by_keyword
+from factmem.models.clock import TimeProvider
+from factmem.models.facts import AnyConcept, Concept
+from factmem.models.places import MemorySubject
+from factmem.prompt.memory_message import MemoryMessage
+from factmem.prompt.message_form import MessageForm
+from factmem.prompt.tokens import TokenCounter
+from factmem.providers.base import AgentMemoryProvider
+from factmem.recall.places_index import IndexCache
+from factmem.recall.query import RecallSettings
+
+__all__ = ["MemorySettings"]
+
+
+_EMBEDDER = "embedder=OpenAIEmbedder(name), or CallableEmbedder(function, model='my-model-v1')"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """What a memory was made with. Its views share it, with queued texts and recall indexes."""
+
+    provider: AgentMemoryProvider
+    """The store, without a guard: only `Collaborators` and checks may use it."""
+    chat_model: ChatModel | None
+    embedder: Embedder | None
+    concepts: dict[str, AnyConcept]
+    """Every concept that the application declared, by keyword."""
+    instructions: dict[str, AnyConcept]
+    """Those of them whose values a model is asked to follow."""
+    message: MemoryMessage
+    clock: TimeProvider
+    recall: RecallSettings
+    synonyms: KeywordSynonyms | None
+    events: MemoryEvents
+    pending: PendingTexts
+    indexes: IndexCache
+
+    @classmethod
+    def checked(
+        cls,
+        provider: AgentMemoryProvider,
+        subjects: Sequence[MemorySubject],
+        *,
+        chat_model: ChatModel | None,
+        embedder: Embedder | None,
+        concepts: Iterable[Concept[Any, Any]],
+        instructions: Iterable[Concept[Any, Any]],
+        message_form: MessageForm,
+        clock: TimeProvider,
+        recall_settings: RecallSettings,
+        keyword_similarity: float | None,
+        max_tokens: int | None,
+        token_counter: TokenCounter,
+        listeners: Iterable[EventListener],
+        include_values: bool,
+    ) -> "MemorySettings":
+        """Return the settings of a new memory, after a check of the arguments of `AgentMemory`."""
+        followed = concepts_by_keyword(instructions, "instructions")
+        declared = concepts_by_keyword(concepts)
+        events = MemoryEvents(_checked_listeners(listeners), include_values=include_values)
+        return cls(
+            provider=_checked_provider(provider),
+            chat_model=_checked_chat_model(chat_model),
+            embedder=_checked_embedder(embedder),
+            concepts=concepts_by_keyword([*declared.values(), *followed.values()]),
+            instructions=followed,
+            message=_memory_message(subjects, max_tokens, token_counter, message_form),
+            clock=expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)"),
+            recall=expect(
+                recall_settings,
+                RecallSettings,
+                "recall_settings",
+                "recall_settings=RecallSettings(min_score=0.3)",
+            ),
+            synonyms=_keyword_synonyms(embedder, events, keyword_similarity),
+            events=events,
+            pending=PendingTexts(),
+            indexes=IndexCache(),
+        )
+
+
+def _checked_provider(provider: AgentMemoryProvider) -> AgentMemoryProvider:
+    """Return a provider that has the four methods of one; paths and classes have none."""
+    return expect_methods(
+        provider,
+        ("save", "load", "load_all", "load_by_description"),
+        "provider",
+        "AgentMemory(LocalFileMemoryProvider(path)) or AgentMemory(InMemoryProvider())",
+    )
+
+
+def _checked_chat_model(chat_model: ChatModel | None) -> ChatModel | None:
+    """Return a chat model that can extract, or None."""
+    if chat_model is None:
+        return None
+    return expect_methods(
+        chat_model,
+        ("respond", "extract"),
+        "chat_model",
+        "chat_model=OpenAIChatModel(name), or OpenAIChatModel(name, client=client)",
+    )
+
+
+def _checked_embedder(embedder: Embedder | None) -> Embedder | None:
+    """Return an embedder, or None. Its properties are not read: they may load a model."""
+    if embedder is None:
+        return None
+    expect_methods(embedder, ("embed",), "embedder", _EMBEDDER)
+    lacking = [name for name in ("model", "dimensions") if not has_name(embedder, name)]
+    if lacking:
+        raise TypeError(
+            f"embedder must have embed, model and dimensions; {kind_of(embedder)} has no "
+            f"{' and '.join(lacking)}: {_EMBEDDER}"
+        )
+    return embedder
+
+
+def _keyword_synonyms(
+    embedder: Embedder | None, events: MemoryEvents, similarity: float | None
+) -> KeywordSynonyms | None:
+    """Return what finds synonyms of keywords; None without an embedder or a similarity."""
+    example = "keyword_similarity=0.75, or None to join no synonyms"
+    if similarity is not None:
+        if isinstance(similarity, bool) or not isinstance(similarity, int | float):
+            expect(similarity, float, "keyword_similarity", example)
+        if not 0 < similarity <= 1:
+            raise ValueError(f"keyword_similarity must be above 0 and at most 1: {example}")
+    if embedder is None or similarity is None:
+        return None
+    return KeywordSynonyms(embedder, events, least=similarity)
+
+
+def _checked_listeners(listeners: Iterable[EventListener]) -> tuple[EventListener, ...]:
+    """Return the functions that receive events. Calling a class would silently build an object."""
+    example = "listeners=[print]"
+    functions: tuple[Any, ...] = expect_all(listeners, object, "listeners", example)
+    for listener in functions:
+        expect_function(listener, "Each of listeners", example)
+    return functions
+
+
+def _memory_message(
+    subjects: Sequence[MemorySubject],
+    max_tokens: int | None,
+    token_counter: TokenCounter,
+    form: MessageForm,
+) -> MemoryMessage:
+    """Return the writer of the memory message."""
+    if max_tokens is not None:
+        expect(max_tokens, int, "max_tokens", "max_tokens=500, or None for no limit")
+    expect_function(token_counter, "token_counter", "token_counter=tiktoken_counter()")
+    expect(form, MessageForm, "message_form", "message_form=MessageForm(header='Known')")
+    return MemoryMessage(subjects, max_tokens, token_counter, form)

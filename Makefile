@@ -22,6 +22,9 @@ ROTATIONS = 2
 WEB_SECONDS = 5
 endif
 
+# Processes that tests start import the package: with its bytecode on disk that takes half the time.
+unexport PYTHONDONTWRITEBYTECODE
+
 python = $(VENV)/bin/python
 on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
 
@@ -60,7 +63,8 @@ bench: $(VENV)/.installed-bench
 # PostgreSQL: the suites over every kind of store, and faults during saves of several processes.
 # It starts a server itself, and PgBouncer where that is installed.
 postgres: $(VENV)/.installed-test
-	FACTMEM_POSTGRES=required $(python) -m pytest -q -n 2 --both-loops tests/postgres/all_kinds.py
+	FACTMEM_POSTGRES=required $(python) -m pytest -q -n 2 --both-loops -m 'not types' \
+		-o python_files='test_*.py all_kinds.py' tests/postgres tests/cli/test_postgres.py tests/memory/test_programs.py
 	$(python) -m tests.postgres.faults --kills $(SERVER_KILLS) --cuts $(CUTS) --terminations $(CUTS)
 
 # A primary and its synchronous standby: kill -9 under load, promotion.
@@ -70,7 +74,7 @@ failover: $(VENV)/.installed-test
 # The sweeps among the tests, then kills and crashes for as long as you like: make storm KILLS=5000 STATES=5000000
 # Both count in all: half of the kills and of the states are of encrypted stores.
 storm: $(VENV)/.installed-test
-	$(python) -m pytest -n 2 --dist worksteal -m 'storm or hypothesis' --thorough
+	$(python) -m pytest -n 2 --dist worksteal -m '(storm or hypothesis) and not postgres' --thorough
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)

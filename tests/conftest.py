@@ -2,7 +2,6 @@
 
 import gc
 import os
-import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.selection import mark_postgres, mark_storms
 
 if TYPE_CHECKING:
     from tests.postgres.cluster import Cluster
@@ -27,28 +28,6 @@ settings.register_profile(
 settings.register_profile("short", settings.get_profile("long"), max_examples=SHORT)
 
 pytest.register_assert_rewrite("factmem.testing")
-
-TESTS = Path(__file__).parent
-
-ONE_LOOP = {"agent", "detection", "memory", "prompt", "recall", "regressions", "transfer"}
-"""Folders of rooms that only await what is below them: asyncio stands for both loops there."""
-
-ONE_LOOP_SUITES = {"TestDelayedStore", "TestInMemoryProvider", "TestOwnProvider"}
-"""Conformance suites whose waiting is that of `TestPlain`, which runs on both loops."""
-
-BOTH_LOOPS = {
-    "agent/test_background.py",
-    "agent/test_background_kill.py",
-    "memory/test_broken_off.py",
-    "memory/test_remembering.py",
-    "memory/test_trio.py",
-    "recall/test_keeping_vectors.py",
-    "recall/test_shared_place.py",
-    "recall/test_slow_embedder.py",
-    "regressions/test_erased_meanwhile.py",
-    "regressions/test_own_rotation.py",
-}
-"""Their files with tasks, threads or cancellation of their own, and the smoke test on trio."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -92,60 +71,13 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the trio variants of tests for which the loop cannot matter.
-
-    Of tests with two loops and two kinds of storage, one loop runs each kind: a codec never sees
-    the loop. The other two variants are storms.
-    """
+    """Leave what repeats tests of the default run to `make storm` and `make postgres`."""
+    mark_postgres(items)
     if config.getoption("--both-loops"):
         return
-    kept: list[pytest.Item] = []
-    spared: list[pytest.Item] = []
-    for item in items:
-        (spared if _is_spared(item) else kept).append(item)
+    spared = mark_storms(items)
     if spared:
         config.hook.pytest_deselected(items=spared)
-        items[:] = kept
-    names = {item.nodeid for item in kept}
-    for item in kept:
-        if _is_crossed(item) and _on_the_other_loop(item.nodeid) in names:
-            item.add_marker(pytest.mark.storm)
-
-
-def _is_spared(item: pytest.Item) -> bool:
-    """Whether asyncio alone runs a test."""
-    if _loop(item) != "trio":
-        return False
-    if _suite(item) in ONE_LOOP_SUITES:
-        return True
-    path = item.path.relative_to(TESTS)
-    return path.parts[0] in ONE_LOOP and path.as_posix() not in BOTH_LOOPS
-
-
-def _is_crossed(item: pytest.Item) -> bool:
-    """Whether a test is in the clear on trio or encrypted on asyncio."""
-    loop = _loop(item)
-    if loop is None:
-        return False
-    kinds = {*item.name.removesuffix("]").replace("[", "-").split("-"), _suite(item)}
-    if kinds & {"plain", "TestPlain"}:
-        return loop == "trio"
-    return loop == "asyncio" and bool(kinds & {"encrypted", "TestEncrypted"})
-
-
-def _on_the_other_loop(name: str) -> str:
-    loops = {"asyncio": "trio", "trio": "asyncio"}
-    return re.sub(r"\b(asyncio|trio)\b", lambda found: loops[found[0]], name)
-
-
-def _loop(item: pytest.Item) -> str | None:
-    """The event loop that a test runs on, or None."""
-    callspec = getattr(item, "callspec", None)
-    return None if callspec is None else callspec.params.get("anyio_backend")
-
-
-def _suite(item: pytest.Item) -> str | None:
-    return getattr(getattr(item, "cls", None), "__name__", None)
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -41,6 +41,6 @@ class TestPlain(FactStoreContract):
         return new_store(clock=clock)
 
 
-@pytest.mark.storm
+@pytest.mark.postgres
 class TestAllOfPlain(Suites):
     """The suites of indexes, of followers and of detections as well."""

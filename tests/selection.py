@@ -1,0 +1,160 @@
+"""The tests that the default run leaves to `make storm` and `make postgres`, by folder and suite.
+
+Each one left out repeats a test of the default run on another event loop, kind of storage or store,
+on the same code; `make storm` and `make postgres` run every one of them.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+ONE_LOOP = {"agent", "detection", "memory", "prompt", "recall", "regressions", "transfer"}
+"""Folders of rooms that only await what is below them: asyncio stands for both loops there."""
+
+ONE_LOOP_SUITES = {"TestDelayedStore", "TestInMemoryProvider", "TestOwnProvider"}
+"""Conformance suites whose waiting is that of `TestPlain`, which runs on both loops."""
+
+BOTH_LOOPS = {
+    "agent/test_background.py",
+    "agent/test_background_kill.py",
+    "memory/test_broken_off.py",
+    "memory/test_remembering.py",
+    "memory/test_trio.py",
+    "recall/test_keeping_vectors.py",
+    "recall/test_shared_place.py",
+    "recall/test_slow_embedder.py",
+    "regressions/test_erased_meanwhile.py",
+    "regressions/test_own_rotation.py",
+}
+"""Their files with tasks, threads or cancellation of their own, and the smoke test on trio."""
+
+TRIO_IN_STORMS = {"cli", "embedding", "integrations", "llm", "test_wrong_calls.py"}
+"""Places whose tests on trio differ from those on asyncio in the library that waits."""
+
+PLAIN_IN_STORMS = {
+    "agent",
+    "cli",
+    "memory",
+    "providers/test_large_places.py",
+    "providers/test_threads.py",
+    "recall",
+    "transfer",
+}
+"""Places where a test on encrypted files passes through all that the one on plain files does."""
+
+FIRST_CASES = {
+    "TestDelayedStore",
+    "TestGuardedStore",
+    "TestInMemoryProvider",
+    "TestObservedStore",
+    "TestOwnProvider",
+}
+"""Conformance suites that run the first case of each table: `TestPlain` and `TestEncrypted` run all."""
+
+FIRST_ON_POSTGRES = {
+    "test_conformance.py",
+    "test_encryption.py",
+    "test_listing.py",
+    "test_store.py",
+    "test_tenants.py",
+    "test_views.py",
+}
+"""The files of `tests/postgres` of the default run."""
+
+POSTGRES_KINDS = {"postgres", "postgres-encrypted"}
+"""Kinds of stores among those that documented programs run on."""
+
+
+def mark_postgres(items: list[pytest.Item]) -> None:
+    """Mark the tests on a server that `make postgres` runs and the default run does not."""
+    for item in items:
+        if _needs_a_server(item):
+            item.add_marker(pytest.mark.postgres)
+
+
+def mark_storms(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Mark the tests that `make storm` repeats, and return those that asyncio alone runs."""
+    spared = [item for item in items if _is_spared(item)]
+    if spared:
+        items[:] = [item for item in items if not _is_spared(item)]
+    names = {item.nodeid for item in items}
+    seen = set[str]()
+    for item in items:
+        if _is_a_later_case(item, seen) or _is_repeated(item, names):
+            item.add_marker(pytest.mark.storm)
+    return spared
+
+
+def _is_spared(item: pytest.Item) -> bool:
+    """Whether a test is on trio and nothing waits in it but what is tested on both loops."""
+    if _parameter(item, "anyio_backend") != "trio":
+        return False
+    if _suite(item) in ONE_LOOP_SUITES:
+        return True
+    path = _path(item)
+    return path.parts[0] in ONE_LOOP and path.as_posix() not in BOTH_LOOPS
+
+
+def _needs_a_server(item: pytest.Item) -> bool:
+    """Whether a test leaves the default run with the rest of PostgreSQL."""
+    path = _path(item)
+    if path.parts[0] == "postgres":
+        return path.name not in FIRST_ON_POSTGRES
+    return "cluster" in item.fixturenames or _parameter(item, "kind") in POSTGRES_KINDS
+
+
+def _is_repeated(item: pytest.Item, names: set[str]) -> bool:
+    """Whether the default run has a test on the other loop or storage that is enough."""
+    path = _path(item)
+    places = {path.parts[0], path.as_posix()}
+    loop, kinds = _parameter(item, "anyio_backend"), _kinds(item)
+    if places & PLAIN_IN_STORMS and "plain" in kinds:
+        return _swapped(item, "plain", "encrypted") in names
+    is_left = loop == "trio" if places & TRIO_IN_STORMS else _is_crossed(loop, kinds)
+    return is_left and _swapped(item, "asyncio", "trio") in names
+
+
+def _is_crossed(loop: object, kinds: set[str | None]) -> bool:
+    """Whether a test is in the clear on trio or encrypted on asyncio: a codec never sees the loop."""
+    if kinds & {"plain", "TestPlain"}:
+        return loop == "trio"
+    return loop == "asyncio" and bool(kinds & {"encrypted", "TestEncrypted"})
+
+
+def _is_a_later_case(item: pytest.Item, seen: set[str]) -> bool:
+    """Whether a suite that runs first cases had another case of the same test."""
+    if _suite(item) not in FIRST_CASES:
+        return False
+    test = f"{item.nodeid.partition('[')[0]} {_parameter(item, 'anyio_backend')}"
+    is_later = test in seen
+    seen.add(test)
+    return is_later
+
+
+def _swapped(item: pytest.Item, one: str, other: str) -> str:
+    """Return the name of the test's twin on the other loop or storage."""
+    names = {one: other, other: one}
+    return re.sub(rf"\b({one}|{other})\b", lambda found: names[found[0]], item.nodeid)
+
+
+def _path(item: pytest.Item) -> Path:
+    return item.path.relative_to(TESTS)
+
+
+def _kinds(item: pytest.Item) -> set[str | None]:
+    """Return the words among a test's parameters, and its suite."""
+    return {*item.name.removesuffix("]").replace("[", "-").split("-"), _suite(item)}
+
+
+def _suite(item: pytest.Item) -> str | None:
+    return getattr(getattr(item, "cls", None), "__name__", None)
+
+
+def _parameter(item: pytest.Item, name: str) -> Any:
+    """Return what a test has for one of its parameters, or None."""
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else callspec.params.get(name)

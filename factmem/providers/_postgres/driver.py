@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from factmem.errors import MissingExtraError
+from factmem.providers._postgres.exchanges import Exchange, Statement
 
 Row = tuple[Any, ...]
 
@@ -121,6 +122,8 @@ class Session:
         self._local_settings: dict[str, str] = {}
         self.is_committing = False
         """Whether something was sent that commits, and its answer has not come yet."""
+        self._prepared: set[str] = set()
+        self._transformer = driver().adapt.Transformer(connection)
         connection.wait = self._wait
         connection.add_notice_handler(self._notice)
 
@@ -136,9 +139,10 @@ class Session:
     @property
     def is_usable(self) -> bool:
         """Whether the connection is open and idle."""
-        connection = self._connection
-        idle = driver().pq.TransactionStatus.IDLE
-        return not connection.closed and connection.info.transaction_status == idle
+        pgconn = self._connection.pgconn
+        status = driver().pq
+        is_open: bool = pgconn.status == status.ConnStatus.OK
+        return is_open and pgconn.transaction_status == status.TransactionStatus.IDLE
 
     @property
     def client_pid(self) -> int:
@@ -153,8 +157,60 @@ class Session:
         if self._local_settings:
             with self.transaction():
                 return self._rows(query, parameters)
-        self.is_committing = True
+        self._begin_commit()
         found = self._rows(query, parameters)
+        self._committed()
+        return found
+
+    def answer(self, statement: Statement, parameters: Sequence[bytes | None]) -> list[Row]:
+        """Run a prepared statement with binary parameters and return its rows, as `rows` does."""
+        if self._is_in_transaction:
+            return self._answer(statement, parameters)
+        if self._local_settings:
+            with self.transaction():
+                return self._answer(statement, parameters)
+        if statement.is_write:
+            self._begin_commit()
+        found = self._answer(statement, parameters)
+        if statement.is_write:
+            self._committed()
+        return found
+
+    def _answer(self, statement: Statement, parameters: Sequence[bytes | None]) -> list[Row]:
+        exchange = self._exchange()
+        if not self.is_shared and statement.name not in self._prepared:
+            exchange.prepare(statement)
+            exchange.rows()
+            self._prepared.add(statement.name)
+            exchange = self._exchange()
+        exchange.send(statement, parameters, is_prepared=not self.is_shared)
+        return self._rows_of(exchange)
+
+    def _rows_of(self, exchange: Exchange) -> list[Row]:
+        try:
+            return exchange.rows()
+        except Exception as exc:
+            if is_state(exc, _UNPREPARED):
+                self._prepared.discard(exchange.name)
+            raise
+
+    def _exchange(self) -> Exchange:
+        return Exchange(driver(), self._connection, self._transformer)
+
+    def is_prepared(self, statement: Statement) -> bool:
+        """Whether a statement can be begun."""
+        return statement.name in self._prepared and not self._local_settings
+
+    def begin(self, statement: Statement, parameters: Sequence[bytes | None]) -> Exchange:
+        """Send a prepared statement as a transaction of its own, without waiting."""
+        self.is_committing, self._is_warned = statement.is_write, False
+        exchange = self._exchange()
+        exchange.send(statement, parameters, is_prepared=True)
+        return exchange
+
+    def end(self, exchange: Exchange) -> list[Row]:
+        """Return the rows of what was begun; calling it again returns, or raises, the same."""
+        found = self._rows_of(exchange)
         self._committed()
         return found
 
@@ -174,7 +230,7 @@ class Session:
                 yield
             finally:
                 self._is_in_transaction = False
-            self.is_committing = True
+            self._begin_commit()
         self._committed()
 
     @contextmanager
@@ -202,10 +258,12 @@ class Session:
         """Close the connection."""
         self._connection.close()
 
+    def _begin_commit(self) -> None:
+        self.is_committing, self._is_warned = True, False
+
     def _committed(self) -> None:
         self.is_committing = False
         if self._is_warned:
-            self._is_warned = False
             raise NotReplicated
 
     def _notice(self, notice: Any) -> None:
@@ -240,7 +298,10 @@ def _setting(settings: Mapping[str, str], *, is_local: bool) -> tuple[str, list[
     return f"SELECT {calls}", [part for pair in settings.items() for part in pair]
 
 
-_REPEAT = {"40001", "40P01", "25P03"}
+_UNPREPARED = "26000"
+"""No such prepared statement: psycopg drops all of them after a ROLLBACK, and after some DDL."""
+
+_REPEAT = {"40001", "40P01", "25P03", _UNPREPARED}
 """Serialization failure, deadlock, a transaction that was idle for too long."""
 
 _LOST = {"25006", "57P01", "57P02", "57P03", "57P05"}

@@ -9,16 +9,16 @@ from factmem.concurrency.garbage import paused_collection
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, TamperedError
 from factmem.ledger.entries import Entry, moment
 from factmem.models.places import Identity
+from factmem.providers._postgres import binary
 from factmem.providers._postgres.chunks import LINES, Directory, entries_of, opened
 from factmem.providers._postgres.driver import Row, Session
+from factmem.providers._postgres.exchanges import Statement
 from factmem.providers._postgres.sealing import NO_TAG, Extent, Sealer
 from factmem.providers._postgres.statements import (
     LARGEST_ANSWER,
     READ_CHUNKS,
     READ_MANY,
     READ_ONE,
-    keys,
-    numbers,
 )
 from factmem.providers._postgres.stores import SEALED, OpenStore
 
@@ -179,23 +179,32 @@ class PlaceReader:
 
         Without chunks nothing is read of a place that has new ones.
         """
+        found = self.answers(known, session.answer(*self.question(known)))
+        for identity, answer in found.items():
+            if answer.is_in_chunks and with_chunks:
+                found[identity] = self._chunks(session, self.key(identity), answer)
+        return found
+
+    def question(
+        self, known: Mapping[Identity, Position | None]
+    ) -> tuple[Statement, list[bytes | None]]:
+        """Return the statement that reads what is new in some places, and its parameters."""
+        extents = [(position or NOWHERE).extent for position in known.values()]
+        places, most = map(self.key, known), binary.integer(LARGEST_ANSWER)
+        if len(extents) == 1:
+            return READ_ONE, [binary.key(*places), *map(binary.integer, extents[0]), most]
+        columns = [binary.integers(column) for column in zip(*extents, strict=True)]
+        return READ_MANY, [binary.keys(places), *columns, most]
+
+    def answers(
+        self, known: Mapping[Identity, Position | None], rows: Iterable[Row]
+    ) -> dict[Identity, Answer]:
+        """Return what the rows of an answer say; what is in chunks is missing."""
         identities = list(known)
-        extents = [(known[each] or NOWHERE).extent for each in identities]
-        places = [self.key(each) for each in identities]
-        if len(places) == 1:
-            made, snapshot, last = extents[0]
-            given = [places[0], str(made), str(snapshot), str(last), LARGEST_ANSWER]
-            rows = session.rows(READ_ONE, given)
-        else:
-            columns = [numbers(column) for column in zip(*extents, strict=True)]
-            rows = session.rows(READ_MANY, [keys(places), *columns, LARGEST_ANSWER])
         found: dict[Identity, Answer] = {}
         for row in rows:
             identity = identities[row[0] - 1]
-            answer = self._answer(identity, known[identity], row)
-            if answer.is_in_chunks and with_chunks:
-                answer = self._chunks(session, self.key(identity), answer)
-            found[identity] = answer
+            found[identity] = self._answer(identity, known[identity], row)
         return found
 
     def _answer(self, identity: Identity, known: Position | None, row: Row) -> Answer:

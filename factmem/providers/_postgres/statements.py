@@ -5,6 +5,8 @@ Every statement is one round trip. None needs more than READ COMMITTED, a unique
 
 from collections.abc import Iterable
 
+from factmem.providers._postgres.exchanges import Statement
+
 LARGEST_ANSWER = 20_000
 """Entries of one place in one answer: a few megabytes."""
 
@@ -24,18 +26,27 @@ LEFT JOIN LATERAL (
     FROM (
         SELECT number, at, line FROM factmem.entries
         WHERE entries.place = k.place AND number > known
-        ORDER BY number LIMIT %s
+        ORDER BY number LIMIT %s::bigint
     ) AS unread
 ) e ON NOT is_same AND p.folded <= known
 """
 """No lines where some of them are in chunks: those come first."""
 
-READ_ONE = _READ.format(known="(VALUES (1::bigint, %s::uuid, %s::bigint, %s::int, %s::bigint))")
+READ_ONE = Statement(
+    "read one",
+    _READ.format(known="(VALUES (1::bigint, %s::uuid, %s::bigint, %s::bigint, %s::bigint))"),
+    is_write=False,
+)
 """Twice as fast for one place as the statement for many."""
 
-READ_MANY = _READ.format(
-    known="(SELECT ord, u.place, u.made, u.snapshot, u.last FROM unnest(%s::uuid[], %s::bigint[], "
-    "%s::int[], %s::bigint[]) WITH ORDINALITY AS u (place, made, snapshot, last, ord))"
+READ_MANY = Statement(
+    "read many",
+    _READ.format(
+        known="(SELECT ord, u.place, u.made, u.snapshot, u.last FROM unnest(%s::uuid[], "
+        "%s::bigint[], %s::bigint[], %s::bigint[]) WITH ORDINALITY "
+        "AS u (place, made, snapshot, last, ord))"
+    ),
+    is_write=False,
 )
 
 _COLUMNS = "place, scope, subject, names, made, last, bytes, mark, recorded_at, store"
@@ -53,46 +64,56 @@ _TAKE_NUMBERS = """
 _HEADS = f"""
     INSERT INTO factmem.places AS p ({_COLUMNS})
     SELECT h.place, h.scope, h.subject, h.names, h.made, h.last, h.bytes, q.mark, q.at, q.store
-    FROM (SELECT %s::bigint AS mark, %s::bigint AS at, %s::int AS store) q,
+    FROM (SELECT %s::bigint AS mark, %s::bigint AS at, %s::bigint AS store) q,
          unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::bytea[], %s::bigint[], %s::bigint[],
                 %s::bigint[]) AS h (place, scope, subject, names, made, last, bytes)
     {_TAKE_NUMBERS}
 """
 
-TAKE_NUMBERS = _HEADS
+TAKE_NUMBERS = Statement("take numbers", _HEADS)
 """Locks the rows of places, makes those that are missing, and adds to their counters."""
 
-APPEND_MANY = f"""
+APPEND_MANY = Statement(
+    "append many",
+    f"""
 WITH heads AS ({_HEADS}), added AS (
     INSERT INTO factmem.entries (place, number, at, mark, store, line)
-    SELECT e.place, heads.last - e.behind, heads.recorded_at, %s::bigint, %s::int, e.line
+    SELECT e.place, heads.last - e.behind, heads.recorded_at, %s::bigint, %s::bigint, e.line
     FROM unnest(%s::uuid[], %s::bigint[], %s::bytea[]) AS e (place, behind, line)
     JOIN heads USING (place)
 )
 SELECT encode(uuid_send(place), 'hex'), made, snapshot, last, bytes, recorded_at, folded FROM heads
-"""
+""",
+)
 """A whole batch in the clear: rows, numbers and lines in one statement and one commit."""
 
-APPEND_ONE = f"""
+APPEND_ONE = Statement(
+    "append one",
+    f"""
 WITH head AS (
     INSERT INTO factmem.places AS p ({_COLUMNS})
-    VALUES (%s, %s, %s, %b, %s, %s, %s, %s, %s, %s)
+    VALUES (%s::uuid, %s::uuid, %s::uuid, %s::bytea, %s::bigint, %s::bigint, %s::bigint,
+            %s::bigint, %s::bigint, %s::bigint)
     {_TAKE_NUMBERS}
 ), added AS (
     INSERT INTO factmem.entries (place, number, at, mark, store, line)
-    SELECT place, last, recorded_at, %s, %s, %b FROM head
+    SELECT place, last, recorded_at, %s::bigint, %s::bigint, %s::bytea FROM head
 )
 SELECT encode(uuid_send(place), 'hex'), made, snapshot, last, bytes, recorded_at, folded FROM head
-"""
+""",
+)
 """One save in the clear; scalars take half the time of arrays with one element."""
 
-INSERT = """
+_INSERT = """
 INSERT INTO factmem.entries (place, number, at, mark, store, line)
-SELECT place, number, at, mark, %s::int, line FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[], %s::bigint[],
-    %s::bytea[]) AS e (place, number, at, mark, line)
+SELECT place, number, at, mark, %s::bigint, line
+FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[])
+    AS e (place, number, at, mark, line)
 """
 
-SET_TAILS = """
+INSERT = Statement("insert", _INSERT)
+
+_SET_TAILS = """
 UPDATE factmem.places AS p SET
     tail = t.tail, names = coalesce(t.names, p.names), data_key = coalesce(t.data_key, p.data_key)
 FROM unnest(%s::uuid[], %s::bytea[], %s::bytea[], %s::bytea[]) AS t (place, tail, names, data_key)
@@ -100,7 +121,7 @@ WHERE p.place = t.place
 """
 """Names and data keys are NULL but for places that were made in this transaction."""
 
-INSERT_SEALED = f"WITH added AS ({INSERT}) {SET_TAILS}"
+INSERT_SEALED = Statement("insert sealed", f"WITH added AS ({_INSERT}) {_SET_TAILS}")
 """Sealed lines: their numbers are known only once the row is locked."""
 
 READ_CHUNKS = """

@@ -14,6 +14,7 @@ from copy import copy
 
 from factmem.ledger.entries import Entry, encoded_entry
 from factmem.models.places import Identity
+from factmem.providers._postgres import binary
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.batches import (
     EMPTY_AT,
@@ -29,9 +30,12 @@ from factmem.providers._postgres.batches import (
 )
 from factmem.providers._postgres.driver import Row, Session
 from factmem.providers._postgres.erasures import erased_since
+from factmem.providers._postgres.exchanges import Statement
 from factmem.providers._postgres.places import PlaceReader, Position, micros
 from factmem.providers._postgres.sealing import NO_TAG, Extent, Sealer, UnknownGenerationError
 from factmem.providers._postgres.stores import SEALED, Opening
+
+_integer = binary.integer
 
 
 class PlaceWriter:
@@ -50,11 +54,7 @@ class PlaceWriter:
         if self._is_sealed:
             with session.transaction():
                 return self._append_locked(session, batch, mark)
-        if len(batch.bodies) == 1 and all(len(bodies) == 1 for bodies in batch.bodies.values()):
-            rows = self._append_one(session, batch, mark)
-        else:
-            rows = self._append_many(session, batch, mark)
-        return {batch.identities[row[0]]: _saved(row) for row in rows}
+        return saved_in(batch, session.answer(*self.appending(batch, mark)))
 
     def append_checked(
         self,
@@ -94,16 +94,13 @@ class PlaceWriter:
                 session.rows(sql.DELETE_EMPTY, [keys])
             return Appended(saved, late)
 
-    def _append_one(self, session: Session, batch: Batch, mark: int) -> list[Row]:
-        ((key, (body,)),) = batch.bodies.items()
-        row = self._reader.new_row(batch.identities[key])
-        given = [key, row.scope, row.subject, row.names, made_number(self._reader.store.anchors)]
-        given += [1, len(body), mark]
-        return session.rows(
-            sql.APPEND_ONE, [*given, batch.now, self._store, mark, self._store, body]
-        )
-
-    def _append_many(self, session: Session, batch: Batch, mark: int) -> list[Row]:
+    def appending(self, batch: Batch, mark: int) -> tuple[Statement, list[bytes | None]]:
+        """Return the statement that appends a batch in the clear, and its parameters."""
+        store = _integer(self._store)
+        if len(batch.bodies) == 1:
+            ((key, (body, *others)),) = batch.bodies.items()
+            if not others:
+                return sql.APPEND_ONE, [*self._head(batch, key, mark), _integer(mark), store, body]
         keys: list[str] = []
         behind: list[int] = []
         lines: list[bytes] = []
@@ -111,24 +108,29 @@ class PlaceWriter:
             keys += [key] * len(bodies)
             behind += range(len(bodies) - 1, -1, -1)
             lines += bodies
-        given = [*self._heads(batch, mark), mark, self._store]
-        given += [sql.keys(keys), sql.numbers(behind), sql.byte_strings(lines)]
-        return session.rows(sql.APPEND_MANY, given)
+        given = [*self._heads(batch, mark), _integer(mark), store]
+        given += [binary.keys(keys), binary.integers(behind), binary.byte_strings(lines)]
+        return sql.APPEND_MANY, given
 
-    def _heads(self, batch: Batch, mark: int) -> list[object]:
+    def _head(self, batch: Batch, key: str, mark: int) -> list[bytes | None]:
+        """Return the arguments that make the row of one place, or add a line to its counters."""
+        row, (body,) = self._reader.new_row(batch.identities[key]), batch.bodies[key]
+        names = [*map(binary.key, (key, row.scope, row.subject)), row.names]
+        made = made_number(self._reader.store.anchors)
+        return [*names, *map(_integer, (made, 1, len(body), mark, batch.now, self._store))]
+
+    def _heads(self, batch: Batch, mark: int) -> list[bytes | None]:
         """Return the arguments of TAKE_NUMBERS."""
         rows = [self._reader.new_row(batch.identities[key]) for key in batch.bodies]
         return [
-            mark,
-            batch.now,
-            self._store,
-            sql.keys(batch.bodies),
-            sql.keys(row.scope for row in rows),
-            sql.keys(row.subject for row in rows),
-            sql.byte_strings(row.names for row in rows),
-            sql.numbers(made_number(self._reader.store.anchors) for _ in rows),
-            sql.numbers(len(bodies) for bodies in batch.bodies.values()),
-            sql.numbers(sum(map(len, bodies)) for bodies in batch.bodies.values()),
+            *map(_integer, (mark, batch.now, self._store)),
+            binary.keys(batch.bodies),
+            binary.keys(row.scope for row in rows),
+            binary.keys(row.subject for row in rows),
+            binary.byte_strings(row.names for row in rows),
+            binary.integers(made_number(self._reader.store.anchors) for _ in rows),
+            binary.integers(len(bodies) for bodies in batch.bodies.values()),
+            binary.integers(sum(map(len, bodies)) for bodies in batch.bodies.values()),
         ]
 
     def _append_locked(
@@ -145,7 +147,7 @@ class PlaceWriter:
         lines: list[Line] = []
         ends: list[End] = []
         saved: dict[Identity, Saved] = {}
-        for row in session.rows(sql.TAKE_NUMBERS, self._heads(batch, mark)):
+        for row in session.answer(sql.TAKE_NUMBERS, self._heads(batch, mark)):
             key, made, snapshot, last, size, at, data_key, tail, folded = row[0].hex, *row[1:]
             end, sealer = self._end(key, data_key, batch.identities[key])
             bodies = batch.bodies[key]
@@ -188,16 +190,16 @@ class PlaceWriter:
 
     def _insert(self, session: Session, lines: Sequence[Line], ends: Sequence[End]) -> None:
         keys, found, times, marks, stored = zip(*lines, strict=True) if lines else [()] * 5
-        given: list[object] = [self._store, sql.keys(keys)]
-        given += [sql.numbers(each) for each in (found, times, marks)]
-        given.append(sql.byte_strings(stored))
+        given = [_integer(self._store), binary.keys(keys)]
+        given += [binary.integers(each) for each in (found, times, marks)]
+        given.append(binary.byte_strings(stored))
         if not self._is_sealed:
-            session.rows(sql.INSERT, given)
+            session.answer(sql.INSERT, given)
             return
-        given.append(sql.keys(end.key for end in ends))
+        given.append(binary.keys(end.key for end in ends))
         for column in (1, 2, 3):
-            given.append(sql.byte_strings(end[column] for end in ends))  # type: ignore[misc]
-        session.rows(sql.INSERT_SEALED, given)
+            given.append(binary.byte_strings(end[column] for end in ends))  # type: ignore[misc]
+        session.answer(sql.INSERT_SEALED, given)
 
     # Changes by what is there, inside a transaction
 
@@ -214,7 +216,7 @@ class PlaceWriter:
     def _lock_or_make(self, session: Session, batch: Batch) -> None:
         empty = copy(batch)
         empty.bodies = {key: [] for key in batch.bodies}
-        session.rows(sql.TAKE_NUMBERS, self._heads(empty, NO_MARK))
+        session.answer(sql.TAKE_NUMBERS, self._heads(empty, NO_MARK))
 
     def delete_empty(self, session: Session, identity: Identity) -> None:
         """Remove the row of a place where nothing was ever written."""
@@ -232,6 +234,11 @@ class PlaceWriter:
         times = [micros(entry["at"]) for entry in entries]
         saves = [Save(identity, encoded_entry(entry)) for entry in entries]
         self._append_locked(session, Batch(saves, self._reader, max(times)), mark, times)
+
+
+def saved_in(batch: Batch, rows: Sequence[Row]) -> dict[Identity, Saved]:
+    """Return what a batch in the clear added, from the rows of its places."""
+    return {batch.identities[row[0]]: _saved(row) for row in rows}
 
 
 def _saved(row: Row) -> Saved:

@@ -1,4 +1,4 @@
-"""Facts in and out of stores: bundles, and the stores of Koog, CrewAI and mem0.
+"""Export and import of facts: bundles, and imports from Koog, CrewAI and mem0.
 
 Imports providers.
 """

@@ -1,4 +1,4 @@
-"""The files of bundles: opened for reading, and written whole or not at all."""
+"""Bundle files: opening for reading, and atomic writing."""
 
 import fcntl
 import os
@@ -15,29 +15,30 @@ from anyio.to_thread import run_sync
 from factmem._arguments import expect_methods
 
 BundleFile: TypeAlias = str | os.PathLike[str] | BinaryIO
-"""A path, or a file that is open in binary mode."""
+"""A path, or a file object in binary mode."""
 
-_MOST_HELD = 64 * 1024 * 1024
-"""The largest bundle that is held in memory, so that what was verified is what is imported."""
+_MOST_BUFFERED = 64 * 1024 * 1024
+"""The largest bundle that is read into memory. The bytes that are verified are then the bytes that
+are imported, whatever happens to the file in between."""
 
 _DRAFT, _SUFFIX = ".factmem-", ".tmp"
 _OPEN_FILES = "/proc/self/fd"
-"""By these paths Linux gives a name to a file without one."""
+"""Linux has a path here for each open file. An unnamed file can be linked from it."""
 
 
-def held(file: BinaryIO) -> BinaryIO:
-    """Return the rest of a file, in memory unless it is large."""
+def buffer(file: BinaryIO) -> BinaryIO:
+    """Read the rest of a file into memory; return the file itself if that is over 64 MiB."""
     start = file.tell()
-    content = file.read(_MOST_HELD + 1)
-    if len(content) <= _MOST_HELD:
+    content = file.read(_MOST_BUFFERED + 1)
+    if len(content) <= _MOST_BUFFERED:
         return BytesIO(content)
     file.seek(start)
     return file
 
 
 @asynccontextmanager
-async def opened(source: BundleFile) -> AsyncGenerator[BinaryIO]:
-    """Give a file to read from; one that was opened here is closed."""
+async def open_source(source: BundleFile) -> AsyncGenerator[BinaryIO]:
+    """Yield the file to read from. A file opened from a path is closed afterwards."""
     if isinstance(source, str | os.PathLike):
         file: BinaryIO = await run_sync(_open, source)
         try:
@@ -49,15 +50,15 @@ async def opened(source: BundleFile) -> AsyncGenerator[BinaryIO]:
     _check_binary(source, "readline", "seek", "tell")
     if not source.seekable():
         raise ValueError(
-            "A bundle is read twice, and this file cannot seek: give a path, or read it into "
-            "an io.BytesIO first"
+            "The bundle file must be seekable, because it is read twice: pass a path, or read it "
+            "into an io.BytesIO first"
         )
     yield source
 
 
 @asynccontextmanager
-async def written(target: BundleFile) -> AsyncGenerator[BinaryIO]:
-    """Give a file to write into; at a path it appears whole, at the end, or not at all."""
+async def open_target(target: BundleFile) -> AsyncGenerator[BinaryIO]:
+    """Yield the file to write to. At a path, the complete file appears at the end or not at all."""
     if not isinstance(target, str | os.PathLike):
         _check_binary(target, "write", "flush")
         yield target
@@ -83,20 +84,21 @@ def _check_binary(file: object, *methods: str) -> None:
 
 
 class _Draft:
-    """A file without a name, or with a hidden one, until it replaces another.
+    """A new file that is unnamed, or has a hidden name, until `publish` moves it to its path.
 
-    A process that is killed leaves nothing of a file without a name. Where the system has none, the
-    draft is locked while it is written, so that the next export tells it from a leftover.
+    An unnamed file leaves nothing behind when the process is killed. Where the system does not
+    support these, the draft is locked while it is written, so that the next export can distinguish
+    it from a leftover.
     """
 
     def __init__(self, path: str) -> None:
         if os.path.isdir(path):
-            raise IsADirectoryError(EISDIR, "A bundle is one file, and this is a folder", path)
+            raise IsADirectoryError(EISDIR, "A bundle must be a file, and this is a folder", path)
         self._path = path
         self._folder = os.path.dirname(path) or "."
         self._draft = os.path.join(self._folder, f"{_DRAFT}{token_hex(8)}{_SUFFIX}")
         _remove_leftovers(self._folder)
-        fd = _nameless(self._folder)
+        fd = _open_unnamed(self._folder)
         self._is_named = fd is None
         if fd is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -106,13 +108,13 @@ class _Draft:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def publish(self) -> None:
-        """Put it in the place of what has its name, durably."""
+        """Replace the file at the path by this one, durably."""
         self.file.flush()
         os.fsync(self.file.fileno())
         folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if not self._is_named:
-                # Python follows the link to the open file only where a folder is given as well.
+                # Python follows the link to the open file only if src_dir_fd is passed too.
                 opened = f"{_OPEN_FILES}/{self.file.fileno()}"
                 os.link(opened, self._draft, src_dir_fd=folder, follow_symlinks=True)
             os.replace(self._draft, self._path)
@@ -121,26 +123,26 @@ class _Draft:
             os.close(folder)
 
     def discard(self) -> None:
-        """Close it; if it was not published, remove it."""
-        with suppress(OSError):  # a full disk was reported already, by what failed first
+        """Close the draft, and remove it if it was not published."""
+        with suppress(OSError):  # the write that failed first has already raised
             self.file.close()
         with suppress(FileNotFoundError):
             os.unlink(self._draft)
 
 
-def _nameless(folder: str) -> int | None:
-    """Open a file without a name in a folder; None where that cannot be done."""
-    nameless = getattr(os, "O_TMPFILE", None)
-    if nameless is None or not os.path.isdir(_OPEN_FILES):
+def _open_unnamed(folder: str) -> int | None:
+    """Open an unnamed file in a folder; return None if the system does not support this."""
+    unnamed = getattr(os, "O_TMPFILE", None)
+    if unnamed is None or not os.path.isdir(_OPEN_FILES):
         return None
     try:
-        return os.open(folder, os.O_WRONLY | nameless | os.O_CLOEXEC, 0o600)
-    except OSError:  # not on this file system; a folder that is not there raises once more
+        return os.open(folder, os.O_WRONLY | unnamed | os.O_CLOEXEC, 0o600)
+    except OSError:  # not on this file system; a missing folder raises again in the caller
         return None
 
 
 def _remove_leftovers(folder: str) -> None:
-    """Remove drafts of exports that were killed: no process holds their locks."""
+    """Remove the drafts of killed exports: drafts that no process has locked."""
     try:
         names = os.listdir(folder)
     except OSError:

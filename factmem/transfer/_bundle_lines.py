@@ -1,4 +1,4 @@
-"""The lines of a bundle: how they are written, and how they are read and checked.
+"""The line format of a bundle: a writer, and a reader that validates it.
 
     {"format":"factmem-bundle","version":1,"written_at":"...","history":true}
     {"place":["product","my-app","user","alice"],"entries":2}
@@ -6,9 +6,9 @@
     {"at":"...","forget":[...]}
     {"end":{"places":1,"entries":2,"sha256":"..."}}
 
-A place line says how many of the lines after it are its entries, so no entry can be taken for
-anything else. The digest is over all bytes before the last line. Every line ends in a line feed, so
-that a reader notices a single byte that is missing at the end.
+A place line contains the number of entry lines that follow it, so an entry cannot be mistaken for
+another kind of line. The digest covers all bytes before the last line. Every line ends with a line
+feed, so that a reader notices even one missing byte at the end.
 """
 
 import json
@@ -29,11 +29,11 @@ VERSION = 1
 _CHUNK = 1 << 20
 
 _WIDE = b'{"wide":true,'
-"""How an entry begins that holds integers beyond 64 bits: fast readers would round them."""
+"""The first bytes of an entry with integers beyond 64 bits, which orjson would read as floats."""
 
 
 class BundleWriter:
-    """Writes a bundle into a binary file, line by line, counting as it goes."""
+    """Writes a bundle to a binary file, and counts its entries and bytes."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -55,7 +55,7 @@ class BundleWriter:
         self.entries += len(entries)
 
     def write_end(self) -> None:
-        """Write the last line, without which a bundle is not whole."""
+        """Write the last line. A reader rejects a bundle without it."""
         counts = {"places": self._places, "entries": self.entries}
         self._write([_line({"end": {**counts, "sha256": self._digest.hexdigest()}})])
 
@@ -71,7 +71,7 @@ class BundleWriter:
     def _flush(self, chunk: bytes) -> None:
         self._digest.update(chunk)
         self.bytes += len(chunk)
-        while chunk:  # an unbuffered file may take a part only
+        while chunk:  # an unbuffered file may write only a part
             chunk = chunk[self._file.write(chunk) :]
 
 
@@ -88,11 +88,11 @@ def _entry_line(entry: Entry) -> bytes:
 
 
 class BundleReader:
-    """Reads a bundle from a binary file, line by line, and raises at the first that is wrong.
+    """Reads a bundle from a binary file, line by line, and raises at the first invalid line.
 
-    Every error is a `ValueError` that names the line by its number and quotes nothing of it. In a
-    bundle that was verified before, entries are not looked at again; the digest still tells if the
-    file is another by now.
+    Every error is a `ValueError` that names the number of the line and quotes none of its content.
+    With `is_verified` the entries are not checked again; the digest still detects a file that has
+    changed since.
     """
 
     def __init__(self, file: BinaryIO, *, is_verified: bool = False) -> None:
@@ -112,12 +112,12 @@ class BundleReader:
             self._fail("is not the header of a factmem bundle")
         if version > VERSION:
             raise ValueError(
-                f"The bundle is of version {version} and this factmem reads up to version "
+                f"The bundle has version {version}, and this factmem reads versions up to "
                 f"{VERSION}: update factmem. Nothing was imported"
             )
 
     def read_place(self) -> tuple[Place, int] | None:
-        """Read the line of a place: the place, and how many entries follow; None at the end."""
+        """Read a place line: the place and the number of its entries. None at the end mark."""
         fields = self._next()
         if "end" in fields:
             self._check_end(fields["end"])
@@ -129,7 +129,7 @@ class BundleReader:
         return self._place(fields.get("place")), count
 
     def read_entry(self) -> Entry:
-        """Read the line of an entry."""
+        """Read an entry line."""
         entry: Any = self._next()
         entry.pop("wide", None)
         if not self._is_verified:
@@ -142,7 +142,7 @@ class BundleReader:
         return checked
 
     def mark(self) -> bytes:
-        """Return the digest of all lines that were read."""
+        """Return the digest of all lines read so far."""
         digest = self._digest.copy()
         digest.update(self._line)
         return digest.digest()
@@ -171,14 +171,14 @@ class BundleReader:
             case _:
                 place = None
         if place is None:
-            self._fail("names no place that there can be")
+            self._fail("does not name a valid place")
         return place
 
     def _check_end(self, end: object) -> None:
         if not isinstance(end, dict) or end.get("sha256") != self._digest.hexdigest():
-            self._fail("has a digest that the lines before it do not give")
+            self._fail("has a digest that does not match the lines before it")
         if (end.get("places"), end.get("entries")) != (self._places, self._entries):
-            self._fail("counts other lines than there are")
+            self._fail("has counts that do not match the lines before it")
         if self._file.read(1):
             self._number += 1
             self._fail("comes after the end mark")
@@ -201,10 +201,10 @@ def _place_of(identity: Identity) -> Place | None:
 def _parsed(line: bytes) -> object:
     if not line.startswith(_WIDE):
         return orjson.loads(line)
-    wide: object = json.loads(line, parse_constant=_refused)
-    json.dumps(wide, ensure_ascii=False).encode()  # a lone surrogate is no text
+    wide: object = json.loads(line, parse_constant=_refuse_constant)
+    json.dumps(wide, ensure_ascii=False).encode()  # raises for a lone surrogate
     return wide
 
 
-def _refused(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")

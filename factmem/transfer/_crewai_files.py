@@ -1,4 +1,4 @@
-"""Memories in the files that CrewAI keeps and exports. Nothing is written.
+"""Readers of the memory files and exports of CrewAI. Files are opened only for reading.
 
 memories.lance                              LanceDB, the default since the unified memory
 short_term/**/chroma.sqlite3, entities/**   Chroma, in older versions
@@ -32,12 +32,12 @@ _COLUMNS = [
     *("id", "content", "scope", "categories_str", "metadata_str", "importance", "created_at"),
     *("source", "private"),
 ]
-"""The columns of CrewAI's table, without the vectors, which take most of the room."""
+"""The columns of CrewAI's table, without the vectors, which take most of the space."""
 _BATCH = 10_000
 
 
 def is_crewai(path: Path) -> bool:
-    """Whether a path looks like a store of CrewAI's, or records of one."""
+    """Whether a path looks like a store of CrewAI, or an export of its records."""
     if path.is_dir():
         return bool(_stores(path))
     if path.suffix == ".json":
@@ -50,7 +50,7 @@ def crewai_records(path: Path) -> list[Record]:
     """Return the records of a store or an export.
 
     Raises:
-        ValueError: The path holds nothing of CrewAI's, or is damaged.
+        ValueError: The path contains no memories of CrewAI, or is damaged.
         MissingExtraError: It is a LanceDB table, and lancedb is not installed.
         OSError: It cannot be read.
     """
@@ -62,8 +62,8 @@ def crewai_records(path: Path) -> list[Record]:
         raise ValueError(f"{str(path)!r} does not exist")
     if not stores:
         raise ValueError(
-            f"{str(path)!r} holds no memories of CrewAI: expected {_LANCE}, {_LONG_TERM}, or "
-            f"folders short_term and entities. Of another storage, give a JSON file of "
+            f"{str(path)!r} contains no memories of CrewAI: expected {_LANCE}, {_LONG_TERM}, or "
+            f"folders short_term and entities. For another storage, pass a JSON file of "
             f"[record.model_dump(mode='json') for record in memory.list_records(limit=...)]"
         )
     return [record for store in stores for record in _records_in(store)]
@@ -101,7 +101,7 @@ def _lance_records(store: Path) -> Iterator[Record]:
         import lancedb  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError:
         raise MissingExtraError(
-            "CrewAI keeps its memories in LanceDB, and reading them needs the package lancedb: "
+            "CrewAI stores its memories in LanceDB, and reading them needs the package lancedb: "
             "pip install 'factmem[lancedb]', or import where CrewAI is installed"
         ) from None
     table = lancedb.connect(str(store.parent)).open_table(store.stem)
@@ -130,7 +130,7 @@ def _chroma_records(file: Path) -> Iterator[Record]:
 
 
 def _long_term_records(file: Path) -> Iterator[Record]:
-    """Give what crews noted about their tasks; the time is a number of seconds."""
+    """Yield the task notes of crews. Their time is a number of seconds since 1970."""
     query = "SELECT id, task_description, metadata, datetime, score FROM long_term_memories"
     for number, task, metadata, when, score in rows_of(file, f"{query} ORDER BY id"):
         yield Record(
@@ -153,7 +153,7 @@ def _moment(when: object) -> str:
 
 
 def _json(text: object, kind: type[Any]) -> Any:
-    """Return what a column of JSON holds; an empty one where it is of another kind."""
+    """Parse a JSON column; return an empty `kind` if it contains anything else."""
     try:
         found = json.loads(text) if isinstance(text, str) else None
     except ValueError:
@@ -162,10 +162,10 @@ def _json(text: object, kind: type[Any]) -> Any:
 
 
 def crewai_memory(record: Record, user_field: str | None) -> ForeignMemory:
-    """Return a record of CrewAI's as a memory.
+    """Convert a record of CrewAI.
 
     Raises:
-        ValueError: It lacks a field, or one is of another kind.
+        ValueError: A field is missing or of the wrong type.
     """
     fields = record.checked()
     own = fields.get("metadata")
@@ -192,7 +192,7 @@ def crewai_memory(record: Record, user_field: str | None) -> ForeignMemory:
 def _user(
     fields: Mapping[str, Any], metadata: Mapping[str, Any], user_field: str | None
 ) -> str | None:
-    """Return the user that a field names; of a scope, which is a path, its last part."""
+    """Return the user in a field. For the scope, which is a path, this is its last part."""
     if user_field is None:
         return None
     user = user_of({**metadata, **fields}, user_field)

@@ -1,13 +1,13 @@
-"""What Koog's facts say, and the entries that they become.
+"""Conversion of Koog's facts to ledger entries.
 
-A file is a map from keyword to the list of facts that were saved under it, the oldest first:
+A file maps each keyword to the list of facts that were saved under it, oldest first:
 
     {"ide-theme": [{"type": "ai.koog.agents.memory.model.SingleFact",
                     "concept": {"keyword": "ide-theme", "description": "...",
                                 "factType": "SINGLE"},
                     "timestamp": 1748000000000, "value": "dark"}]}
 
-The package in front of the type's name changed between Koog's versions, so it is not looked at.
+Koog's versions differ in the package before the type's name, so it is ignored.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -26,34 +26,34 @@ from factmem.models.sources import FactSource
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _NOTHING_FOUND = "No facts extracted"
-"""What Koog saved where the model had found no fact; taken over, it would be the newest value."""
+"""The marker that Koog saved when its model found no fact. Imported, it would replace the value."""
 
 
 class Flaw(NamedTuple):
-    """A fact that cannot be taken over, and why."""
+    """A fact that cannot be imported, and the reason."""
 
     reason: str
     keyword: str | None
-    """None where it is no valid name."""
+    """None if it is not a valid name."""
     position: int
-    """Which fact of the keyword, from 0."""
+    """The position of the fact under its keyword, from 0."""
 
 
 def entries_of(
     content: object, identity: Identity, *, source: FactSource | None, now: datetime
 ) -> tuple[list[Entry], list[Flaw]]:
-    """Return a file's facts as entries, one for each save, and what is no fact.
+    """Return the facts of a file as entries, one for each save, and the facts that are invalid.
 
-    Within a keyword the order is Koog's. Across keywords it is by time. Each entry counts as
-    recorded when Koog saved it, but not later than `now`.
+    Facts of one keyword keep Koog's order. Facts of different keywords are ordered by time. Each
+    entry counts as recorded when Koog saved it, but not later than `now`.
 
     Raises:
-        ValueError: The content is no map from keywords to lists.
+        ValueError: The content does not map keywords to lists.
     """
     if not isinstance(content, dict) or not all(
         isinstance(saves, list) for saves in content.values()
     ):
-        raise ValueError("is JSON, but no map from keywords to lists of facts")
+        raise ValueError("is JSON, but does not map keywords to lists of facts")
     dated: list[tuple[datetime, AnyFact]] = []
     flaws: list[Flaw] = []
     for keyword, saves in content.items():
@@ -63,7 +63,7 @@ def entries_of(
                 facts.append(_fact(keyword, index, save, identity, source))
             except ValueError as exc:
                 flaws.append(Flaw(str(exc), _shown(keyword), index))
-        # A keyword's own order holds even where Koog's clock went back.
+        # The running maximum keeps the order of a keyword's facts even if Koog's clock went back.
         moments = accumulate((fact.timestamp for fact in facts), max)
         dated += zip(moments, facts, strict=True)
     dated.sort(key=lambda pair: pair[0])
@@ -80,9 +80,9 @@ def _shown(keyword: str) -> str | None:
 def _fact(
     keyword: str, index: int, save: object, identity: Identity, source: FactSource | None
 ) -> AnyFact:
-    """Return one of Koog's facts as one of ours; a `ValueError` says why not."""
+    """Convert a fact of Koog; raise `ValueError` with the reason if it is invalid."""
     if not isinstance(save, dict):
-        raise ValueError("is no fact: not a JSON object")  # noqa: TRY004 - data, not an argument
+        raise ValueError("is not a JSON object")  # noqa: TRY004 - data, not an argument
     values = _values(save)
     concept: Concept[Any, Any] = _concept(keyword, save.get("concept"), values)
     timestamp = _moment(save.get("timestamp"))
@@ -101,25 +101,25 @@ def _values(save: dict[str, object]) -> list[str]:
         case "MultipleFacts", _, [*given]:
             values = [value for value in given if isinstance(value, str)]
             if len(values) < len(given):
-                raise ValueError("has a value that is no text")
+                raise ValueError("has a value that is not a string")
         case (("SingleFact" | "MultipleFacts"), _, _):
-            raise ValueError("has no text as its value, or no list of texts as its values")
+            raise ValueError("has no string as its value, or no list of strings as its values")
         case _:
-            raise ValueError("is of a type that Koog's memory does not have")
+            raise ValueError("has a type that Koog's memory does not have")
     if not values:
-        raise ValueError("says that the model had found nothing: left out")
+        raise ValueError("records that the model found nothing; it was skipped")
     return values
 
 
 def _concept(keyword: str, concept: object, values: list[str]) -> Concept[Any, Any]:
-    """Return the concept of a fact; one that holds many values is MULTIPLE, whatever it says."""
+    """Return the concept of a fact. With several values it is MULTIPLE, whatever its factType."""
     match concept:
         case {"description": str(description), "factType": "SINGLE" | "MULTIPLE" as kind}:
             is_single = kind == "SINGLE" and len(values) == 1
             fact_type = FactType.SINGLE if is_single else FactType.MULTIPLE
             return Concept(keyword, description, fact_type)
         case _:
-            raise ValueError("has no whole concept: a description and a factType")
+            raise ValueError("has no complete concept: a description and a factType")
 
 
 def _moment(timestamp: object) -> datetime:

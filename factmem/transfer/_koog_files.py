@@ -1,12 +1,12 @@
-"""Where Koog's AgentMemory keeps its files, and how they are read. Nothing is written.
+"""The file tree of Koog's AgentMemory, opened only for reading.
 
     <root>/<storageDirectory>/agent/<name>/subject/<subject>
                               feature/<name>/subject/<subject>
                               product/<name>/subject/<subject>
                               organization/subject/<subject>
 
-The last part is the file; it has no extension. Koog puts names into the path as they are, so a
-name with a slash in it is several folders.
+The last part is the file; it has no extension. Koog does not escape names, so a name that contains
+a slash spans several folders.
 """
 
 import binascii
@@ -23,14 +23,14 @@ from factmem.errors import TamperedError
 from factmem.models.places import MemoryScope, MemoryScopeType
 
 Unseal: TypeAlias = Callable[[bytes], bytes]
-"""Returns what was sealed: a nonce of 12 bytes, the ciphertext and a tag of 16 bytes."""
+"""Decrypts a nonce of 12 bytes, a ciphertext and a tag of 16 bytes."""
 
 _LEAST_SEALED = 12 + 16
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class UnreadableError(Exception):
-    """A file or folder that cannot be read: where, and why. The reason quotes nothing of it."""
+    """A file or folder cannot be read. The reason contains nothing of its content."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(reason)
@@ -40,7 +40,7 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KoogFile:
-    """A file of Koog's, and the place that its path names."""
+    """A file of Koog, with the scope and subject that its path names."""
 
     path: Path
     scope: MemoryScope
@@ -48,15 +48,14 @@ class KoogFile:
 
 
 def store_in(root: Path) -> Path:
-    """Return the folder that holds Koog's four: `root` itself, or the one folder in it that does.
+    """Return the folder with Koog's scope folders: `root` itself, or the only such folder in it.
 
     Raises:
         ValueError: There is none, or more than one.
     """
     if not root.is_dir():
         raise ValueError(
-            f"{str(root)!r} is no folder: give the one that Koog's LocalFile"
-            f"MemoryProvider had as its root"
+            f"{str(root)!r} is not a folder: pass the root of Koog's LocalFileMemoryProvider"
         )
     if _is_store(root):
         return root
@@ -65,9 +64,9 @@ def store_in(root: Path) -> Path:
         return found[0]
     if found:
         names = ", ".join(repr(child.name) for child in found)
-        raise ValueError(f"{str(root)!r} holds several stores of Koog's: give one of {names}")
+        raise ValueError(f"{str(root)!r} contains several stores of Koog: pass one of {names}")
     raise ValueError(
-        f"{str(root)!r} holds no facts of Koog's: expected a folder named agent, feature, product "
+        f"{str(root)!r} contains no store of Koog: expected a folder named agent, feature, product "
         f"or organization in it, or one level below"
     )
 
@@ -77,7 +76,7 @@ def _is_store(folder: Path) -> bool:
 
 
 def files_in(store: Path, organization: str) -> Iterator[KoogFile | UnreadableError]:
-    """Give every file of a store, in the order of their paths, and what is no such file.
+    """Yield every file of a store, ordered by path, with an error for anything else found there.
 
     Symbolic links are not followed.
     """
@@ -94,17 +93,17 @@ def files_in(store: Path, organization: str) -> Iterator[KoogFile | UnreadableEr
             elif stat.S_ISREG(mode):
                 yield _named(path, path.relative_to(store).parts, organization)
             else:
-                yield UnreadableError(path, "is no regular file")
+                yield UnreadableError(path, "is not a regular file")
         except OSError as exc:
-            yield UnreadableError(path, _told(exc))
+            yield UnreadableError(path, _reason_of(exc))
 
 
-def _told(exc: OSError) -> str:
+def _reason_of(exc: OSError) -> str:
     return f"cannot be read: {exc.strerror or type(exc).__name__}"
 
 
 def _named(path: Path, within: tuple[str, ...], organization: str) -> KoogFile | UnreadableError:
-    """Return the file with the place that its path names, or say why it names none."""
+    """Return a file with the scope and subject that its path names, or an error."""
     kind, *parts = within
     if kind == MemoryScopeType.ORGANIZATION:
         marks = [0] if len(parts) > 1 and parts[0] == "subject" else []
@@ -117,21 +116,21 @@ def _named(path: Path, within: tuple[str, ...], organization: str) -> KoogFile |
     try:
         return KoogFile(path, MemoryScope(MemoryScopeType(kind), name or organization), subject)
     except ValueError as exc:
-        return UnreadableError(path, f"has a name that factmem refuses: {exc}")
+        return UnreadableError(path, f"has an invalid name: {exc}")
 
 
 def content_of(file: KoogFile, unseal: Unseal | None) -> object:
-    """Return the JSON that a file holds; with `unseal` it must be sealed, without it must not.
+    """Return the parsed JSON of a file, which must be encrypted exactly if `unseal` is given.
 
     Raises:
-        UnreadableError: It cannot be read, does not open, or is no JSON.
+        UnreadableError: The file cannot be read or decrypted, or is not JSON.
     """
     try:
         data = _read(file.path)
     except OSError as exc:
-        raise UnreadableError(file.path, _told(exc)) from None
+        raise UnreadableError(file.path, _reason_of(exc)) from None
     if not data.strip():
-        raise UnreadableError(file.path, "is empty: Koog was stopped while it wrote it")
+        raise UnreadableError(file.path, "is empty: Koog was interrupted while it wrote the file")
     if unseal is not None:
         data = _unsealed(file.path, data.strip(), unseal)
     try:
@@ -139,7 +138,7 @@ def content_of(file: KoogFile, unseal: Unseal | None) -> object:
     except ValueError:
         is_sealed = unseal is None and _sealed(data.strip()) is not None
         why = (
-            "is encrypted: give the key" if is_sealed else "is not JSON: it is cut short or damaged"
+            "is encrypted: pass its key" if is_sealed else "is not JSON: it is truncated or damaged"
         )
         raise UnreadableError(file.path, why) from None
     return content
@@ -149,26 +148,26 @@ def _read(path: Path) -> bytes:
     fd = os.open(path, _READ)
     with os.fdopen(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(0, "no regular file")
+            raise OSError(0, "not a regular file")
         return file.read()
 
 
 def _unsealed(path: Path, text: bytes, unseal: Unseal) -> bytes:
     if text.startswith(b"{"):
-        raise UnreadableError(path, "is not encrypted, though a key was given: import it without")
+        raise UnreadableError(path, "is not encrypted, but a key was given: import it without one")
     sealed = _sealed(text)
     if sealed is None:
-        raise UnreadableError(path, "is not whole base64: it is cut short or damaged")
+        raise UnreadableError(path, "is not complete base64: it is truncated or damaged")
     try:
         return unseal(sealed)
     except TamperedError:
         raise UnreadableError(
-            path, "does not open with this key: it is another key's, or cut short or changed"
+            path, "cannot be decrypted with this key: the key is wrong, or the file is damaged"
         ) from None
 
 
 def _sealed(text: bytes) -> bytes | None:
-    """Return the nonce and ciphertext that a string stands for; None where it cannot be one."""
+    """Decode the nonce and ciphertext of a base64 string; return None if it is invalid."""
     try:
         sealed = binascii.a2b_base64(text, strict_mode=True)
     except binascii.Error:

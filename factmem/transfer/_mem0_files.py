@@ -1,8 +1,8 @@
-"""Memories in the files that mem0 keeps and exports. Nothing is written.
+"""Readers of the memory files and exports of mem0. Files are opened only for reading.
 
 collection/<name>/storage.sqlite    Qdrant's local mode, mem0's default
 chroma.sqlite3                      Chroma
-<name>.json                         FAISS, or what `get_all()` returned
+<name>.json                         FAISS, or a result of `get_all()`
 history.db                          texts and times, without users
 """
 
@@ -41,11 +41,11 @@ _TAKEN = frozenset(
         *("user_id", "agent_id", "app_id", "run_id"),
     }
 )
-"""Fields that a fact has under another name, or that follow from others."""
+"""Fields that a fact has under another name, or that can be derived from others."""
 
 
 def is_mem0(path: Path) -> bool:
-    """Whether a path looks like a store of mem0's, or what `get_all()` returned."""
+    """Whether a path looks like a store of mem0, or a result of `get_all()`."""
     if path.is_dir():
         return bool(_databases(path)) or (path / _HISTORY).is_file()
     if path.suffix == ".json":
@@ -58,7 +58,7 @@ def mem0_records(path: Path) -> list[Record]:
     """Return the records of a store or an export.
 
     Raises:
-        ValueError: The path holds nothing of mem0's, or is damaged.
+        ValueError: The path contains no memories of mem0, or is damaged.
         OSError: It cannot be read.
     """
     if path.is_dir():
@@ -99,8 +99,8 @@ def _records_in(file: Path) -> Iterator[Record]:
         yield from _history_records(file)
     else:
         raise ValueError(
-            f"{str(file)!r} holds no memories of mem0: give the folder of its vector store, "
-            f"its history.db, or a JSON file of what get_all() returned"
+            f"{str(file)!r} contains no memories of mem0: pass the folder of its vector store, "
+            f"its history.db, or a JSON file with the result of get_all()"
         )
 
 
@@ -109,7 +109,7 @@ def _record(point: StoredPoint) -> Record:
 
 
 def _history_records(file: Path) -> Iterator[Record]:
-    """Give the memories that were not deleted, as their last change left them."""
+    """Yield the latest version of each memory that was not deleted."""
     rows = rows_of(
         file,
         "SELECT memory_id, new_memory, event, created_at, updated_at FROM history ORDER BY rowid",
@@ -122,17 +122,17 @@ def _history_records(file: Path) -> Iterator[Record]:
 
 
 def mem0_memory(record: Record, user_field: str | None) -> ForeignMemory:
-    """Return a record of mem0's as a memory.
+    """Convert a record of mem0.
 
     Raises:
-        ValueError: It lacks a field, or one is of another kind.
+        ValueError: A field is missing or of the wrong type.
     """
     fields = record.checked()
     own = fields.get("metadata")
     metadata = {**own} if isinstance(own, Mapping) else {}
     metadata.update({name: value for name, value in fields.items() if name not in _TAKEN})
     categories = categories_of(fields)
-    if not categories and isinstance(metadata.get("category"), str):  # as mem0's pages write it
+    if not categories and isinstance(metadata.get("category"), str):  # as in mem0's documentation
         categories = [metadata.pop("category")]
     run = string_of(fields, "run_id")
     return ForeignMemory(
@@ -157,16 +157,16 @@ def _scope(fields: Mapping[str, Any]) -> MemoryScope | None:
 
 
 def _expiry(fields: Mapping[str, Any]) -> datetime | None:
-    """Return when a memory expires: mem0 shows it on its last day still."""
+    """Return when a memory expires: at the end of its last day, on which mem0 still shows it."""
     day = string_of(fields, "expiration_date")
     if day is None:
         return None
     try:
         last = datetime.fromisoformat(day)
     except ValueError:
-        raise ValueError("its 'expiration_date' is no date") from None
+        raise ValueError("its 'expiration_date' is not a date") from None
     try:
         end = last + timedelta(days=1)
         return end.astimezone(UTC) if end.tzinfo else end.replace(tzinfo=UTC)
-    except OverflowError:  # 9999-12-31, which some write for never
+    except OverflowError:  # 9999-12-31, which some applications write for "never"
         return None

@@ -1,4 +1,4 @@
-"""Memories of other libraries, and the ledger entries that they become."""
+"""Conversion of other libraries' memories to ledger entries."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,19 +22,19 @@ from factmem.models.sources import FactSource
 
 
 class Record(NamedTuple):
-    """A record as another library keeps it: its id and its fields."""
+    """A record of another library: its id and its fields."""
 
     id: str
     fields: Mapping[str, Any] | None
     """None if it cannot be read."""
     is_numbered: bool = False
-    """Whether the id is only a position in one file, which other files have too."""
+    """Whether the id is only a position in one file, and so not unique across files."""
 
     def memory_id(self) -> str:
-        """Return an id that no other memory has: a digest of the fields where there is none."""
+        """Return a unique id: the record's own, or a digest of its fields."""
         if not self.is_numbered:
             return self.id
-        # Not orjson, which refuses numbers and halves of characters that other libraries keep.
+        # Not orjson, which rejects wide integers and lone surrogates that other libraries store.
         fields = json.dumps(self.fields, default=str, sort_keys=True)
         return sha256(fields.encode()).hexdigest()[:32]
 
@@ -50,10 +50,10 @@ class Record(NamedTuple):
 
 
 def json_records(file: Path) -> list[Record]:
-    """Return the objects in a file of JSON or JSON Lines: a list, or one under "results".
+    """Return the records in a JSON or JSON Lines file: a list, also under "results" or "docstore".
 
     Raises:
-        ValueError: The file is no JSON, or holds no list of objects.
+        ValueError: The file is not JSON, or contains no list of objects.
     """
     data = file.read_bytes()
     try:
@@ -62,13 +62,13 @@ def json_records(file: Path) -> list[Record]:
         try:
             content = [orjson.loads(line) for line in data.splitlines() if line.strip()]
         except ValueError as exc:
-            raise ValueError(f"{str(file)!r} is no JSON ({exc})") from None
+            raise ValueError(f"{str(file)!r} is not JSON ({exc})") from None
     if isinstance(content, dict):
         if isinstance(stored := content.get("docstore"), dict):  # FAISS
             return [Record(name, _object(payload)) for name, payload in stored.items()]
         content = content.get("results", [content])
     if not isinstance(content, list):
-        raise ValueError(f"{str(file)!r} holds no list of memories")  # noqa: TRY004 - data
+        raise ValueError(f"{str(file)!r} contains no list of memories")  # noqa: TRY004 - data
     return [_record(number, _object(each)) for number, each in enumerate(content)]
 
 
@@ -84,7 +84,7 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 def string_of(fields: Mapping[str, Any], name: str) -> str | None:
-    """Return a field if it is a string or a number that is not empty."""
+    """Return a field as a string if it is a number or a string that is not blank; else None."""
     value = fields.get(name)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
@@ -92,22 +92,22 @@ def string_of(fields: Mapping[str, Any], name: str) -> str | None:
 
 
 def user_of(fields: Mapping[str, Any], name: str) -> str | None:
-    """Return the name of a user.
+    """Return the name of a user; None if the field is missing.
 
     Raises:
-        ValueError: It is of another kind. The memory would be shown to all users without it.
+        ValueError: It is of another type. Ignoring it would show the memory to all users.
     """
     user, given = string_of(fields, name), fields.get(name)
     if user is None and given is not None and not isinstance(given, str):
-        raise ValueError(f"its {name!r} is no name of one user")
+        raise ValueError(f"its {name!r} is not the name of one user")
     return user
 
 
 def text_of(fields: Mapping[str, Any], *names: str) -> str:
-    """Return the first of some fields that is a string and not empty.
+    """Return the first of the named fields that `string_of` accepts.
 
     Raises:
-        ValueError: None of them is.
+        ValueError: It accepts none of them.
     """
     for name in names:
         if (text := string_of(fields, name)) is not None:
@@ -116,17 +116,17 @@ def text_of(fields: Mapping[str, Any], *names: str) -> str:
 
 
 def datetime_of(fields: Mapping[str, Any], *names: str) -> datetime:
-    """Return the first of some fields that is a time; UTC if it has no time zone.
+    """Return the first of the named fields that is an ISO 8601 time; UTC if it has no time zone.
 
     Raises:
-        ValueError: None of them is.
+        ValueError: None of them is a time.
     """
     for name in names:
         if (text := string_of(fields, name)) is not None:
             try:
                 found = datetime.fromisoformat(text)
                 return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
-            except (ValueError, OverflowError):  # no time, or in no year of UTC
+            except (ValueError, OverflowError):  # not a time, or outside the years 1 to 9999 in UTC
                 continue
     raise ValueError(f"it has no time in {' or '.join(map(repr, names))}")
 
@@ -139,17 +139,17 @@ def categories_of(fields: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ForeignMemory:
-    """One memory of another library, in the words that factmem needs."""
+    """A memory of another library, in a common form."""
 
     id: str
     text: str
     said: datetime
     user: str | None = None
-    """Whom it is about, by the name that the library has for the user."""
+    """The library's name for the user that the memory is about."""
     scope: MemoryScope | None = None
-    """Where it belongs, if the library says so; None for the scope of the import."""
+    """Its scope, if the library has one for it; None for the scope of the import."""
     categories: Sequence[str] = ()
-    """The first one becomes the concept; further ones are kept as metadata."""
+    """The first one becomes the concept; the others are stored as metadata."""
     source: FactSource | None = None
     importance: float = 0.5
     expires_at: datetime | None = None
@@ -157,18 +157,18 @@ class ForeignMemory:
 
 
 class MemoryImport:
-    """How memories become facts in one import: their places, concepts and times.
+    """The conversion of memories to facts in one import: their places, concepts and times.
 
     Args:
-        scope: The scope of memories that name none.
-        subject: Their subject. One that is per entity and unbound gets the user of each memory.
-        keyword: The concept of memories without a category.
-        concepts: The application's concepts, found by their keywords.
-        clock: Tells the time: no fact counts as recorded later.
+        scope: The scope of memories that have none of their own.
+        subject: Their subject. If it is per entity and unbound, each memory's user is its entity.
+        keyword: The keyword of the concept for memories without a category.
+        concepts: The application's concepts, matched by keyword.
+        clock: Returns the time. No fact is recorded at a later time.
 
     Raises:
-        TypeError: An argument is of the wrong kind.
-        ValueError: `keyword` is no valid name.
+        TypeError: An argument is of the wrong type.
+        ValueError: `keyword` is not a valid name.
     """
 
     def __init__(
@@ -188,22 +188,22 @@ class MemoryImport:
         self.now = utc(now, "clock's time")
 
     def place_of(self, memory: ForeignMemory) -> Place:
-        """Return where a memory goes.
+        """Return the place of a memory.
 
         Raises:
-            ValueError: Its user's name is no valid name.
+            ValueError: The name of its user is not a valid name.
         """
         subject = self._subject
         if subject.per_entity and subject.entity is None:
-            user = memory.user  # without one it concerns no one in particular
+            user = memory.user  # without a user the memory is about nobody in particular
             subject = MemorySubject.EVERYTHING if user is None else subject.of(user)
         return Place(memory.scope or self._scope, subject)
 
     def fact_of(self, memory: ForeignMemory, fact_id: str) -> AnyFact:
-        """Return a memory as a fact.
+        """Convert a memory to a fact.
 
         Raises:
-            ValueError: Its text or its metadata is invalid, or its concept holds no strings.
+            ValueError: Its text or its metadata is invalid, or its concept is not for strings.
         """
         keyword, metadata = self._keyword_of(memory)
         concept: Any = self._concepts.get(keyword) or self._concept(keyword)
@@ -221,13 +221,13 @@ class MemoryImport:
         return MultipleFacts(concept, [value], **given)
 
     def _concept(self, keyword: str) -> Concept[Any, Any]:
-        """Return the concept of a keyword that the application does not have: many strings."""
+        """Return a concept of many strings, for a keyword without a concept of the application."""
         words = keyword.replace("_", " ").replace("-", " ")
         about = "" if keyword == self._keyword else f" about {words}"
         return Concept(keyword, f"What was noted{about}", FactType.MULTIPLE)
 
     def _keyword_of(self, memory: ForeignMemory) -> tuple[str, dict[str, JsonValue]]:
-        """Return the keyword of a memory, and its metadata with the categories that are left."""
+        """Return the keyword of a memory, and its metadata with the remaining categories."""
         metadata = dict(memory.metadata)
         categories = [each for each in memory.categories if each.strip()]
         if not categories:
@@ -236,13 +236,13 @@ class MemoryImport:
             metadata.setdefault("categories", [*categories])
         try:
             return checked_name(categories[0], "keyword"), metadata
-        except ValueError:  # a category may be of any length
+        except ValueError:  # a category may be longer than a name
             metadata.setdefault("categories", [*categories])
             return self._keyword, metadata
 
 
 class MemoryVersions:
-    """The texts of each memory that a place has or had, by the ids of their facts."""
+    """The present and former texts of each memory in a place, by the ids of their facts."""
 
     def __init__(self, known: Iterable[Entry]) -> None:
         self._facts: dict[str, list[StoredFact]] = {}
@@ -253,8 +253,8 @@ class MemoryVersions:
     def entry_of(self, memory: ForeignMemory, how: MemoryImport) -> Entry | None:
         """Return the entry that adds a memory to the place; None if the place has its text.
 
-        It is a statement of its day: an old memory never replaces a newer value of a concept that
-        holds one. If the place has another text of the same memory, that one is forgotten.
+        The entry is a statement with the time of the memory, so in a SINGLE concept an old memory
+        never replaces a newer value. Other texts of the same memory in the place are forgotten.
 
         Raises:
             ValueError: The memory is invalid: see `MemoryImport.fact_of`.
@@ -275,7 +275,7 @@ class MemoryVersions:
 
 
 _VERSION = "~"
-"""Separates the id of a memory from a digest of its text, in the ids of its later texts."""
+"""In the ids of a memory's later texts, separates the memory's id from a digest of the text."""
 
 
 def _memory_of(fact_id: str) -> str:
@@ -288,7 +288,7 @@ def _text(fact: StoredFact) -> JsonValue:
 
 
 def _fact_id(memory_id: str) -> str:
-    """Return the id of a memory's first fact: its own, where a fact can have it."""
+    """Return the id of a memory's first fact: the memory's own if that is valid, or a digest."""
     is_plain = memory_id.isascii() and memory_id.isprintable() and 0 < len(memory_id) <= 100
     return memory_id if is_plain and _VERSION not in memory_id else _digest(memory_id)
 

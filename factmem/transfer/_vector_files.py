@@ -1,8 +1,8 @@
-"""The local files of vector stores that memories of other libraries lie in. Nothing is written.
+"""Readers of the local files of vector stores. Files are opened only for reading.
 
-Chroma keeps `chroma.sqlite3`: tables of rows. Qdrant's local mode keeps a folder `collection/<name>`
-with `storage.sqlite`, whose points are pickled objects of its client. A pickle can run any code
-when it is loaded, so these are read by an unpickler that knows one class and calls no function.
+Chroma stores rows in `chroma.sqlite3`. Qdrant's local mode stores pickled objects of its client in
+`collection/<name>/storage.sqlite`. Loading a pickle can run any code, so these are read by an
+unpickler that permits one class and calls no function.
 """
 
 import io
@@ -28,10 +28,10 @@ class StoredPoint(NamedTuple):
 
 
 def rows_of(file: Path, query: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a query on an SQLite file, which is opened for reading only.
+    """Run a query on an SQLite file, which is opened only for reading.
 
     Raises:
-        ValueError: It is no SQLite file, is damaged, or has no such table.
+        ValueError: It is not an SQLite file, is damaged, or has no such table.
     """
     address = f"file:{quote(str(file.resolve()))}?mode=ro"
     try:
@@ -42,7 +42,7 @@ def rows_of(file: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def tables_of(file: Path) -> set[str]:
-    """Return the names of the tables of an SQLite file; none if it is no such file."""
+    """Return the names of the tables of an SQLite file; empty for another file."""
     try:
         return {name for (name,) in rows_of(file, "SELECT name FROM sqlite_master")}
     except ValueError:
@@ -50,9 +50,9 @@ def tables_of(file: Path) -> set[str]:
 
 
 def chroma_points(file: Path) -> Iterator[StoredPoint]:
-    """Give the records of all collections of a Chroma database, in the order of their writing.
+    """Yield the records of all collections of a Chroma database, in the order they were written.
 
-    The document of a record is in its payload as `document`, the time of its writing as `written`.
+    The payload has the record's text as `document` and the time of its writing as `written`.
     """
     rows = rows_of(
         file,
@@ -85,19 +85,19 @@ def qdrant_files(folder: Path) -> list[Path]:
 
 
 def qdrant_points(file: Path) -> Iterator[StoredPoint]:
-    """Give the records of one collection of Qdrant's local mode, in the order of their writing."""
+    """Yield the records of a collection of Qdrant's local mode, in the order they were written."""
     for position, (data,) in enumerate(rows_of(file, "SELECT point FROM points ORDER BY rowid")):
         try:
             point = _PointUnpickler(io.BytesIO(data)).load()
             fields = point.fields if isinstance(point, _Point) else {}
             found = StoredPoint(str(fields["id"]), dict(fields["payload"] or {}), file.parent.name)
-        except Exception:  # noqa: BLE001 - a damaged pickle raises anything
+        except Exception:  # noqa: BLE001 - a damaged pickle can raise any exception
             found = StoredPoint(f"number {position}", None, file.parent.name)
         yield found
 
 
 class _Point:
-    """The fields of a pickled point, which stands in for the class of Qdrant's client."""
+    """The fields of a pickled point. A substitute for the class of Qdrant's client."""
 
     fields: dict[str, Any]
 
@@ -106,12 +106,12 @@ class _Point:
 
 
 class _PointUnpickler(pickle.Unpickler):
-    """An unpickler for which `PointStruct` is the only class there is.
+    """An unpickler that permits only the class `PointStruct`.
 
-    Functions and other classes are refused, so that loading calls nothing of the pickle's choice.
+    It rejects functions and other classes, so that loading calls nothing that the pickle names.
     """
 
     def find_class(self, module: str, name: str) -> Any:
         if name == "PointStruct" and module.startswith("qdrant_client."):
             return _Point
-        raise pickle.UnpicklingError("A point holds an object of another class")
+        raise pickle.UnpicklingError("A point contains an object of another class")

@@ -1,13 +1,13 @@
-"""Moving facts between stores, and keeping them elsewhere: one file of JSON Lines, the bundle.
+"""Backup of a store, and moves between stores, as one JSON Lines file: the bundle.
 
     report = await export_facts(store, "backup.jsonl")
     report = await import_facts("backup.jsonl", other_store)
 
-A bundle holds everything: values, ids, times, importance, sources, expiry, confirmations, and the
-history unless it is left out. It goes from any `FactStore` into any other and comes back equal.
+A bundle contains everything: values, ids, times, importance, sources, expiry, confirmations and,
+unless you omit it, the history. Any `FactStore` can import a bundle of any other without loss.
 
-**A bundle is not encrypted**, whatever the store is that it comes from. Its digest tells damage,
-not forgery. Treat it as you treat the facts themselves.
+**A bundle is not encrypted**, even if its store is. Its digest detects damage, not forgery. Protect
+it like the facts themselves.
 """
 
 import os
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from anyio.to_thread import run_sync
 from typing_extensions import TypeIs
 
-from factmem._arguments import expect_function
+from factmem._arguments import expect_function, kind_of
 from factmem.ledger.entries import Entry, stamp
 from factmem.ledger.removal import compacted
 from factmem.ledger.resolution import PlacedFact
@@ -30,7 +30,7 @@ from factmem.models.display import Displayed
 from factmem.models.places import Identity, Place
 from factmem.providers.base import FactStore
 from factmem.providers.listing import ListingStore
-from factmem.transfer._bundle_files import BundleFile, held, opened, written
+from factmem.transfer._bundle_files import BundleFile, buffer, open_source, open_target
 from factmem.transfer._bundle_lines import BundleReader, BundleWriter
 from factmem.transfer.rows import import_rows
 
@@ -38,28 +38,28 @@ __all__ = ["ExportReport", "ImportReport", "export_facts", "import_facts"]
 
 
 _LINES_AT_A_TIME = 10_000
-"""How much is verified in one go: a cancellation waits no longer than that."""
+"""Lines verified in one call of a worker thread. A cancellation waits for that call to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportReport(Displayed):
-    """What a bundle holds."""
+    """The contents of a bundle that was written."""
 
     places: tuple[Place, ...]
     entries: int
-    """How many saves and forgettings, in all places together."""
+    """How many entries (saves and forgets) were written, in all places together."""
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class ImportReport(Displayed):
-    """What came out of a bundle. The places' subjects have no description: a bundle has none."""
+    """The result of an import. The subjects of the places have no description, as in the bundle."""
 
     places: tuple[Place, ...]
     entries: int
-    """How many saves and forgettings were read for them."""
+    """How many entries (saves and forgets) were read for these places."""
     new: int
-    """How many of these the store did not hold yet."""
+    """How many of these entries were not in the store before."""
 
 
 async def export_facts(
@@ -71,40 +71,41 @@ async def export_facts(
     clock: TimeProvider = system_clock,
     progress: Callable[[int, int], None] | None = None,
 ) -> ExportReport:
-    """Write what a store holds into a bundle.
+    """Write the facts of a store to a bundle.
 
-    The bundle is **not encrypted**. A path is written atomically and durably, with mode 0600, and
-    then renamed over what was there; if anything fails, or on cancellation, the old file stays as
-    it was. Until it is whole the new file has no name, so a killed export leaves nothing behind;
-    where the system has no such files, the next export into the folder removes it. A file object is written from where it stands and stays open; a
-    bundle that was begun there and not finished is refused by `import_facts`.
+    The bundle is **not encrypted**. At a path, the file is written atomically and durably, with
+    mode 0600, and replaces an existing file. After an error or a cancellation the existing file is
+    unchanged. The new file has no name until it is complete, so a killed export leaves nothing
+    behind. Where the system does not support unnamed files, the next export to the folder removes
+    the leftover. A file object is written from its current position and stays open. `import_facts`
+    rejects an incomplete bundle.
 
-    Each place is written as it is at one moment; places that others write to meanwhile are not
-    all of the same moment. Memory: the largest place. No LLM calls. File work is done in worker
-    threads.
+    Each place is written as of one moment. If other tasks write to the store meanwhile, these
+    moments differ from place to place. Uses as much memory as the largest place. No LLM calls. File
+    I/O runs in worker threads.
 
     Args:
-        store: Where the facts come from.
-        target: A path, or a file open for writing in binary mode.
-        places: Only these; all by default. One that holds nothing is left out.
-        history: Whether to write what was replaced and forgotten, too; if not, only what is
-            current by `clock`, its history cut off.
-        clock: Returns the time for the header and for what has expired.
-        progress: Called after each place, with how many are done and how many there are.
+        store: The store to export.
+        target: A path, or a file object open for writing in binary mode.
+        places: Export only these places; all by default. An empty place is skipped.
+        history: Whether to include replaced and forgotten values. Without history, only the values
+            that are current by `clock` are written.
+        clock: Returns the time for the header and for expiry.
+        progress: Called after each place, with the number of finished places and of all places.
 
     Raises:
-        TypeError: `store` is no `FactStore`, the file is of another type or open in text mode, or `places` are
-            no list of `Place`.
+        TypeError: `store` is not a `FactStore`, `target` is of another type or open in text mode,
+            or `places` is not a list of `Place`.
         OSError: The file cannot be written.
         StorageError: The store cannot be read.
     """
-    _check_store(store)
+    _check_store(store, "store")
     now = utc(expect_function(clock, "clock", "clock=system_clock")(), "clock's time")
     if progress is not None:
         expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
     places = None if places is None else checked_places(places)
     kept: list[Place] = []
-    async with written(target) as file:
+    async with open_target(target) as file:
         writer = BundleWriter(file)
         await run_sync(partial(writer.write_header, stamp(now), history=history))
         wanted = await _places_of(store, places)
@@ -128,42 +129,44 @@ async def import_facts(
     places: Iterable[Place] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ImportReport:
-    """Bring the facts of a bundle, or rows with their own times, into a store.
+    """Import the facts of a bundle, or rows with their own times, into a store.
 
-    The whole bundle is verified before anything is written: of one that is cut short, damaged or
-    edited nothing is imported. Then each place is written at once, whole or not at all; if the
-    store fails or the import is cancelled, the places before it are there, and importing again
-    brings the rest. What the store holds already is not doubled, so importing twice changes nothing.
+    The whole bundle is verified before anything is written; nothing of a truncated, damaged or
+    edited bundle is imported. Then each place is written in one step, completely or not at all. If
+    the store fails or the import is cancelled, the places written before stay, and a second import
+    adds the rest. Entries that the store already has are skipped, so importing twice changes
+    nothing.
 
-    What the store has in a place stays, and the bundle's entries come after it: where both hold a
-    SINGLE concept, the bundle's value is the newest. Memory: the largest place, and up to 64 MiB of
-    the bundle. A larger one is read a second time; no place is written that changed meanwhile. No
-    LLM calls. File work is done in worker threads.
+    Existing entries of a place stay, and the entries of the bundle follow them: if both have a
+    value of a SINGLE concept, that of the bundle becomes current. Uses as much memory as the
+    largest place and up to 64 MiB of the bundle. A larger bundle is read a second time, and a place
+    that changed in the file since the verification is not written. No LLM calls. File I/O runs in
+    worker threads.
 
-    Rows are `PlacedFact`s in any order. Each is recorded at the `timestamp` of its fact, so that
-    `as_of` knows it; one that is older than the newest entry of its place counts as recorded at
-    that time. A row with the keyword, timestamp and values of a save that the place has is known,
-    whatever its id. All rows are checked before the first is written.
+    Rows are `PlacedFact`s in any order. Each one is recorded at the `timestamp` of its fact, so
+    that `as_of` finds it. A row older than the newest entry of its place counts as recorded at the
+    time of that entry. A row is skipped if the place already has a save with the same keyword,
+    timestamp and values, whatever its id. All rows are checked before the first is written.
 
     Args:
-        source: A path, or a file open for reading in binary mode that can seek. It is read from
-            where it stands to its end. Or an iterable of `PlacedFact`.
-        into: Where the facts go.
-        places: Only these; all by default.
-        progress: Called after each place of a bundle, with how many are done and how many there
-            are.
+        source: A path, or a seekable file object open for reading in binary mode, which is read
+            from its current position to its end. Or an iterable of `PlacedFact`.
+        into: The store to import into.
+        places: Import only these places; all by default.
+        progress: Called after each place of a bundle, with the number of finished places and of all
+            places.
 
     Raises:
-        TypeError: `into` is no `FactStore`, the file is of another type or open in text mode, or `places` are
-            no list of `Place`.
-        MemoryAccessError: `into` is a view that does not let one of the places be written. Nothing
-            was imported.
-        ValueError: The bundle is damaged, cut short, or of a later version, or the file cannot
-            seek. The message names the line and quotes nothing.
+        TypeError: `into` is not a `FactStore`, `source` is of another type or open in text mode, or
+            `places` is not a list of `Place`.
+        MemoryAccessError: `into` is a view that does not permit writing to one of the places.
+            Nothing was imported.
+        ValueError: The bundle is damaged, truncated or of a later version, or the file is not
+            seekable. The message names the line and quotes none of its content.
         OSError: The file cannot be read.
-        StorageError: The store refused.
+        StorageError: The store failed.
     """
-    _check_store(into)
+    _check_store(into, "into")
     if progress is not None:
         expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
     wanted = None if places is None else {each.identity for each in checked_places(places)}
@@ -172,18 +175,18 @@ async def import_facts(
         return ImportReport(tuple(written), rows, unknown)
     done: list[Place] = []
     read = new = 0
-    async with opened(source) as whole:
-        file = await run_sync(held, whole)
+    async with open_source(source) as whole:
+        file = await run_sync(buffer, whole)
         start = await run_sync(file.tell)
         checking = _Verification(
             file,
             lambda each: _is_wanted(each, wanted),
             lambda each: _is_refused(each, into, wanted),
         )
-        while await run_sync(checking.go_on):
+        while await run_sync(checking.verify_part):
             pass
         if (place := checking.refused) is not None:
-            await into.replay([], place.subject, place.scope)  # the view raises, and tells of it
+            await into.replay([], place.subject, place.scope)  # the view raises and reports it
         await run_sync(file.seek, start)
         reader = BundleReader(file, is_verified=True)
         await run_sync(reader.read_header)
@@ -198,18 +201,17 @@ async def import_facts(
     return ImportReport(tuple(done), read, new)
 
 
-def _check_store(store: FactStore) -> None:
+def _check_store(store: FactStore, name: str) -> None:
     if not isinstance(store, FactStore):
         raise TypeError(
-            f"{type(store).__name__} is no FactStore: bundles need a provider with entries, replay "
-            f"and places"
+            f"{name} must be a FactStore, not {kind_of(store)}: LocalFileMemoryProvider(path)"
         )
 
 
 def _are_rows(
     source: BundleFile | Iterable[PlacedFact[Any]],
 ) -> TypeIs[Iterable[PlacedFact[Any]]]:
-    """Whether this is a list or another iterable; a file can be iterated too."""
+    """Whether this is an iterable and not a file, which is iterable too."""
     is_file = isinstance(source, str | bytes | os.PathLike) or hasattr(source, "readline")
     return isinstance(source, Iterable) and not is_file
 
@@ -219,7 +221,7 @@ def _is_wanted(place: Place, wanted: set[Identity] | None) -> bool:
 
 
 def _is_refused(place: Place, into: FactStore, wanted: set[Identity] | None) -> bool:
-    """Whether a place of a bundle is one that the view, which `into` may be, does not let be written."""
+    """Whether `into` is a view that does not permit writing to a place of the bundle."""
     boundary = getattr(into, "boundary", UNBOUNDED)
     if not isinstance(boundary, Boundary) or not _is_wanted(place, wanted):
         return False
@@ -227,10 +229,10 @@ def _is_refused(place: Place, into: FactStore, wanted: set[Identity] | None) -> 
 
 
 class _Verification:
-    """Reads a bundle to its end and keeps nothing of it but the first place that is refused.
+    """Verifies a bundle to its end, without keeping its entries.
 
     Args:
-        file: The bundle, where it begins.
+        file: The bundle, positioned at its first line.
         is_wanted: Whether a place is to be imported.
         is_refused: Whether a place cannot be written.
     """
@@ -242,19 +244,19 @@ class _Verification:
         is_refused: Callable[[Place], bool],
     ) -> None:
         self.wanted = 0
-        """How many places are to be imported."""
+        """The number of places to import."""
         self.refused: Place | None = None
         """The first place that cannot be written."""
         self.marks: list[bytes] = []
-        """The digest of the bundle up to the end of each place."""
+        """For each place, the digest of the bundle up to its end."""
         self._is_wanted = is_wanted
         self._is_refused = is_refused
         self._reader = BundleReader(file)
         self._is_begun = False
         self._left = 0
 
-    def go_on(self) -> bool:
-        """Verify some more; False when all of it is."""
+    def verify_part(self) -> bool:
+        """Verify the next lines; return False at the end of the bundle."""
         if not self._is_begun:
             self._reader.read_header()
             self._is_begun = True
@@ -279,13 +281,13 @@ class _Verification:
 async def _next_place(
     reader: BundleReader, wanted: set[Identity] | None, marks: Iterator[bytes]
 ) -> tuple[Place, list[Entry]] | None:
-    """Read on to the next place that is wanted, in a bundle that was verified."""
+    """Read the next wanted place of a verified bundle."""
     try:
         return await run_sync(_read_on, reader, wanted, marks)
     except ValueError:
         raise ValueError(
-            "The bundle was changed while it was imported, and what came before the change is in "
-            "the store: import the bundle again, once no program writes to it"
+            "The bundle changed during the import. The places before the change were imported: "
+            "import the bundle again when no program writes to it"
         ) from None
 
 
@@ -300,14 +302,14 @@ def _read_on(
             if is_wanted:
                 entries.append(entry)
         if reader.mark() != next(marks, None):
-            raise ValueError("another place stood there")
+            raise ValueError("the file has changed since it was verified")
         if is_wanted:
             return place, entries
     return None
 
 
 async def _places_of(store: FactStore, places: Iterable[Place] | None) -> list[Place]:
-    """Return the places to write, each once, in the order of their identities."""
+    """Return the places to write, without duplicates, ordered by identity."""
     if places is None and isinstance(store, ListingStore):
         places = await store.list_places()
     elif places is None:
@@ -322,6 +324,6 @@ def _order(identity: Identity) -> tuple[str, str, str, str]:
 
 
 def _current(entries: list[Entry], now: str) -> list[Entry]:
-    """Return what is current; a clock that was set back brings back nothing that has expired."""
+    """Return the current entries. A clock that was set back does not revive expired values."""
     cutoff = max([now, *(entry["at"] for entry in entries)])
     return [entry for entry in compacted(entries, cutoff) if entry is not None]

@@ -1,7 +1,7 @@
-"""Bringing over what JetBrains Koog's AgentMemory has kept.
+"""Imports from JetBrains Koog's AgentMemory.
 
-Koog removed AgentMemory in 1.0 and left its users with files. This reads them, plain or encrypted,
-and changes nothing in their folder.
+Koog 1.0 removed AgentMemory, and the files of its users remain. This module reads them, plain or
+encrypted, and does not change their folder.
 """
 
 import os
@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 from anyio.to_thread import run_sync
 
-from factmem._arguments import expect_function, expect_path
+from factmem._arguments import expect_function, expect_path, kind_of
 from factmem.ledger.entries import Entry
 from factmem.models.checked import checked_subjects
 from factmem.models.clock import TimeProvider, system_clock, utc
@@ -38,15 +38,15 @@ __all__ = ["KoogProblem", "KoogReport", "import_koog"]
 
 @dataclass(frozen=True, slots=True)
 class KoogProblem:
-    """Something of Koog's that was not taken over. It stays where it is, as it is."""
+    """A file or fact of Koog that was not imported. It is left unchanged."""
 
     path: Path
     reason: str
-    """What is wrong; never what it holds."""
+    """The reason, without any content of the file."""
     keyword: str | None = None
-    """The concept it is about; None for a whole file, or where the keyword is no valid name."""
+    """The keyword of the fact; None for a whole file, or if the keyword is not a valid name."""
     index: int | None = None
-    """Which of the facts under the keyword, from 0; None for a whole file."""
+    """The position of the fact under its keyword, from 0; None for a whole file."""
 
     def __str__(self) -> str:
         of = "" if self.index is None else f", fact {self.index} of {self.keyword or '?'!r}"
@@ -55,14 +55,14 @@ class KoogProblem:
 
 @dataclass(frozen=True, slots=True)
 class KoogReport(Displayed):
-    """What came over from Koog, and what did not."""
+    """The result of an import from Koog."""
 
     places: tuple[Place, ...]
-    """The places that facts were read for, in the order of Koog's paths."""
+    """The places of the facts that were read, in the order of Koog's paths."""
     new: int
-    """How many facts the store did not hold yet."""
+    """How many of the facts were not in the store before."""
     known: int
-    """How many it held already, from an import before."""
+    """How many of the facts were skipped, because an earlier import had added them."""
     problems: tuple[KoogProblem, ...]
 
 
@@ -76,45 +76,46 @@ async def import_koog(
     source: FactSource | None = None,
     clock: TimeProvider = system_clock,
 ) -> KoogReport:
-    """Bring the facts in a folder of Koog's AgentMemory into a store.
+    """Import the facts in a folder of Koog's AgentMemory into a store.
 
-    Facts come over in Koog's order, so the last one of a list is the current one, and with their
-    timestamps; a value saved again is a confirmation. Each counts as recorded when Koog saved it,
-    so `as_of` goes back into Koog's time. A `SingleFact` under a MULTIPLE concept becomes a
-    `MultipleFacts`. What the place holds already stays and counts as older: import before the
+    Facts keep their timestamps and Koog's order, so the last fact of a list becomes the current
+    one. A value that was saved again becomes a confirmation. Each fact counts as recorded when Koog
+    saved it, so `as_of` finds it from then on. A `SingleFact` under a MULTIPLE concept becomes a
+    `MultipleFacts`. Existing facts of a place stay and count as older: import before the
     application saves.
 
-    Each file is one write, whole or not at all. Importing again changes nothing, or adds what
-    Koog has saved since; so it can be repeated after a failure or a cancellation, which leave the
-    files before it imported. What cannot be read is in the report and stops nothing: another key,
-    a damaged file, a name or a type that factmem does not know, a symbolic link (none is
-    followed). Left out and reported as well: what Koog saved where its model had found nothing.
+    Each file is imported in one write, completely or not at all. A second import adds only what
+    Koog has saved since, so an import can be repeated after a failure or a cancellation. The files
+    before the failure stay imported. What cannot be read is reported and does not stop the import:
+    a file under another key, a damaged file, an invalid name, an unknown type, a symbolic link
+    (none is followed). The markers that Koog saved when its model found nothing are skipped and
+    reported too.
 
-    Koog's files are only read, in worker threads, one at a time; memory: the largest file. No LLM
-    calls.
+    Koog's files are opened only for reading, in worker threads, one at a time. Uses as much memory
+    as the largest file. No LLM calls.
 
     Args:
-        root: The folder that holds `agent`, `feature`, `product` or `organization`, or its
-            parent: Koog's root.
-        into: Where the facts go.
-        subjects: The application's subjects, found by their names; or a mapping from Koog's names
-            to them. A per-entity subject must be bound: `USER.of("alice")`. A name that is not
-            among them becomes a subject of that name with the lowest priority.
-        key: For encrypted files: the base64 text that Koog had, 32 bytes, or a `Key`.
-        organization: The name for the scope that Koog calls CrossProduct, which has none there.
-        source: What all imported facts get as their source; so that they can be forgotten by it.
-        clock: Tells the time: no fact counts as recorded later.
+        root: The folder that contains `agent`, `feature`, `product` or `organization`, or its
+            parent, which is Koog's root.
+        into: The store to import into.
+        subjects: The application's subjects, matched by name; or a mapping from Koog's names to
+            subjects. A per-entity subject must be bound: `USER.of("alice")`. Any other name becomes
+            a subject of that name with the lowest priority.
+        key: The key of encrypted files: Koog's base64 string, 32 bytes, or a `Key`.
+        organization: A name for the scope that Koog calls CrossProduct, which has no name there.
+        source: The source of all imported facts. It lets you forget them together later.
+        clock: Returns the time. No fact is recorded at a later time.
 
     Raises:
-        TypeError: `into` is no `FactStore`, or an argument is of the wrong kind.
-        ValueError: `root` holds nothing of Koog's, the key is invalid, two subjects have one name, or
-            `organization` is no valid name.
+        TypeError: `into` is not a `FactStore`, or an argument is of the wrong type.
+        ValueError: `root` contains no store of Koog, the key is invalid, two subjects have the same
+            name, or `organization` is not a valid name.
         UnboundSubjectError: A per-entity subject is not bound.
-        StorageError: The store refused.
+        StorageError: The store failed.
     """
     if not isinstance(into, FactStore):
         raise TypeError(
-            f"{type(into).__name__} is no FactStore: it needs replay, as factmem's have"
+            f"into must be a FactStore, not {kind_of(into)}: LocalFileMemoryProvider(path)"
         )
     expect_path(root, "root", "import_koog('koog-memory', store)")
     importing = _Reading(
@@ -145,14 +146,14 @@ def _unseal(key: str | bytes | Key | None) -> Unseal | None:
         key = Key.from_base64(key) if isinstance(key, str) else Key(key)
     secret = key.secret(None)
     if secret is None:
-        raise ValueError("Koog's files have a key of 32 bytes: a passphrase opens none of them")
+        raise ValueError("key must be the 32-byte key of Koog's files, not a passphrase: Key(key)")
     return lambda sealed: open_sealed(secret, sealed[:NONCE_BYTES], sealed[NONCE_BYTES:])
 
 
 def _by_name(
     subjects: Iterable[MemorySubject] | Mapping[str, MemorySubject],
 ) -> dict[str, MemorySubject]:
-    """Return the subjects by Koog's names for them, each bound."""
+    """Return the subjects by Koog's names for them, and check that each one is bound."""
     if isinstance(subjects, Mapping):
         given = checked_subjects(subjects.values())
         names = [normalize("NFC", str(name)) for name in subjects]
@@ -165,14 +166,15 @@ def _by_name(
         subject.check_bound()
         if found[name] != subject:
             raise ValueError(
-                f"Two subjects are given for Koog's {name!r}: its file holds the facts of one"
+                f"subjects contains two subjects for Koog's {name!r}: pass one, as its file has "
+                f"the facts of one subject"
             )
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """How Koog's files are read in one import. Runs in worker threads."""
+    """The reader of Koog's files in one import. Runs in worker threads."""
 
     unseal: Unseal | None
     subjects: dict[str, MemorySubject]
@@ -182,7 +184,7 @@ class _Reading:
     def read(
         self, file: KoogFile | UnreadableError
     ) -> tuple[Place | None, list[Entry], list[KoogProblem]]:
-        """Return where a file's facts belong, the entries that they become, and what is wrong."""
+        """Return the place of a file's facts, their entries, and the problems found."""
         if isinstance(file, UnreadableError):
             return None, [], [KoogProblem(file.path, file.reason)]
         try:

@@ -1,4 +1,4 @@
-"""Imports of what other memory libraries keep: mem0 and CrewAI."""
+"""Imports from other memory libraries: mem0 and CrewAI."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from anyio.to_thread import run_sync
 
-from factmem._arguments import expect, expect_function, expect_path
+from factmem._arguments import expect, expect_function, expect_path, kind_of
 from factmem.ledger.entries import Entry
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.display import Displayed
@@ -22,41 +22,41 @@ from factmem.transfer._memory_facts import ForeignMemory, MemoryImport, MemoryVe
 __all__ = ["MemoriesReport", "MemoryProblem", "import_crewai", "import_mem0", "library_of"]
 
 _AT_A_TIME = 10_000
-"""Entries in one call of the store, which reads what the place holds first. An import that was
-killed goes on after the last call that ended."""
+"""Entries per call of the store. A call first reads the whole place, so small batches would be
+slow. An import that was killed continues after the last completed batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryProblem:
-    """A memory that was not imported. It stays where it is, as it is."""
+    """A memory that was not imported. It is left unchanged."""
 
     id: str
-    """The id that the other library gave it, or its position where it has none."""
+    """The id that the other library gave it, or its position if it has none."""
     reason: str
-    """What is wrong; never what it holds."""
+    """The reason, without any content of the memory."""
 
     def __str__(self) -> str:
-        return f"Memory {self.id!r} was left out: {self.reason}"
+        return f"Memory {self.id!r} was not imported: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class MemoriesReport(Displayed):
-    """What was imported from another library, and what was not."""
+    """The result of an import from another library."""
 
     places: tuple[Place, ...]
-    """The places that memories were read for, in the order of the other store."""
+    """The places of the memories that were read, in the order of the other store."""
     new: int
-    """How many facts the store did not hold yet."""
+    """How many of the facts were not in the store before."""
     known: int
-    """How many it held already, from an import before."""
+    """How many of the facts were skipped, because an earlier import had added them."""
     problems: tuple[MemoryProblem, ...]
 
 
 def library_of(path: str | os.PathLike[str]) -> Literal["crewai", "mem0"] | None:
-    """Return the library whose memories a folder or file holds; None if it looks like neither.
+    """Return the library that a folder or file of memories belongs to; None if it is unknown.
 
     Raises:
-        ValueError: A file of JSON is damaged.
+        ValueError: A JSON file is damaged.
         OSError: It cannot be read.
     """
     where = Path(expect_path(path, "path", "library_of('memory')"))
@@ -79,37 +79,40 @@ async def import_mem0(
 ) -> MemoriesReport:
     """Import the memories of mem0's open-source `Memory` into a store.
 
-    Each memory becomes a value of a concept: its first category, else `keyword`. Its `user_id` is
-    the entity of its subject; one without a user concerns `MemorySubject.EVERYTHING`. A memory with
-    an `agent_id` goes to the scope of that agent, one with an `app_id` to that of the product. Its
-    `run_id` is the conversation of its source; its own metadata come with it.
+    Each memory becomes a value of a concept, whose keyword is the memory's first category or else
+    `keyword`. The memory's `user_id` becomes the entity of its subject; without a user the subject
+    is `MemorySubject.EVERYTHING`. An `agent_id` selects the scope of that agent, an `app_id` that
+    of the product. The `run_id` becomes the conversation of the source. Metadata is imported too.
 
-    A memory is a statement of the day of its last update: in a concept that holds one value, the
-    one that was said last is current, in whatever order they are imported. Importing again changes
-    nothing, or adds what mem0 has saved since; a memory that mem0 has updated since is replaced.
-    What mem0 has deleted since stays. So an import can be repeated after a failure or a kill.
+    A memory counts as said at its last update: in a SINGLE concept the latest memory is current,
+    whatever the order of imports. A second import adds what mem0 has saved since and replaces
+    memories that mem0 has updated since, so an import can be repeated after a failure or a kill. It
+    does not remove memories that mem0 has deleted since.
 
-    mem0's files are only read, in a worker thread. Nothing in them is executed: pickled points of
-    Qdrant's local mode are read without calling anything that they name. No LLM calls.
+    mem0's files are opened only for reading, in a worker thread. Nothing in them is executed: the
+    pickled points of Qdrant's local mode are read without calling anything that they name. No LLM
+    calls.
 
     Args:
         path: The folder of the local vector store (Qdrant, Chroma or FAISS) or its parent; a JSON
-            file of what `get_all()` returned; or `history.db`, which names no users.
-        into: Where the facts go.
+            file with the result of `get_all()`; or `history.db`, which contains no users.
+        into: The store to import into.
         scope: The scope of memories without `agent_id` and `app_id`.
-        subject: Whom they are about: a per-entity subject that gets the users' names, as `USER`, or
-            the one subject of all, as `USER.of("alice")`.
+        subject: The subject of the facts: an unbound per-entity subject such as `USER`, which is
+            bound to each memory's user, or one subject for all, such as `USER.of("alice")`.
         user_field: The field of a memory, or of its metadata, that names its user.
-        keyword: The concept of memories without a category.
-        concepts: The application's concepts, found by their keywords; others hold many strings.
-        clock: Tells the time: no fact counts as recorded later.
-        progress: Called after each place, with how many memories are done and how many there are.
+        keyword: The keyword of the concept for memories without a category.
+        concepts: The application's concepts, matched by keyword. Other keywords become concepts of
+            many strings.
+        clock: Returns the time. No fact is recorded at a later time.
+        progress: Called after each place, with the number of finished memories and of all memories.
 
     Raises:
-        TypeError: `into` is no `FactStore`, or an argument is of the wrong kind.
-        ValueError: `path` holds nothing of mem0's or is damaged, or `keyword` is no valid name.
+        TypeError: `into` is not a `FactStore`, or an argument is of the wrong type.
+        ValueError: `path` contains no memories of mem0 or is damaged, or `keyword` is not a valid
+            name.
         OSError: A file cannot be read.
-        StorageError: The store refused.
+        StorageError: The store failed.
     """
     how = MemoryImport(scope, subject, keyword, concepts, clock)
     expect_path(path, "path", "import_mem0('qdrant', store, scope=scope, subject=USER)")
@@ -134,34 +137,37 @@ async def import_crewai(
 ) -> MemoriesReport:
     """Import the memories of CrewAI into a store.
 
-    Each memory becomes a value of a concept: its first category, else `keyword`. Its metadata come
-    with it, and so do CrewAI's scope and source, and whether it is private.
+    Each memory becomes a value of a concept, whose keyword is the memory's first category or else
+    `keyword`. CrewAI's metadata, scope, source and private flag become metadata of the fact.
 
-    Times, repeated imports and reading are as in `import_mem0`. A LanceDB table, which CrewAI 1
-    keeps in `memory/memories.lance`, is read by the package `lancedb`, which CrewAI needs too.
+    Times and repeated imports work as in `import_mem0`, and files are opened only for reading. A
+    LanceDB table, which CrewAI 1 stores in `memory/memories.lance`, needs the package `lancedb`, a
+    dependency of CrewAI.
 
     Args:
-        path: The folder of CrewAI's memory or its parent; of older versions the folder with
+        path: The folder of CrewAI's memory or its parent; for older versions the folder with
             `long_term_memory_storage.db`, `short_term` and `entities`; or a JSON file of
             `[record.model_dump(mode="json") for record in memory.list_records(limit=...)]`.
-        into: Where the facts go.
+        into: The store to import into.
         scope: Where the facts are visible.
-        subject: Whom they are about: the one subject of all, as `USER.of("alice")`, or a per-entity
-            subject that gets the names in `user_field`.
+        subject: The subject of the facts: one subject for all, such as `USER.of("alice")`, or an
+            unbound per-entity subject, which is bound to the user in `user_field`.
         user_field: The field of a memory, or of its metadata, that names its user: "source", or
             "scope" for the last part of the path.
-        keyword: The concept of memories without a category.
-        concepts: The application's concepts, found by their keywords; others hold many strings.
-        clock: Tells the time: no fact counts as recorded later.
-        progress: Called after each place, with how many memories are done and how many there are.
+        keyword: The keyword of the concept for memories without a category.
+        concepts: The application's concepts, matched by keyword. Other keywords become concepts of
+            many strings.
+        clock: Returns the time. No fact is recorded at a later time.
+        progress: Called after each place, with the number of finished memories and of all memories.
 
     Raises:
-        TypeError: `into` is no `FactStore`, or an argument is of the wrong kind.
-        ValueError: `path` holds nothing of CrewAI's or is damaged, or `keyword` is no valid name.
+        TypeError: `into` is not a `FactStore`, or an argument is of the wrong type.
+        ValueError: `path` contains no memories of CrewAI or is damaged, or `keyword` is not a valid
+            name.
         UnboundSubjectError: `subject` is not bound, and no `user_field` names the users.
         MissingExtraError: It is a LanceDB table, and lancedb is not installed.
         OSError: A file cannot be read.
-        StorageError: The store refused.
+        StorageError: The store failed.
     """
     how = MemoryImport(scope, subject, keyword, concepts, clock)
     expect_path(path, "path", "import_crewai('memory', store, scope=scope, subject=USER)")
@@ -180,10 +186,10 @@ async def _imported(
     how: MemoryImport,
     progress: Callable[[int, int], None] | None,
 ) -> MemoriesReport:
-    """Write records into a store, place by place."""
+    """Write records to a store, place by place."""
     if not isinstance(into, FactStore):
         raise TypeError(
-            f"{type(into).__name__} is no FactStore: it needs replay, as factmem's have"
+            f"into must be a FactStore, not {kind_of(into)}: LocalFileMemoryProvider(path)"
         )
     if progress is not None:
         expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
@@ -201,7 +207,7 @@ async def _imported(
 
 
 class _Importing:
-    """One import: counts what was new and known, and collects problems."""
+    """The state of one import: the counts of new and known facts, and the problems."""
 
     def __init__(self, into: FactStore, how: MemoryImport) -> None:
         self._into = into
@@ -212,7 +218,7 @@ class _Importing:
     def by_place(
         self, records: Iterable[Record], memory_of: Callable[[Record], ForeignMemory]
     ) -> list[tuple[Place, list[ForeignMemory]]]:
-        """Return the memories of each place, in the order in which they were said."""
+        """Return the memories of each place, ordered by the time they were said."""
         found: dict[Identity, tuple[Place, list[ForeignMemory]]] = {}
         for record in records:
             try:
@@ -227,7 +233,7 @@ class _Importing:
         return [*found.values()]
 
     async def write(self, place: Place, memories: list[ForeignMemory]) -> None:
-        """Write what a place lacks."""
+        """Write the memories that a place does not have yet."""
         versions = MemoryVersions(await self._into.entries(place.subject, place.scope))
         entries: list[Entry] = []
         for memory in memories:

@@ -1,4 +1,4 @@
-"""Imports of facts with times of their own, row by row."""
+"""Imports of rows: facts with their own places and times."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -20,12 +20,12 @@ _Content: TypeAlias = tuple[str, str, tuple[Canonical, ...]]
 async def import_rows(
     rows: Iterable[PlacedFact[Any]], into: FactStore, wanted: set[Identity] | None
 ) -> tuple[list[Place], int, int]:
-    """Write rows into a store, each recorded at the time of its fact.
+    """Write rows to a store, each recorded at the time of its fact.
 
-    All rows are checked before the first is written. Each place is written at once.
+    All rows are checked before the first is written. Each place is written in one step.
 
     Returns:
-        The places, how many rows were read for them, and how many of these were new.
+        The places, the number of rows read for them, and the number of these that were new.
     """
     by_place = _by_place(rows, wanted)
     for place, _ in by_place:
@@ -54,16 +54,16 @@ def _by_place(
         if wanted is None or identity in wanted:
             found.setdefault(identity, (row.place, []))[1].append(stored(row.fact))
     for _, facts in found.values():
-        facts.sort(key=_time)  # stable: rows of one time keep their order
+        facts.sort(key=_time)  # stable: rows with equal times keep their order
     return list(found.values())
 
 
 def _unknown(known: Sequence[Entry], facts: Sequence[StoredFact]) -> list[Entry]:
-    """Return the rows that a place does not have, each as an entry of its own.
+    """Return one entry for each row that a place does not have.
 
-    A row is known by its content, because a fact that is built anew from a row has a new id.
+    Rows are compared by content, because a fact built again from the same row has a new id.
     """
-    # A row that is still to come was not recorded in the future: later saves would count from it.
+    # A row with a future time is recorded now. Otherwise no later save could be recorded before it.
     now = stamp(datetime.now(UTC))
     saved = {_content(fact) for entry in known for fact in entry.get("facts", ())}
     entries: list[Entry] = []

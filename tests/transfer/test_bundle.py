@@ -370,9 +370,9 @@ class TestFiles:
             await export_facts(store, io.StringIO())  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="binary mode"):
             await import_facts(io.StringIO(), store)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="cannot seek"):
+        with pytest.raises(ValueError, match="must be seekable"):
             await import_facts(Pipe(), store)
-        with pytest.raises(IsADirectoryError, match="one file"):
+        with pytest.raises(IsADirectoryError, match="must be a file"):
             await export_facts(store, tmp_path)
         with pytest.raises(FileNotFoundError):
             await import_facts(tmp_path / "none", store)
@@ -514,8 +514,8 @@ class TestDamage:
         """The lines are as they were, the end mark is of another bundle."""
         lines = [HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"]
 
-        assert "counts other lines" in await refused(sealed(lines, entries=2))
-        assert "counts other lines" in await refused(sealed(lines, places=0))
+        assert "counts that do not match" in await refused(sealed(lines, entries=2))
+        assert "counts that do not match" in await refused(sealed(lines, places=0))
 
     async def test_something_after_the_end(self) -> None:
         """Two bundles in one file are not one bundle."""
@@ -543,7 +543,7 @@ class TestDamage:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Verified, and then another: what was imported before is said to be there."""
-        monkeypatch.setattr(_bundle_files, "_MOST_HELD", 0)
+        monkeypatch.setattr(_bundle_files, "_MOST_BUFFERED", 0)
 
         class Changing(io.BytesIO):
             reads = 0
@@ -557,7 +557,7 @@ class TestDamage:
         bundle = sealed([HEADER, PLACE, line, second, line], places=2, entries=2)
         store = InMemoryProvider()
 
-        with pytest.raises(ValueError, match="changed while it was imported"):
+        with pytest.raises(ValueError, match="changed during the import"):
             await import_facts(Changing(bundle), store)
 
         assert [info.subject.entity for info in await store.places()] == ["alice"]
@@ -583,7 +583,7 @@ class TestDamage:
         self, at: bytes, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Whichever place it is."""
-        monkeypatch.setattr(_bundle_files, "_MOST_HELD", 0)
+        monkeypatch.setattr(_bundle_files, "_MOST_BUFFERED", 0)
         line = orjson.dumps(ENTRY) + b"\n"
         lines = [HEADER, PLACE, line, PLACE.replace(b"alice", b"bob"), line]
         bundle = sealed(lines, places=2, entries=2)
@@ -598,7 +598,7 @@ class TestDamage:
                 return super().seek(*args)
 
         store = InMemoryProvider()
-        with pytest.raises(ValueError, match="changed while it was imported"):
+        with pytest.raises(ValueError, match="changed during the import"):
             await import_facts(Edited(bundle), store)
 
         there = [info.subject.entity for info in await store.places()]
@@ -619,17 +619,17 @@ def _killed_export(target: Path) -> None:
 class TestKilledExports:
     """Of an export that is killed nothing stays beside the old bundle."""
 
-    @pytest.mark.parametrize("has_nameless_files", [True, False])
+    @pytest.mark.parametrize("has_unnamed_files", [True, False])
     async def test_its_plaintext_is_gone(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_nameless_files: bool
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_unnamed_files: bool
     ) -> None:
         """At once on Linux, elsewhere with the next export into the folder."""
-        if not has_nameless_files:
-            monkeypatch.setattr(_bundle_files, "_nameless", lambda folder: None)
+        if not has_unnamed_files:
+            monkeypatch.setattr(_bundle_files, "_open_unnamed", lambda folder: None)
         target = tmp_path / "facts.jsonl"
         _killed_export(target)
 
-        assert len(os.listdir(tmp_path)) == (0 if has_nameless_files else 1)
+        assert len(os.listdir(tmp_path)) == (0 if has_unnamed_files else 1)
         await export_facts(await full_store(), target)
         assert os.listdir(tmp_path) == [target.name]
         assert target.stat().st_mode & 0o777 == 0o600
@@ -638,7 +638,7 @@ class TestKilledExports:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Its draft is locked."""
-        monkeypatch.setattr(_bundle_files, "_nameless", lambda folder: None)
+        monkeypatch.setattr(_bundle_files, "_open_unnamed", lambda folder: None)
         one = _bundle_files._Draft(str(tmp_path / "one.jsonl"))
         one.file.write(b"one")
 
@@ -679,9 +679,9 @@ class TestStores:
 
     async def test_what_is_no_fact_store(self) -> None:
         """A backend with the four methods of a provider cannot give its history away."""
-        with pytest.raises(TypeError, match="object is no FactStore"):
+        with pytest.raises(TypeError, match="must be a FactStore, not object"):
             await export_facts(object(), io.BytesIO())  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="object is no FactStore"):
+        with pytest.raises(TypeError, match="must be a FactStore, not object"):
             await import_facts(io.BytesIO(), object())  # type: ignore[arg-type]
 
     async def test_fields_of_later_versions_pass(self) -> None:
@@ -709,7 +709,7 @@ class TestStores:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A bundle larger than memory can be checked, and one place be taken out of it."""
-        monkeypatch.setattr(_bundle_files, "_MOST_HELD", 0)
+        monkeypatch.setattr(_bundle_files, "_MOST_BUFFERED", 0)
         store = InMemoryProvider()
         for number in range(2000):
             await store.save(SingleFact(THEME, f"{number} " + "x" * 1000), ALICE, PRODUCT)

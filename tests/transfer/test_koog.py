@@ -353,7 +353,7 @@ class TestPlaces:
 
         with pytest.raises(UnboundSubjectError, match="bind it with"):
             await import_koog(tmp_path, store, subjects=[user])
-        with pytest.raises(ValueError, match="Two subjects are given for Koog's 'user'"):
+        with pytest.raises(ValueError, match="two subjects for Koog's 'user'"):
             await import_koog(tmp_path, store, subjects=[user.of("alice"), user.of("bob")])
         assert await store.places() == []
 
@@ -423,13 +423,13 @@ class TestPlaces:
         file = koog_file(tmp_path / "one", {"ide-theme": [single("dark")]})
         koog_file(tmp_path / "two", {"ide-theme": [single("dark")]})
 
-        with pytest.raises(ValueError, match="holds no facts of Koog's"):
+        with pytest.raises(ValueError, match="contains no store of Koog"):
             await import_koog(tmp_path / "empty", store)
-        with pytest.raises(ValueError, match="is no folder"):
+        with pytest.raises(ValueError, match="is not a folder"):
             await import_koog(file, store)
-        with pytest.raises(ValueError, match="is no folder"):
+        with pytest.raises(ValueError, match="is not a folder"):
             await import_koog(tmp_path / "none", store)
-        with pytest.raises(ValueError, match="several stores of Koog's: give one of 'one', 'two'"):
+        with pytest.raises(ValueError, match="several stores of Koog: pass one of 'one', 'two'"):
             await import_koog(tmp_path, store)
         assert (await import_koog(str(tmp_path / "one"), store)).new == 1
 
@@ -443,16 +443,16 @@ class TestFlaws:
             ({}, "a type that Koog's memory does not have"),
             (single(SECRET, type=MODEL + "GraphFact"), "a type that Koog's memory does not have"),
             (single(SECRET, type=3), "a type that Koog's memory does not have"),
-            (single(None), "no text as its value"),
-            (single(["a", SECRET]), "no text as its value"),
-            (many(SECRET), "no list of texts"),
-            (many([SECRET, 3]), "a value that is no text"),
+            (single(None), "no string as its value"),
+            (single(["a", SECRET]), "no string as its value"),
+            (many(SECRET), "no list of strings"),
+            (many([SECRET, 3]), "a value that is not a string"),
             (many([]), "found nothing"),
             (single("No facts extracted"), "found nothing"),
-            (single(SECRET, concept=None), "no whole concept"),
-            (single(SECRET, concept={"keyword": "k"}), "no whole concept"),
-            (single(SECRET, concept={**concept(), "factType": "SOME"}), "no whole concept"),
-            (single(SECRET, concept={**concept(), "description": 1}), "no whole concept"),
+            (single(SECRET, concept=None), "no complete concept"),
+            (single(SECRET, concept={"keyword": "k"}), "no complete concept"),
+            (single(SECRET, concept={**concept(), "factType": "SOME"}), "no complete concept"),
+            (single(SECRET, concept={**concept(), "description": 1}), "no complete concept"),
             (single(SECRET, "2025-05-23"), "no timestamp"),
             (single(SECRET, 1.5), "no timestamp"),
             (single(SECRET, True), "no timestamp"),
@@ -504,10 +504,10 @@ class TestFlaws:
             (b"\xff\xfe{}", "not JSON"),
             (b'{"a": "\\ud800"}', "not JSON"),
             (b"[" * 100_000, "not JSON"),
-            (b"[]", "no map from keywords to lists"),
-            (b'"PIN 1234"', "no map from keywords to lists"),
-            (b'{"ide-theme": {"value": "PIN 1234"}}', "no map from keywords to lists"),
-            (koog_text({"ide-theme": []}, KEY), "is encrypted: give the key"),
+            (b"[]", "does not map keywords to lists"),
+            (b'"PIN 1234"', "does not map keywords to lists"),
+            (b'{"ide-theme": {"value": "PIN 1234"}}', "does not map keywords to lists"),
+            (koog_text({"ide-theme": []}, KEY), "is encrypted: pass its key"),
         ],
         ids=[
             *("nothing", "blank", "cut", "text", "not UTF-8", "lone surrogate", "deep"),
@@ -549,7 +549,7 @@ class TestKeys:
         report = await import_koog(tmp_path, store, key=KEY_TEXT)
 
         [reason] = reasons(report)
-        assert "does not open with this key" in reason
+        assert "cannot be decrypted with this key" in reason
         assert await theme(store) == ["dark"]
 
     async def test_cut_at_every_byte(self, store: InMemoryProvider, tmp_path: Path) -> None:
@@ -579,7 +579,7 @@ class TestKeys:
 
         report = await import_koog(tmp_path, store, key=KEY)
 
-        assert "is not encrypted, though a key was given" in reasons(report)[0]
+        assert "is not encrypted, but a key was given" in reasons(report)[0]
         assert await store.places() == []
 
     @pytest.mark.parametrize(
@@ -629,7 +629,7 @@ class TestDisk:
 
         report = await import_koog(tmp_path, store)
 
-        assert reasons(report) == ["is no regular file"]
+        assert reasons(report) == ["is not a regular file"]
         assert report.new == 1
 
     async def test_what_may_not_be_read(self, store: InMemoryProvider, tmp_path: Path) -> None:
@@ -700,7 +700,7 @@ async def test_an_import_can_be_undone(store: InMemoryProvider, tmp_path: Path) 
 
 async def test_what_is_no_fact_store() -> None:
     """A backend with the four methods of a provider cannot tell what it has already."""
-    with pytest.raises(TypeError, match="object is no FactStore"):
+    with pytest.raises(TypeError, match="must be a FactStore, not object"):
         await import_koog(SAMPLES / "plain", object())  # type: ignore[arg-type]
 
 

@@ -394,7 +394,7 @@ async def test_a_path_without_memories_is_an_error(
     (tmp_path / "other.json").write_text('"text"')
 
     for name in ("", "missing", "other.db", "other.json"):
-        with pytest.raises(ValueError, match=r"holds no|does not exist|cannot be read"):
+        with pytest.raises(ValueError, match=r"contains no|does not exist|cannot be read"):
             await read(tmp_path / name, store, scope=APP, subject=ALICE)
 
 

@@ -58,7 +58,7 @@ async def test_a_problem_does_not_show_the_field_that_is_wrong(tmp_path: Path) -
         tmp_path, memory(expiration_date="the 4th of May"), store=InMemoryProvider()
     )
     [problem] = report.problems
-    assert problem.reason == "its 'expiration_date' is no date"
+    assert problem.reason == "its 'expiration_date' is not a date"
 
 
 async def test_memories_without_ids_in_two_files_are_both_kept(tmp_path: Path) -> None:
@@ -96,7 +96,8 @@ async def test_a_user_of_another_kind_is_not_everyone(tmp_path: Path) -> None:
     """Without a user a memory concerns everyone, and is shown to everyone."""
     store = InMemoryProvider()
     report = await imported(tmp_path, memory(user_id=["alice"]), memory(id="b"), store=store)
-    assert [each.reason for each in report.problems] == ["its 'user_id' is no name of one user"]
+    reasons = [each.reason for each in report.problems]
+    assert reasons == ["its 'user_id' is not the name of one user"]
     assert await values(store, MemorySubject.EVERYTHING) == []
 
 

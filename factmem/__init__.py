@@ -1,12 +1,12 @@
 """A typed fact store for AI agents.
 
-An agent learns that Alice prefers Kotlin. factmem stores that as a fact about a concept
-("preferred-language"), concerning a subject (the user Alice), visible in a scope (the product
-"my-app"): durable, encrypted if wanted, and available in the next conversation.
+An agent learns that Alice prefers Kotlin. factmem stores this as a fact: it has a concept
+("preferred-language"), a subject (the user Alice) and a scope (the product "my-app"). Facts are
+durable, optionally encrypted, and available in the next conversation.
 
-This module exports what a first program needs; everything else is imported from its room, such as
-`factmem.recall` or `factmem.errors`. Importing it reads no file but Python's own, starts no
-thread, and loads neither `openai` nor `cryptography` before their first use.
+This module exports the names that a first program needs. Import all others from their package, such
+as `factmem.recall` or `factmem.errors`. The import starts no thread, reads no files other than
+Python modules, and loads `openai` and `cryptography` only on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used."""
+"""Lazy imports: a package's names are imported on first use."""
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
@@ -13,7 +13,7 @@ def lazily(
 
     Args:
         package: The package's name.
-        homes: The names that each module defines.
+        homes: The names to import, by the module that defines them.
     """
     home_of = {name: module for module, names in homes.items() for name in names}
 

@@ -1,24 +1,26 @@
-"""What can go wrong, as one tree.
+"""The exceptions of factmem, as one tree.
 
     FactmemError
     ├── UnboundSubjectError      a per-entity subject without its entity (ValueError)
-    ├── StoredFactError          a stored value no longer fits its concept's type
-    ├── StorageError             the disk refused; the cause is attached
+    ├── StoredFactError          a stored value does not fit its concept's type
+    ├── StorageError             the storage failed; the cause is attached
+    │   ├── PlaceFullError       a save would exceed the limit of a place
     │   ├── CorruptJournalError  a file is damaged; nothing is read past the damage
-    │   ├── StoreBusyError       another process held the store's lock too long
-    │   └── UnknownOutcomeError  a commit was sent to a database, and no answer came
+    │   ├── StoreBusyError       the store's lock was held past the deadline
+    │   └── UnknownOutcomeError  a commit was sent to a database, which did not answer
     ├── DecryptionError
-    │   ├── KeyRequiredError     an encrypted store, and no key was given
-    │   ├── WrongKeyError        no key slot opens with the key given
+    │   ├── KeyRequiredError     the store is encrypted, and no key was given
+    │   ├── WrongKeyError        the given key opens none of the key slots
     │   └── TamperedError        a file does not verify under the right key
     ├── ExtractionError          the model's answer could not be used
-    ├── ChatModelError           the model's endpoint refused or could not be reached
-    ├── EmbeddingError           an embedder failed, or what it gave is no vector
+    ├── ChatModelError           the model's endpoint failed or could not be reached
+    ├── EmbeddingError           an embedder failed or returned an invalid vector
     ├── MemoryAccessError        a write outside a view (PermissionError)
     └── MissingExtraError        an optional package is not installed (ImportError)
 
-Agents have two more: `FeatureError`, which holds the answer, and `StepLimitError`. A caller's mistake is a `ValueError` or a `TypeError`. No message holds a fact's value, a key or a
-prompt.
+`factmem.agent` has two more: `FeatureError`, which has the agent's answer, and `StepLimitError`. A
+wrong argument raises `ValueError` or `TypeError`. No message contains the value of a fact, a key or
+a prompt.
 """
 
 from factmem.usage import ONE_CALL, Usage
@@ -45,7 +47,7 @@ __all__ = [
 
 
 class FactmemError(Exception):
-    """Root of every error that factmem raises on its own account."""
+    """The base class of factmem's exceptions. A wrong argument raises a built-in exception."""
 
 
 class UnboundSubjectError(FactmemError, ValueError):
@@ -53,35 +55,35 @@ class UnboundSubjectError(FactmemError, ValueError):
 
 
 class StoredFactError(FactmemError):
-    """A stored value does not fit the type of the concept that it was loaded with.
+    """A stored value does not fit the type of the concept that was passed to load it.
 
-    The value stays stored as it is. Load it with the type it was saved with, or without one
-    through `load_all`.
+    The stored value is unchanged. Load it with the type it was saved with, or as plain JSON with
+    `load_all`.
     """
 
 
 class StorageError(FactmemError):
-    """The disk or the operating system refused; `__cause__` says how.
+    """The disk, the operating system or the database failed; `__cause__` has the reason.
 
-    Whatever was being saved is not acknowledged; everything acknowledged before is still there.
+    The save that raised it is not acknowledged. Saves acknowledged before are still stored.
     """
 
 
 class PlaceFullError(StorageError):
-    """A place holds as much as its store's `PlaceLimit` allows. Nothing was saved."""
+    """A save would exceed the `PlaceLimit` of its store. Nothing was saved."""
 
 
 class CorruptJournalError(StorageError):
-    """A store's file is damaged: an acknowledged record cannot be read.
+    """A file of a store is damaged: an acknowledged record cannot be read.
 
-    Nothing is written over the damage. `LocalFileMemoryProvider.salvage` keeps a copy of the file
-    and goes on with what can still be read.
+    The damaged file is not overwritten. `LocalFileMemoryProvider.salvage` keeps a copy of it and
+    continues with the records that can be read.
     """
 
     def __init__(self, message: str, *, salvageable: int | None = None) -> None:
         super().__init__(message)
         self.salvageable = salvageable
-        """How many records of the file can still be read; None when that is unknown."""
+        """The number of records in the file that can be read; None if unknown."""
 
 
 class StoreBusyError(StorageError):
@@ -89,16 +91,16 @@ class StoreBusyError(StorageError):
 
 
 class UnknownOutcomeError(StorageError):
-    """A commit was sent to a database and no answer came: it may or may not have been stored.
+    """A commit was sent to a database, which did not answer. The change may be stored or not.
 
-    Saving the same fact object again is safe: a stored value is confirmed, not doubled, and
-    history may show one more confirmation. To find out, load the concept and compare the ids of
-    its facts. After an `amend`, look at `entries` first.
+    It is safe to save the same fact object again: a stored value is confirmed, not duplicated, and
+    the history may show one more confirmation. To check first, load the concept and compare the ids
+    of its facts. After an `amend`, check `entries` first.
     """
 
 
 class DecryptionError(FactmemError):
-    """Encrypted files cannot be read. The files stay as they are."""
+    """Encrypted files cannot be read. The files are unchanged."""
 
 
 class KeyRequiredError(DecryptionError):
@@ -106,7 +108,7 @@ class KeyRequiredError(DecryptionError):
 
 
 class WrongKeyError(DecryptionError):
-    """None of the store's key slots opens with the key that was given."""
+    """The given key opens none of the store's key slots."""
 
 
 class TamperedError(DecryptionError):
@@ -114,7 +116,7 @@ class TamperedError(DecryptionError):
 
 
 class ExtractionError(FactmemError):
-    """A model's answer could not be used, not even after it was asked once more.
+    """A model's answer could not be used, even after a second request.
 
     Nothing was stored. `raw` is the model's last answer; the message does not quote it.
     """
@@ -130,40 +132,41 @@ class ExtractionError(FactmemError):
         super().__init__(message)
         self.raw = raw
         self.is_cut_off = is_cut_off
-        """Whether the answer ended at the model's output limit."""
+        """Whether the model's output limit cut the answer off."""
         self.usage: Usage = usage
-        """The cost of the model calls; one call unless the model reports more."""
+        """The cost of the model calls; one call of unknown tokens unless the model reports more."""
 
 
 class ChatModelError(FactmemError):
-    """A chat model's endpoint refused, failed or could not be reached; `__cause__` says how.
+    """A chat model's endpoint failed or could not be reached; `__cause__` has the reason.
 
-    Nothing was stored, and the message history is as it was.
+    Nothing was stored, and the message history is unchanged.
     """
 
     def __init__(self, message: str, *, status: int | None = None, usage: Usage = ONE_CALL) -> None:
         super().__init__(message)
         self.status = status
-        """The HTTP status, where there was an answer."""
+        """The HTTP status; None if the endpoint did not answer."""
         self.usage: Usage = usage
-        """What the calls to the model cost, the one that failed included."""
+        """The cost of the model calls, including the failed one."""
 
 
 class EmbeddingError(FactmemError):
-    """An embedder refused, failed, could not be reached, or gave something that is no vector.
+    """An embedder failed, could not be reached, or returned an invalid vector.
 
-    `__cause__` says how, where there is one. No fact is touched: vectors are made again.
+    `__cause__` has the reason, if another exception caused it. No fact is affected: missing vectors
+    are requested again later.
     """
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
-        """The HTTP status, where there was an answer."""
+        """The HTTP status; None if the endpoint did not answer."""
 
 
 class MemoryAccessError(FactmemError, PermissionError):
-    """A write outside the places that a view allows. Nothing was written."""
+    """A write to a place that a view does not permit. Nothing was written."""
 
 
 class MissingExtraError(FactmemError, ImportError):
-    """An optional package is not installed; the message names the extra that brings it."""
+    """An optional package is not installed. The message names the extra to install."""

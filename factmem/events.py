@@ -1,4 +1,4 @@
-"""Events of memory operations: one for each operation, when it ends."""
+"""Events of memory operations. Each operation ends in one event."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
@@ -76,9 +76,10 @@ class MemoryEvent:
     """The number of values that were saved, found, forgotten or erased; of places for a listing; of
     strings for a request to an embedder."""
     erased: int = 0
-    """The number of values that were found and not saved, as their place was erased meanwhile."""
+    """The number of detected values that were not saved, because their place was erased
+    meanwhile."""
     torn_writes: int = 0
-    """The number of journals that were found to end in a write that a crash had left unfinished."""
+    """The number of journals whose last write was incomplete after a crash."""
     llm_calls: int = 0
     """The number of requests to a chat model."""
     input_tokens: int = 0
@@ -88,7 +89,7 @@ class MemoryEvent:
     embedding_calls: int = 0
     """The number of requests to an embedder."""
     error_type: str | None = None
-    """The class name of the exception that ended it; None if it completed."""
+    """The class name of the exception that the operation raised; None if it completed."""
     facts: tuple[AnyFact, ...] | None = field(default=None, repr=False)
     """The facts that were saved or found; None without `include_values`."""
     text: str | None = field(default=None, repr=False)
@@ -96,7 +97,7 @@ class MemoryEvent:
 
     @property
     def is_failed(self) -> bool:
-        """Whether an exception ended it, a cancellation included."""
+        """Whether the operation raised an exception or was cancelled."""
         return self.error_type is not None
 
 
@@ -119,7 +120,7 @@ class OperationInProgress:
     facts: list[AnyFact] = field(default_factory=list[AnyFact])
     text: str | None = None
     is_handed_over: bool = False
-    """Whether it continues elsewhere, which reports its end."""
+    """Whether other code continues the operation and reports its end."""
 
     def spent(self, usage: Usage) -> None:
         """Add the cost of calls to a chat model."""
@@ -208,7 +209,7 @@ class MemoryEvents:
     ) -> AsyncGenerator[OperationInProgress]:
         """Report the operation in the block only if it fails or is cancelled there.
 
-        For preparations of work that reports itself.
+        Use it for the preparation of work that reports its own end.
         """
         async with self.operation(operation, places) as progress:
             yield progress

@@ -21,7 +21,7 @@ class Usage:
     def reported(cls, counts: Mapping[str, object]) -> "Usage":
         """Return one call with the counts of a chat completion.
 
-        A count that is missing or no integer is 0.
+        A count that is missing or not an integer is 0.
         """
         return cls(_count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens")), 1)
 
@@ -38,4 +38,4 @@ def _count(reported: object) -> int:
 
 
 ONE_CALL = Usage(calls=1)
-"""One call of unknown tokens."""
+"""One call with an unknown number of tokens."""

@@ -1,4 +1,4 @@
-"""Stores of facts: the protocols, in memory, in local files, in PostgreSQL.
+"""Stores of facts: the protocols, and stores in memory, local files and PostgreSQL.
 
 Imports ledger and storage.
 """

@@ -1,4 +1,4 @@
-"""Arguments of a store's methods, checked and converted before anything is read or written."""
+"""Validation and conversion of the arguments of a store's methods."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,8 @@ from factmem.providers.learning import RetractedFact
 from factmem.providers.results import Purge
 
 ConditionAt: TypeAlias = Callable[[str], Condition]
-"""The condition of a forgetting at a given time, as a stamp: a span counts back from there."""
+"""Returns the condition of a `forget` for the time of the call, as a stamp. Spans count back from
+that time."""
 
 _OLDER = "older_than=timedelta(days=90)"
 
@@ -28,11 +29,11 @@ _FACTS = (SingleFact, MultipleFacts)
 
 
 def stored_fact(fact: object) -> StoredFact:
-    """Return a fact as an entry holds it.
+    """Convert a fact to its form in an entry.
 
     Raises:
         TypeError: It is not a fact.
-        ValueError: A value would not come back equal from its JSON.
+        ValueError: A value would change in a round trip through JSON.
     """
     if not isinstance(fact, _FACTS):
         raise TypeError(
@@ -43,11 +44,11 @@ def stored_fact(fact: object) -> StoredFact:
 
 
 def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
-    """Return facts as an entry holds them.
+    """Convert facts to their form in an entry.
 
     Raises:
         TypeError: It is not a list of facts.
-        ValueError: A value would not come back equal from its JSON.
+        ValueError: A value would change in a round trip through JSON.
     """
     if isinstance(facts, SingleFact | MultipleFacts):
         raise TypeError("facts must be a list, not one fact: save_many([fact], ...) or save(fact)")
@@ -56,7 +57,7 @@ def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
 
 
 def statements(facts: Iterable[AnyFact]) -> list[StoredFact]:
-    """Return facts as an entry holds statements; raises as `stored_facts` does."""
+    """Convert facts to statements in an entry. Raises as `stored_facts` does."""
     stated = stored_facts(facts)
     for each in stated:
         each["stated"] = True
@@ -64,7 +65,7 @@ def statements(facts: Iterable[AnyFact]) -> list[StoredFact]:
 
 
 def retracted_value(retracted: RetractedFact) -> RetractedValue:
-    """Return a retraction as an entry holds it.
+    """Convert a retraction to its form in an entry.
 
     Raises:
         TypeError: It is not a `RetractedFact`.
@@ -81,7 +82,7 @@ def retracted_value(retracted: RetractedFact) -> RetractedValue:
 
 
 def check_purge(purge: Purge) -> None:
-    """Raise unless `purge` is one of its three values.
+    """Raise unless `purge` is True, False or "quotes".
 
     Raises:
         TypeError: It is neither a bool nor a string.
@@ -92,10 +93,10 @@ def check_purge(purge: Purge) -> None:
 
 
 def check_span(keep_history: timedelta) -> None:
-    """Raise unless history can be kept for this long.
+    """Raise unless `keep_history` is a valid span.
 
     Raises:
-        TypeError: It is no timedelta.
+        TypeError: It is not a timedelta.
         ValueError: It is negative.
     """
     expect(keep_history, timedelta, "keep_history", "keep_history=timedelta(days=90)")
@@ -104,10 +105,10 @@ def check_span(keep_history: timedelta) -> None:
 
 
 def stamp_of(as_of: datetime) -> str:
-    """Return the moment that a read goes back to.
+    """Convert the time of a past read to a stamp.
 
     Raises:
-        TypeError: It is no datetime.
+        TypeError: It is not a datetime.
         ValueError: It is naive.
     """
     return stamp(utc(as_of, "moment as_of"))
@@ -124,11 +125,11 @@ def condition_of(
     fact_ids: Iterable[str] | None = None,
     metadata: Mapping[str, JsonValue] | None = None,
 ) -> ConditionAt:
-    """Return the condition that the arguments of `forget` make; a `value` of `...` is not given.
+    """Return the condition for the arguments of `forget`. A `value` of `...` means no value.
 
     Raises:
         TypeError: An argument is of the wrong type.
-        ValueError: No condition is given, `value` comes without `concept` or does not fit it, or
+        ValueError: No condition is given, `value` is given without `concept` or does not fit it, or
             `older_than` is naive, negative or reaches back beyond the year 1.
     """
     has_value = value is not ...
@@ -138,8 +139,7 @@ def condition_of(
     if all(each is None for each in (concept, fact_id, source, older_than, *several)):
         raise ValueError(
             "forget needs a condition: concepts, fact_ids, metadata, a concept, value, fact_id, "
-            "source or older_than. To remove "
-            "the whole place with its history, call erase"
+            "source or older_than. To remove the whole place with its history, call erase"
         )
     if source is not None:
         expect(source, FactSource, "source", "source=FactSource(SourceKind.USER)")
@@ -167,7 +167,7 @@ def _ids(fact_ids: Iterable[str]) -> frozenset[str]:
 
 
 def _limit(older_than: datetime | timedelta) -> Callable[[str], str]:
-    """Return the moment before which a value is old, for a time that is not known yet."""
+    """Return a function that computes the stamp before which a value is old, from the time now."""
     if not isinstance(older_than, timedelta | datetime):
         raise TypeError(
             f"older_than must be a timedelta or a datetime, not {type(older_than).__name__}: "
@@ -188,7 +188,7 @@ def _limit(older_than: datetime | timedelta) -> Callable[[str], str]:
 
 
 def before(now: str, span: timedelta) -> str:
-    """Return the stamp of a moment that lies a span before another; empty before the year 1."""
+    """Return the stamp that is `span` earlier than `now`; empty if that is before the year 1."""
     try:
         return stamp(moment(now) - span)
     except OverflowError:

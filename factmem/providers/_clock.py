@@ -1,4 +1,4 @@
-"""The clocks of stores: monotonic over one that may be set back, and that of a database server."""
+"""The clocks of stores: a monotonic clock, and the clock of a database server."""
 
 from datetime import UTC, datetime, timedelta
 from threading import Lock
@@ -9,7 +9,7 @@ from factmem.models.clock import TimeProvider, system_clock, utc
 
 
 class StoreClock:
-    """A clock that does not go back, over one that may. Safe for threads.
+    """A clock that never goes back, even if the underlying clock does. Thread-safe.
 
     An expired value stays expired: a reading is at least the previous one, and at least the time of
     the place's last entry. Entries are recorded with the underlying clock's time, so a clock that
@@ -22,7 +22,7 @@ class StoreClock:
         self._latest = ""
 
     def now(self, recorded_at: str = "") -> str:
-        """Return the time to read a place by, whose last entry was recorded at `recorded_at`.
+        """Return the time for reading a place whose last entry was recorded at `recorded_at`.
 
         Raises:
             ValueError: The clock returned a naive datetime.
@@ -33,7 +33,7 @@ class StoreClock:
             return max(self._latest, recorded_at)
 
     def recording(self, recorded_at: str = "") -> str:
-        """Return the time to record something at, no earlier than `recorded_at`.
+        """Return the time for recording an entry, no earlier than `recorded_at`.
 
         Raises:
             ValueError: The clock returned a naive datetime.
@@ -41,7 +41,7 @@ class StoreClock:
         return max(stamp(utc(self._clock(), "time of the clock")), recorded_at)
 
     def start_in_child(self) -> None:
-        """Take a new lock in a forked child, as the parent's may be held by no thread here."""
+        """Create a new lock in a forked child. The parent's may be held by a thread not copied."""
         self._lock = Lock()
 
 
@@ -58,6 +58,6 @@ class ServerClock:
         return datetime.now(UTC) + self._offset
 
     def set(self, microseconds: int) -> None:
-        """Take over the server's time, in microseconds since 1970."""
+        """Set the clock to the server's time, in microseconds since 1970."""
         server = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
         self._offset = server - datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Finding facts by a few words."""
+"""Search for facts by a few words, for `load_by_description`."""
 
 from collections.abc import Iterable, Iterator
 
@@ -20,26 +20,26 @@ def phrase_of(description: str) -> str:
         raise TypeError(f"description must be a str, not {type(description).__name__}: 'theme'")
     if phrase := _folded(description):
         return phrase
-    raise ValueError("Describe the facts by at least one word; load_all gives all of them")
+    raise ValueError("description must have at least one word; load_all returns all facts")
 
 
 def described(facts: Iterable[AnyFact], phrase: str) -> list[AnyFact]:
-    """Return the facts with plain JSON values that a folded phrase describes.
+    """Return the facts, with plain JSON values, that match a folded phrase.
 
-    A fact matches when its description holds the phrase, or when each of the words is somewhere in
-    its keyword, description and values. Words are found as parts of longer ones too: Chinese and
-    Korean do not put spaces where a search for whole words would need them.
+    A fact matches if its description contains the phrase, or if each of the words is in its
+    keyword, description or values. Words also match parts of longer words, because Chinese and
+    Korean text does not have spaces between all words.
     """
     words = phrase.split()
     return [
         fact
         for fact in facts
         if phrase in _folded(fact.concept.description)
-        or _holds(words, _folded("\n".join(_texts_of(fact))))
+        or _has_all(words, _folded("\n".join(_texts_of(fact))))
     ]
 
 
-def _holds(words: list[str], text: str) -> bool:
+def _has_all(words: list[str], text: str) -> bool:
     return all(word in text for word in words)
 
 

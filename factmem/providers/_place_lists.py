@@ -1,4 +1,4 @@
-"""Lists of places: what each holds, their order, and pages of them."""
+"""Lists of places: their contents, order and pages."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from factmem.storage.base import JournalName, Journals, PagedJournals
 
 
 def place_info(identity: Identity, ledger: Ledger, size: int, now: str) -> PlaceInfo:
-    """Return what a place holds at `now`, a stamp, in `size` bytes."""
+    """Return the contents of a place of `size` bytes at `now`, a stamp."""
     place = Place.of_identity(identity)
     confirmed = ledger.confirmations(now)
     return PlaceInfo(
@@ -29,18 +29,18 @@ def place_info(identity: Identity, ledger: Ledger, size: int, now: str) -> Place
 
 
 def in_order(found: Iterable[PlaceInfo]) -> list[PlaceInfo]:
-    """Return places by identity; a subject without entity comes before its namesakes with one."""
+    """Sort places by identity. A subject without an entity precedes those with one."""
     return sorted(found, key=lambda info: _order(info.place.identity))
 
 
 _LISTED = 8192
-"""How many names a listing by pages asks a storage for, as some may be outside of the boundary."""
+"""The least page size in requests to a storage, because names outside the boundary are skipped."""
 
 
 def listed(
     journals: Journals, wanted: Boundary, after: Identity | None, limit: int | None
 ) -> list[Identity]:
-    """Return up to `limit` places of a folder, inside a boundary, without reading their entries."""
+    """Return up to `limit` places of a folder inside a boundary, without reading their entries."""
     if not isinstance(journals, PagedJournals):
         return page_of(filter(wanted.allows, map(_identity, journals.names())), after, limit)
     found: list[Identity] = []
@@ -58,14 +58,17 @@ def listed(
 def _identity(name: JournalName) -> Identity:
     kind, scope, subject, entity = name
     if kind is None or scope is None or subject is None:
-        raise FactmemError("A journal has a name that is no place's: another program's folder?")
+        raise FactmemError(
+            "The folder contains a journal whose name is not that of a place: another program "
+            "wrote it. Use a folder of its own for the store"
+        )
     return (kind, scope, subject, entity)
 
 
 def page_of(
     identities: Iterable[Identity], after: Identity | None, limit: int | None
 ) -> list[Identity]:
-    """Return those identities that come after one, in the order of their names."""
+    """Return up to `limit` identities that follow `after`, in the order of names."""
     found = sorted(identities, key=_order)
     if after is not None:
         found = found[bisect_right(found, _order(after), key=_order) :]
@@ -73,6 +76,6 @@ def page_of(
 
 
 def _order(identity: Identity) -> tuple[str, str, str, str]:
-    """Return the order of places: a subject without entity comes before its namesakes with one."""
+    """Return a sort key. A subject without an entity precedes those with one."""
     kind, scope, subject, entity = identity
     return kind, scope, subject, entity or ""

@@ -1,8 +1,8 @@
 """The protocols of a store.
 
-`AgentMemoryProvider` is the small protocol, for a backend of your own; `FactStore` is the complete
-one, which factmem's own providers implement. Both are structural: implement the methods, inherit
-from nothing, then run the suites in `factmem.testing` against the class. They are the contract.
+`AgentMemoryProvider` is the small protocol, for a backend of your own. `FactStore` is the complete
+one, which factmem's own providers implement. Both are structural: implement the methods without
+inheriting, then run the suites in `factmem.testing` against the class. The suites are the contract.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,24 +27,24 @@ T = TypeVar("T")
 
 @runtime_checkable
 class AgentMemoryProvider(Protocol):
-    """A place that keeps facts: the four methods a backend must have.
+    """A store of facts with the four methods that every backend must have.
 
     The scope is always explicit. An unbound per-entity subject raises `UnboundSubjectError`
-    before anything is read or written. Any number of tasks may call an instance at once.
+    before anything is read or written. Any number of tasks may call an instance concurrently.
     """
 
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """Keep `fact` as the newest of its concept.
+        """Store `fact` as the newest fact of its concept.
 
-        A SINGLE fact replaces what its concept held in this place, a MULTIPLE one adds the values
-        that are not there yet; a value that is current already is confirmed, not doubled. Once
-        this returns the fact is as durable as the provider promises. If it raises, the fact is not
-        acknowledged and is kept whole or not at all; a save that is cancelled before its write
-        has begun is not kept, later it is.
+        A SINGLE fact replaces the value of its concept in this place. A MULTIPLE fact adds the
+        values that are not current yet. A value that is already current is confirmed, not
+        duplicated. When this returns, the fact is as durable as the provider promises. If it
+        raises, the fact is not acknowledged, and is stored completely or not at all. A save that is
+        cancelled before its write begins is not stored; one that is cancelled later is.
 
         Raises:
-            ValueError: A value would not come back equal from its JSON. Nothing was kept.
-            StorageError: The store refused. Nothing was acknowledged.
+            ValueError: A value would change in a round trip through JSON. Nothing was stored.
+            StorageError: The store failed. Nothing was acknowledged.
         """
         ...
 
@@ -53,8 +53,8 @@ class AgentMemoryProvider(Protocol):
     ) -> list[L]:
         """Return the current facts of a concept; empty if it has none.
 
-        A SINGLE concept gives at most one `SingleFact`, a MULTIPLE one a `MultipleFacts` per save
-        that still holds values, oldest first.
+        A SINGLE concept has at most one `SingleFact`. A MULTIPLE concept has a `MultipleFacts` for
+        each save that still has current values, oldest first.
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
@@ -63,7 +63,7 @@ class AgentMemoryProvider(Protocol):
         ...
 
     async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
-        """Return all current facts, each concept in the type it was last saved with.
+        """Return all current facts, each concept with the type it was last saved with.
 
         Raises:
             StorageError: The store could not be read.
@@ -73,10 +73,10 @@ class AgentMemoryProvider(Protocol):
     async def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
-        """Return the current facts that a few words describe.
+        """Return the current facts that match a few words.
 
-        A fact matches when its concept's description holds the phrase, or when every word of it
-        is in the keyword, the description or the values; case and width (NFKC) are ignored.
+        A fact matches if its concept's description contains the phrase, or if every word of the
+        phrase is in the keyword, the description or the values. Case and width (NFKC) are ignored.
 
         Raises:
             StorageError: The store could not be read.
@@ -86,15 +86,15 @@ class AgentMemoryProvider(Protocol):
 
 @runtime_checkable
 class FactStore(AgentMemoryProvider, Protocol):
-    """A provider with history, forgetting and listing: what factmem's own providers are."""
+    """A provider with history, forgetting and listing. factmem's own providers implement it."""
 
     async def save_many(
         self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
     ) -> None:
-        """Keep several facts in one place at once, all or none, in one durable write.
+        """Store several facts of one place in one durable write, all or none.
 
-        No reader, no crash and no failure ever shows a part of them. Facts for several places are
-        several calls. No facts, nothing happens. Raises as `save` does.
+        No reader sees a part of them, and neither does anyone after a crash or a failure. Facts of
+        several places need several calls. An empty list does nothing. Raises as `save` does.
         """
         ...
 
@@ -125,8 +125,8 @@ class FactStore(AgentMemoryProvider, Protocol):
     ) -> list[AnyFact]:
         """Return all facts that are current, or were at `as_of`.
 
-        A store does not know value types: values are plain JSON, but for the concepts named in
-        `concepts`, which come as `load` gives them.
+        A store does not know value types, so values are plain JSON. The facts of the concepts in
+        `concepts` are returned as by `load`, with their types.
 
         Raises:
             StoredFactError: A stored value does not fit the type of a concept in `concepts`.
@@ -138,10 +138,10 @@ class FactStore(AgentMemoryProvider, Protocol):
     async def history(
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
     ) -> list[HistoryEntry]:
-        """Return every save, confirmation and forgetting of a concept, oldest first.
+        """Return every save, confirmation and forget of a concept, oldest first.
 
         Raises:
-            StoredFactError: A value of the history does not fit the concept's `value_type`.
+            StoredFactError: A value in the history does not fit the concept's `value_type`.
             StorageError: The store could not be read.
         """
         ...
@@ -163,34 +163,34 @@ class FactStore(AgentMemoryProvider, Protocol):
     ) -> int:
         """Forget the current values that meet all given conditions, and return their number.
 
-        They disappear from every read at once, and do not come back by themselves. History still
-        shows the earlier saves, and that a value was forgotten.
+        They disappear from all reads at once and stay forgotten until they are saved again. The
+        history still shows the earlier saves and the forget.
 
         Args:
             subject: The subject of the facts.
-            scope: Where they are visible.
-            concept: Values of this concept's keyword.
+            scope: The scope of the facts.
+            concept: Values with this concept's keyword.
             value: This value of `concept`.
             fact_id: Values saved as this fact.
-            source: Values whose sources are all covered by `source`: each of its fields
-                that is not None must agree.
+            source: Values whose sources all match `source`: each of its fields that is not None
+                must be equal.
             older_than: Values last confirmed before this moment, or longer ago than this.
-            concepts: Values of these concepts' keywords.
+            concepts: Values with one of these concepts' keywords.
             fact_ids: Values saved as one of these facts.
             metadata: Values whose metadata has all of these keys, with equal values.
-            purge: Also rewrite the storage without the values, in history too. Facts of other
-                values may quote a message that contains one: the result names them in `quoting`,
-                and `purge="quotes"` takes the values out of their quotes. Keywords, descriptions
-                and metadata stay as they are: `mentioning` names the facts where one contains a
-                value.
+            purge: Also rewrite the storage without the values, including the history. Other facts
+                may quote a message that contains a purged value. The result lists them in
+                `quoting`, and `purge="quotes"` removes the values from their quotes. Keywords,
+                descriptions and metadata are not changed. The result lists the facts where one of
+                these contains a purged value in `mentioning`.
 
         Returns:
-            How many values were current, as a `Forgotten` where the store reports what is left.
+            The number of values that were current; a `Forgotten` if the store reports remains.
 
         Raises:
-            ValueError: No condition was given (`erase` empties a place), `value` came without
-                `concept`, or `older_than` is naive.
-            StorageError: The store refused.
+            ValueError: No condition was given (use `erase` to empty a place), `value` was given
+                without `concept`, or `older_than` is naive.
+            StorageError: The store failed.
         """
         ...
 
@@ -202,11 +202,11 @@ class FactStore(AgentMemoryProvider, Protocol):
         Args:
             subject: The subject of the place.
             scope: The scope of the place.
-            only_empty: Leave a place that holds any entry as it is; the receipt is that of a place
-                that does not exist. Nothing is saved between the look and the erasure.
+            only_empty: Do nothing if the place has an entry, and return the receipt of a place
+                that does not exist. No save can happen between the check and the erasure.
 
         Raises:
-            StorageError: The store refused.
+            StorageError: The store failed.
         """
         ...
 
@@ -216,25 +216,24 @@ class FactStore(AgentMemoryProvider, Protocol):
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope] | None = None,
     ) -> list[PlaceInfo]:
-        """Return the places that hold anything, ordered by identity; reads every one of them.
+        """Return the places that are not empty, ordered by identity.
 
-        Reads only the requested places, not those of other customers. Names are compared as
-        everywhere: a subject or a scope whose name only looks alike is another one, and an empty
-        list asks for nothing.
+        Reads each returned place, to count its facts, and no others, such as those of other
+        customers. Names that only look alike are different names. An empty list matches nothing.
 
         Args:
-            subjects: Only what concerns one of these; all by default.
-            scopes: Only places visible in one of these; all by default.
+            subjects: Only places of these subjects; all by default.
+            scopes: Only places in these scopes; all by default.
 
         Raises:
-            UnboundSubjectError: One of `subjects` is per entity and names none.
-            TypeError: They are no lists of subjects and scopes.
+            UnboundSubjectError: One of `subjects` is per entity and has no entity.
+            TypeError: `subjects` or `scopes` is not a list of these.
             StorageError: The store could not be read.
         """
         ...
 
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
-        """Return the ledger of a place as plain JSON, oldest first: what `replay` takes.
+        """Return the ledger of a place as plain JSON, oldest first, in the form of `replay`.
 
         Raises:
             StorageError: The store could not be read.
@@ -246,48 +245,48 @@ class FactStore(AgentMemoryProvider, Protocol):
     ) -> int:
         """Append entries recorded elsewhere, with their own times, and return how many were new.
 
-        An entry is new unless all of its facts, by id, are in the place already; so the same
-        bundle can be imported twice. On an error none of them is kept; after a crash the first ones
-        may be, and the same call adds the rest.
+        An entry is new unless the place already has all of its facts, by id, so the same bundle can
+        be imported twice. After an error none of the entries is stored. After a crash the first
+        ones may be stored, and the same call adds the rest.
 
         Raises:
-            ValueError: No store could have recorded an entry.
-            StorageError: The store refused.
+            ValueError: An entry is invalid.
+            StorageError: The store failed.
         """
         ...
 
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
-        """Append what `change` makes of the ledger of a place, and return how many entries that is.
+        """Append the entries that `change` computes from a place's ledger; return their number.
 
-        No other write to the place happens in between: what `change` sees is what its entries follow.
-        It is for changes that depend on current values, such as one value taking the place of
-        another. Each entry is kept whole or not at all.
+        No other write to the place happens in between. Use it for changes that depend on current
+        values, such as the replacement of one value by another. Each entry is stored completely or
+        not at all.
 
         Args:
-            change: Takes the entries, oldest first, and the time at which its own are recorded, as
-                a stamp. It may run in a worker thread, with the store held: it must be quick, and
-                call nothing of the store. What it raises is raised, and nothing is kept.
+            change: Is called with the entries, oldest first, and the time of its own entries, as a
+                stamp. It may run in a worker thread, with the store locked: it must be quick and
+                must not call the store. Its exceptions are raised, and nothing is stored.
             subject: The subject of the place.
-            scope: Where its facts are visible.
+            scope: The scope of the place.
 
         Raises:
-            ValueError: No store could have recorded an entry that it returned.
-            StorageError: The store refused.
+            ValueError: An entry that it returned is invalid.
+            StorageError: The store failed.
         """
         ...
 
     async def amend_current(
         self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
     ) -> int:
-        """Append an entry that `change` makes from the current facts; `amend` without history.
+        """Append the entry that `change` computes from the current facts; `amend` without history.
 
-        A store keeps current facts in memory, so the cost does not grow with the history. Nothing
-        else is written to the place in between.
+        A store keeps current facts in memory, so the cost does not grow with the history. No other
+        write to the place happens in between.
 
         Args:
-            change: Takes the ledger of the place and the time as a stamp, and returns an entry with
-                `facts`, `forget` or both, or None for no change. The rules for `change` of `amend`
-                hold. It may be called again.
+            change: Is called with the ledger of the place and the time as a stamp, and returns an
+                entry with `facts`, `forget` or both, or None for no change. The rules for `change`
+                of `amend` apply. It may be called again.
             subject: The subject of the place.
             scope: The scope of the place.
 
@@ -295,7 +294,7 @@ class FactStore(AgentMemoryProvider, Protocol):
             The number of entries: 1 or 0.
 
         Raises:
-            ValueError: A store could not have recorded the entry.
+            ValueError: The entry that it returned is invalid.
             StorageError: The store failed.
         """
         ...
@@ -304,23 +303,23 @@ class FactStore(AgentMemoryProvider, Protocol):
         """Rewrite the ledger of a place, history included; return how many entries changed.
 
         Use it to remove old history or to rename a concept, which appending cannot do. No other
-        write happens in between. The result is stored completely or not at all, and no copy of
-        removed entries stays. Times cannot change.
+        write to the place happens in between. The result is stored completely or not at all, and no
+        copy of removed entries remains. Times cannot be changed.
 
         Args:
-            edit: Takes the entries, oldest first, and returns for each one the entry as it was,
-                another one, or None to remove it. The rules for `change` of `amend` hold.
+            edit: Is called with the entries, oldest first, and returns for each one the same entry,
+                another one, or None to remove it. The rules for `change` of `amend` apply.
             subject: The subject of the place.
             scope: The scope of the place.
 
         Raises:
-            ValueError: A store could not have recorded the entries that it returned.
-            StorageError: The store refused.
+            ValueError: An entry that it returned is invalid.
+            StorageError: The store failed.
         """
         ...
 
     async def aclose(self) -> None:
-        """Finish accepted work and release all resources. Later calls raise `ValueError`."""
+        """Finish accepted calls and release all resources. Later calls raise `ValueError`."""
         ...
 
     async def __aenter__(self) -> Self: ...

@@ -1,4 +1,4 @@
-"""Erasures within one process, for providers that cannot compare moments themselves."""
+"""Detection of erasures within one process, for providers that are not `LearningStore`s."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator
@@ -15,12 +15,13 @@ __all__ = ["Watch", "erasing", "watch"]
 
 
 _POLL_SECONDS = 0.005
-"""The interval at which an erasure checks for running writes. They may belong to other event loops,
-which have no common event; a write takes milliseconds, and erasures are rare."""
+"""The interval at which an erasure checks for running writes. It polls because the writes may run
+in other event loops, and anyio has no event across loops. A write takes milliseconds, and erasures
+are rare."""
 
 
 class Watch:
-    """A place that is watched for erasures, from now until this object is dropped."""
+    """A place that is watched for erasures until this object is garbage collected."""
 
     def __init__(self, erasures: "_Erasures", identity: Identity) -> None:
         self._erasures = erasures
@@ -29,9 +30,9 @@ class Watch:
 
     @contextmanager
     def writing(self) -> Generator[bool]:
-        """Hold a write to the place; give False where the place was erased and it must not begin.
+        """Register a write to the place; yield False if the place was erased: do not write then.
 
-        An erasure that begins in the block waits for its end.
+        An erasure that begins during the block waits for its end.
         """
         erasures = self._erasures
         with erasures.lock:
@@ -47,16 +48,16 @@ class Watch:
 
 
 class _Erasures:
-    """The watches of one provider. No name of a place stays here after its last watch."""
+    """The watches of one provider. The name of a place is dropped with its last watch."""
 
     def __init__(self, provider: AgentMemoryProvider) -> None:
         self._provider = provider  # kept alive: its id is the key of `_by_provider`
         self.lock: Lock = Lock()
         self.watches: WeakSet[Watch] = WeakSet()
         self.begun: Counter[Identity] = Counter()
-        """The erasures under way, by place."""
+        """The number of running erasures, by place."""
         self.writes: Counter[Identity] = Counter()
-        """The writes under way, by place."""
+        """The number of running writes, by place."""
 
     def begin(self, identity: Identity) -> None:
         with self.lock:
@@ -65,7 +66,7 @@ class _Erasures:
 
     def end(self, identity: Identity) -> None:
         with self.lock:
-            self._note(identity)  # a chat read during the erasure may hold erased facts
+            self._note(identity)  # a chat read during the erasure may contain erased facts
             _count_down(self.begun, identity)
 
     def _note(self, identity: Identity) -> None:
@@ -75,13 +76,13 @@ class _Erasures:
 
 
 _by_provider: "WeakValueDictionary[int, _Erasures]" = WeakValueDictionary()
-"""By the provider's id: a class of the application's may be unhashable, or refuse weak references.
-An entry lives as long as a watch or an erasure holds it."""
+"""Keyed by the provider's id, because an application's class may be unhashable or not support weak
+references. An entry lives as long as a watch or an erasure refers to it."""
 _lock = Lock()
 
 
 def watch(provider: AgentMemoryProvider, subject: MemorySubject, scope: MemoryScope) -> Watch:
-    """Watch a place for erasures that are announced by `erasing`."""
+    """Watch a place for erasures that `erasing` announces."""
     erasures = _erasures_of(provider)
     watched = Watch(erasures, identity_of(subject, scope))
     with erasures.lock:
@@ -93,23 +94,23 @@ def watch(provider: AgentMemoryProvider, subject: MemorySubject, scope: MemorySc
 async def erasing(
     provider: AgentMemoryProvider, subject: MemorySubject, scope: MemoryScope
 ) -> AsyncGenerator[None]:
-    """Announce the erasure of a place around a provider's own way of erasing.
+    """Announce an erasure that a provider does by a method of its own.
 
         async with erasing(provider, USER.of("alice"), SCOPE):
             await provider.wipe("alice")
 
     A detection in this process whose chat was read before the end of the block records nothing in
-    the place. The block begins when writes to the place that are under way have ended.
+    the place. The block begins after running writes to the place have ended.
 
-    Without an announcement the erasure of a place that had facts is noticed, as they are gone; that
-    of an empty place is not, and a detection under way may record facts in it. The stores of
-    factmem need no announcement: their `erase` is noticed in all processes.
+    Without the announcement, detections notice the erasure of a place that had facts, because the
+    facts are gone. They do not notice the erasure of an empty place, and may record facts in it
+    afterwards. factmem's stores need no announcement: their `erase` is noticed in all processes.
     """
     identity = identity_of(subject, scope)
     erasures = _erasures_of(provider)
     erasures.begin(identity)
     try:
-        while erasures.writes[identity]:  # noqa: ASYNC110 - they may be in other event loops
+        while erasures.writes[identity]:  # noqa: ASYNC110 - writes may run in other event loops
             await anyio.sleep(_POLL_SECONDS)
         yield
     finally:

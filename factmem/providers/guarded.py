@@ -1,4 +1,4 @@
-"""A provider wrapper that holds to a boundary and reports operations to event listeners."""
+"""A store wrapper that enforces a boundary and reports operations to event listeners."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -36,15 +36,15 @@ T = TypeVar("T")
 def guarded(
     provider: AgentMemoryProvider, boundary: Boundary | None, events: MemoryEvents
 ) -> AgentMemoryProvider:
-    """Return a provider restricted to a boundary whose operations are reported to listeners.
+    """Restrict a provider to a boundary, and report its operations to listeners.
 
-    Without a boundary and without listeners it is the provider itself, unless that is a store whose
-    erasures nothing else would report to detections that are under way. Of a backend that is no
-    `FactStore`, only the four methods of `AgentMemoryProvider` are available, whatever else it has:
-    unknown methods cannot be guarded.
+    Returns the provider itself if there are no boundary and no listeners, except for a store whose
+    erasures running detections could not notice otherwise. The wrapper of a provider that is not a
+    `FactStore` has only the four methods of `AgentMemoryProvider`, because other methods cannot be
+    guarded.
     """
     is_store = isinstance(provider, FactStore)
-    # A store that compares no moments is wrapped in any case, so that its erasures are noticed.
+    # A store that is not a LearningStore is always wrapped, so that its erasures are noticed.
     if boundary is None and not events and (isinstance(provider, LearningStore) or not is_store):
         return provider
     if isinstance(provider, FactStore):
@@ -55,17 +55,17 @@ def guarded(
 class GuardedStore(
     GuardedProvider, FactStore, IndexedStore, FollowedStore, LearningStore, SearchedStore
 ):
-    """A `FactStore` restricted to a boundary; each operation ends in one event.
+    """A wrapper that restricts a `FactStore` to a boundary and reports each operation as one event.
 
-    See `GuardedProvider`. Places outside are not listed, not counted and not exported. A bundle
-    that has one is not imported: `import_facts` raises `MemoryAccessError` before it writes
-    anything. Versions and indexes are no events.
+    See `GuardedProvider`. Places outside the boundary are not listed, counted or exported. A bundle
+    with such a place is not imported: `import_facts` raises `MemoryAccessError` before it writes
+    anything. Reading versions and indexes is not reported.
 
     Args:
-        store: The store behind. Closing a store with a boundary does not close it; closing one
-            without does.
-        boundary: What may be read and written; None for everything.
-        events: The listeners; perhaps none.
+        store: The wrapped store. A wrapper without a boundary closes it; one with a boundary does
+            not.
+        boundary: The places that may be read and written; None for all.
+        events: The listeners, if any.
     """
 
     def __init__(self, store: FactStore, boundary: Boundary | None, events: MemoryEvents) -> None:
@@ -81,7 +81,7 @@ class GuardedStore(
         self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
     ) -> None:
         async with self._writing(MemoryOperation.SAVE, subject, scope) as operation:
-            is_several = isinstance(facts, Iterable)  # the store refuses anything else
+            is_several = isinstance(facts, Iterable)  # the store raises for anything else
             given = list(facts) if is_several else facts
             await self._store.save_many(given, subject, scope)
             operation.found(given)
@@ -220,7 +220,7 @@ class GuardedStore(
         subjects: Iterable[MemorySubject] | None,
         scopes: Iterable[MemoryScope] | None,
     ) -> list[PlaceInfo]:
-        """Return the places inside the boundary, without reading any others."""
+        """Return the places inside the boundary, without reading others."""
         wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)
         listings = wanted.listings()
         if not listings:
@@ -288,7 +288,7 @@ class GuardedStore(
         async with self._at(MemoryOperation.LOAD, subject, scope) as operation:
             changes = await self._followed.changes(subject, scope, since=since, concepts=concepts)
             if changes is None:
-                operation.is_handed_over = True  # to the reading of the whole place
+                operation.is_handed_over = True  # the caller now loads the whole place
                 return None
             facts = (fact for found in changes.facts.values() for fact in found)
             operation.found(fact for fact in facts if not isinstance(fact, str))
@@ -306,7 +306,7 @@ class GuardedStore(
     async def write_index(
         self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
     ) -> bool:
-        # An index is no fact: a read-only view keeps one too.
+        # Allowed in a read-only view, because an index is not a fact.
         if self._indexed is None or await self._is_outside(subject, scope):
             return False
         return await self._indexed.write_index(subject, scope, index, version=version)
@@ -315,7 +315,7 @@ class GuardedStore(
     async def is_searched(self, places: Sequence[Place], describe: Describe) -> bool:
         self._check_open()
         if self._searched is None or not self._is_inside(places):
-            return False  # the recall that asks goes on to read
+            return False  # the recall reads the places instead
         return await self._searched.is_searched(places, describe)
 
     @override
@@ -344,7 +344,7 @@ class GuardedStore(
         model: str,
         dimensions: int,
     ) -> None:
-        # As an index, a vector is no fact: a read-only view keeps it too.
+        # Allowed in a read-only view, because a vector is not a fact.
         if self._searched is not None and not await self._is_outside(subject, scope):
             await self._searched.add_vectors(
                 subject, scope, vectors, model=model, dimensions=dimensions
@@ -384,11 +384,11 @@ class GuardedStore(
     def _erasing(
         self, subject: MemorySubject, scope: MemoryScope, *, is_erasure: bool = True
     ) -> AbstractAsyncContextManager[None]:
-        """Announce an erasure to detections in this process, where the store does not notice it."""
+        """Announce an erasure to detections in this process if the store does not record it."""
         if not is_erasure or isinstance(self._store, LearningStore):
             return nullcontext()
         return erasing(self._store, subject, scope)
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise ValueError("This view of a store is closed: make a new one")
+            raise ValueError("This view of a store is closed: create a new one")

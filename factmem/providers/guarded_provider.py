@@ -1,4 +1,4 @@
-"""GuardedProvider: a provider of four methods that holds to a boundary and reports operations."""
+"""GuardedProvider: a provider wrapper that enforces a boundary and reports operations."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -17,16 +17,16 @@ __all__ = ["GuardedProvider"]
 
 
 class GuardedProvider(AgentMemoryProvider):
-    """An `AgentMemoryProvider` restricted to a boundary; each operation ends in one event.
+    """A wrapper that restricts a provider to a boundary and reports each operation as one event.
 
-    Reading outside returns nothing, exactly as for a place that was never written; the provider
-    behind is not called. Writing outside, or at all when the boundary is read-only, raises
-    `MemoryAccessError` before the provider behind is called.
+    A read outside the boundary returns nothing, as for a place that was never written, and does not
+    call the wrapped provider. A write outside the boundary, or any write if the boundary is
+    read-only, raises `MemoryAccessError` before the wrapped provider is called.
 
     Args:
-        provider: The provider behind. Whoever created it closes it.
-        boundary: What may be read and written; None for everything.
-        events: The listeners; perhaps none.
+        provider: The wrapped provider. The wrapper does not close it.
+        boundary: The places that may be read and written; None for all.
+        events: The listeners, if any.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class GuardedProvider(AgentMemoryProvider):
 
     @property
     def boundary(self) -> Boundary:
-        """What may be read and written."""
+        """The places that may be read and written."""
         return self._boundary
 
     @override
@@ -83,8 +83,8 @@ class GuardedProvider(AgentMemoryProvider):
     def _at(
         self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
     ) -> AbstractAsyncContextManager[OperationInProgress]:
-        """Return the context of an operation in one place, whose end is one event."""
-        if not self._events:  # a view without listeners: two generators less
+        """Return a context that reports an operation in one place."""
+        if not self._events:  # saves two generators in a view without listeners
             return nullcontext(OperationInProgress())
         return self._observed(operation, subject, scope)
 
@@ -111,7 +111,7 @@ class GuardedProvider(AgentMemoryProvider):
     async def _writing(
         self, operation: MemoryOperation, subject: MemorySubject, scope: MemoryScope
     ) -> AsyncGenerator[OperationInProgress]:
-        """Hold an operation that writes to one place; raise in it where that is not allowed."""
+        """Report an operation that writes to one place; raise if the boundary forbids it."""
         async with self._at(operation, subject, scope) as progress:
             self._check_open()
             if self._is_view:
@@ -126,10 +126,10 @@ class GuardedProvider(AgentMemoryProvider):
         return True
 
     def _check_open(self) -> None:
-        """Raise if the view was closed; one of the four methods alone cannot be."""
+        """Raise if the view was closed. A provider without `aclose` is never closed."""
 
 
 def _boundary_of(provider: AgentMemoryProvider) -> Boundary:
-    """Return what a provider restricts access to: of a guarded one its boundary."""
+    """Return the boundary of a provider; unbounded if it has none."""
     boundary = getattr(provider, "boundary", UNBOUNDED)
     return boundary if isinstance(boundary, Boundary) else UNBOUNDED

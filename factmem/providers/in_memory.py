@@ -1,4 +1,4 @@
-"""A store in this process's memory, for tests and for agents that are thrown away."""
+"""A store in memory, for tests and short-lived agents."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 class _Shelf:
-    """One place: its entries as in a file, and its current facts."""
+    """One place: its encoded entries, and its current facts."""
 
     __slots__ = ("index", "ledger", "life", "lines")
 
@@ -40,7 +40,7 @@ class _Shelf:
         self.ledger = Ledger()
         self.index: bytes | None = None
         self.life = object()
-        """Another one whenever something was physically removed."""
+        """Replaced by a new object whenever entries are physically removed."""
 
     def append(self, line: bytes) -> None:
         self.ledger.apply(decoded(line))
@@ -68,17 +68,17 @@ def _line(entry: Entry) -> bytes:
 
 
 class InMemoryProvider(LedgerStore):
-    """A `FactStore` in a dictionary: everything is gone with the instance.
+    """A `FactStore` in a dictionary. Its facts are lost with the instance.
 
     Safe for any number of tasks and threads, each with its own event loop. Every call is one
-    checkpoint and then one step that nothing interrupts: cancelled at the checkpoint, a save is
-    not kept at all. Facts are held as the bytes that a local file would hold, so that nothing
-    is shared with the caller. The bytes of a place are those of its entries, `erase` has no key to
-    destroy, and the function that `amend` takes runs on the event loop.
+    checkpoint followed by one uninterrupted step, so a save that is cancelled at the checkpoint is
+    not stored at all. Facts are stored as the bytes of a local file, so that no object is shared
+    with the caller. The size of a place is that of its entries, `erase` has no key to destroy, and
+    the function passed to `amend` runs on the event loop.
 
     Args:
-        clock: Returns the time, as an aware datetime; this machine's by default.
-        limit: The most that one place may hold; a save beyond it raises `PlaceFullError`.
+        clock: Returns the time, as an aware datetime; the system clock by default.
+        limit: The limit of each place; a save beyond it raises `PlaceFullError`.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class InMemoryProvider(LedgerStore):
 
 
 class _Shelves:
-    """The places of an `InMemoryProvider`. Its lock is held for pure work only."""
+    """The backend of an `InMemoryProvider`. Its lock is held only for work without I/O."""
 
     def __init__(self, clock: StoreClock) -> None:
         self.clock = clock
@@ -96,7 +96,7 @@ class _Shelves:
         self._lock = Lock()
         self.erasures = 0
         self._nothing = _Shelf()
-        """What a place holds that does not exist. Nothing is ever appended to it."""
+        """The contents of a place that does not exist. Nothing is ever appended to it."""
 
     def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
         return None  # each call is a checkpoint: a loop of loads must let other tasks run

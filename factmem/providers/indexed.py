@@ -1,6 +1,6 @@
-"""Optional protocols of a store that let a recall after the first one read only changes.
+"""Optional store protocols that let a second recall read only what changed since the first.
 
-factmem's own providers implement them. Without them each recall reads whole places.
+factmem's own providers implement them. Without them every recall reads whole places.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,17 +15,17 @@ __all__ = ["FollowedStore", "IndexedStore", "PlaceChanges"]
 
 @runtime_checkable
 class IndexedStore(Protocol):
-    """A store that keeps an index beside each place; an optional protocol.
+    """An optional protocol of a store that keeps an index beside each place.
 
-    An index is derived from the facts of a place and opaque to the store; it can be lost at any
+    An index is derived from the facts of a place and opaque to the store. It may be lost at any
     time. An encrypted store encrypts it. `erase` and a purging `forget` remove it.
     """
 
     async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
         """Return a string that changes whenever the result of `load_all` may have changed.
 
-        Takes microseconds if nothing changed. Versions of different instances cannot be compared.
-        None means that the store does not know.
+        Takes microseconds if nothing changed. Versions of different instances are not comparable.
+        None means that the version is unknown.
         """
         ...
 
@@ -38,7 +38,7 @@ class IndexedStore(Protocol):
         only the used parts of a large index. It stays readable after later writes and removals.
 
         Raises:
-            StorageError: The store refused.
+            StorageError: The store failed.
         """
         ...
 
@@ -47,22 +47,22 @@ class IndexedStore(Protocol):
     ) -> bool:
         """Replace the index of a place, unless the place has changed.
 
-        Concurrent readers, in other processes too, get the old or the new index, always complete.
-        The write is not durable: a power cut may lose it.
+        Concurrent readers, in other processes too, get the complete old or the complete new index.
+        The write is not durable: a power failure may lose it.
 
         Args:
             subject: The subject of the place.
-            scope: Where its facts are visible.
+            scope: The scope of the place.
             index: The index.
             version: The result of `version` from before the indexed facts were read. If the place
-                has another version now, nothing is written, so that a value purged meanwhile does
-                not come back.
+                has another version now, nothing is written, so that a value purged meanwhile is not
+                stored again.
 
         Returns:
             Whether it was written.
 
         Raises:
-            StorageError: The store refused, or was busy.
+            StorageError: The store failed or was busy.
         """
         ...
 
@@ -72,15 +72,16 @@ class PlaceChanges:
     """The current facts of the keywords that have changed since a version."""
 
     version: str
-    """The place's present version, for the next call."""
+    """The present version of the place, for the next call."""
     facts: Mapping[str, Sequence[AnyFact | str]]
-    """By keyword, in the order of `load_all`. A fact unchanged in every field may be given by its id
-    alone. A keyword without current facts has an empty sequence; absent keywords are unchanged."""
+    """The current facts of each changed keyword, in the order of `load_all`. A fact that is
+    unchanged in every field may be represented by its id. A keyword without current facts has an
+    empty sequence; absent keywords are unchanged."""
 
 
 @runtime_checkable
 class FollowedStore(Protocol):
-    """An `IndexedStore` that reports changes, so that a recall after a save reads only these."""
+    """An `IndexedStore` that reports changes, so that a recall after a save reads only them."""
 
     async def changes(
         self,
@@ -92,18 +93,19 @@ class FollowedStore(Protocol):
     ) -> PlaceChanges | None:
         """Return the changes since a version; None if they are unknown.
 
-        Applied to the result of `load_all` at that version, the changes must give its present
-        result, with the same concepts: forgotten, expired and confirmed facts are changes too.
-        After None the caller reads the whole place.
+        The changes, applied to the result of `load_all` at that version, must give its present
+        result with the same concepts. Forgotten, expired and confirmed facts are changes too. After
+        None the caller reads the whole place.
 
         Args:
             subject: The subject of the place.
-            scope: Where its facts are visible.
-            since: The result of `version` from before the place was read, or of the last changes.
+            scope: The scope of the place.
+            since: The result of `version` from before the place was read, or the version of the
+                last changes.
             concepts: The concepts whose value types are known; the same at each call.
 
         Raises:
             StoredFactError: A changed value does not fit the type of a concept in `concepts`.
-            StorageError: The store refused.
+            StorageError: The store failed.
         """
         ...

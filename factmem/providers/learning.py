@@ -1,4 +1,4 @@
-"""LearningStore: a store that orders statements of chats by the time at which they were said."""
+"""LearningStore: a store that orders the statements of chats by the time they were said."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,34 +20,34 @@ class RetractedFact:
     concept: Concept[Any, Any]
     value: Any = field(repr=False)
     said_at: datetime
-    """When it was said; aware."""
+    """When it was said, as an aware datetime."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moment:
-    """A moment in the life of a place, as one process saw it; opaque."""
+    """An opaque marker for the state of a place, as one process saw it."""
 
     state: object = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What became of statements that were recorded."""
+    """The result of recording statements."""
 
     superseded: frozenset[str] = frozenset()
-    """The ids of facts that are in the history alone: something said later had settled them."""
+    """The ids of facts that are only in the history, because of a statement that was said later."""
     refused: tuple[RetractedFact, ...] = ()
-    """The retractions whose values stay current, as these were said later."""
+    """The retractions without effect, because their values were said later."""
     is_erased: bool = False
-    """Whether nothing was recorded, as the place was erased after the chat was read."""
+    """Whether nothing was recorded, because the place was erased after the chat was read."""
 
 
 @runtime_checkable
 class LearningStore(Protocol):
-    """A `FactStore` for facts that were learned from chats; all stores of factmem are ones.
+    """A `FactStore` for facts learned from chats. All stores of factmem implement it.
 
-    Several workers may learn from one chat, and the slower one may write last. So statements are
-    compared by when they were said, and not by when they were written.
+    Several workers may learn from one chat, and the slowest one writes last. Therefore statements
+    are ordered by the time they were said, not by the time they were written.
     """
 
     async def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
@@ -67,27 +67,27 @@ class LearningStore(Protocol):
         retracted: Iterable[RetractedFact] = (),
         since: Moment | None = None,
     ) -> Learned:
-        """Record statements in one place at once, all or none, in one durable write.
+        """Record statements in one place, all or none, in one durable write.
 
-        A fact never replaces a value that was said later, and never brings back a value whose
-        retraction was said later; a retraction never ends a value that was said later. Such a
-        statement goes into the history alone. Where times are equal, the order of recording
-        decides. A time after the store's clock counts as now. Values that were saved with `save`
-        count as said at their `timestamp`.
+        A fact never replaces a value that was said later, and never restores a value whose
+        retraction was said later. A retraction never ends a value that was said later. Such late
+        statements are recorded only in the history. If times are equal, the order of recording
+        decides. A time after the store's clock counts as now. Values saved with `save` count as
+        said at their `timestamp`.
 
         Args:
-            facts: The facts; the `timestamp` of each says when it was said.
-            subject: Their subject.
-            scope: Where they are visible.
+            facts: The facts; the `timestamp` of each is the time it was said.
+            subject: The subject of the facts.
+            scope: The scope of the facts.
             retracted: Values that are no longer true.
-            since: The moment before the chat was read. Nothing is recorded where the place was
-                erased or purged since then, by any process; a place that did not exist then counts
-                as erased if any place was.
+            since: The moment before the chat was read. Nothing is recorded if any process has
+                erased or purged the place since then. A place that did not exist at that moment
+                counts as erased if any place was.
 
         Raises:
-            ValueError: A value would not come back equal from its JSON. Nothing was recorded.
+            ValueError: A value would change in a round trip through JSON. Nothing was recorded.
             PlaceFullError: The facts exceed the limit of the place. Nothing was recorded.
-            StorageError: The store refused. Nothing was acknowledged.
+            StorageError: The store failed. Nothing was acknowledged.
         """
         ...
 
@@ -112,19 +112,19 @@ class _Forgets(Protocol):
 
 
 def can_retract(provider: AgentMemoryProvider) -> bool:
-    """Whether a provider can end values."""
+    """Whether a provider can record that values are no longer true."""
     return isinstance(provider, LearningStore | _Forgets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ReadPlace:
-    """A place of a provider that compares no moments, as it was when a chat was read."""
+    """The state of a place when a chat was read, for a provider that is not a `LearningStore`."""
 
     watch: Watch
     had_facts: bool
 
     async def is_erased(self, provider: AgentMemoryProvider) -> bool:
-        """Whether the place lost all of its facts, as by a provider's own way of erasing."""
+        """Whether the place has lost all of its facts, such as by a provider's own erasure."""
         place = Place.of_identity(self.watch.identity)
         return self.had_facts and not await provider.load_all(place.subject, place.scope)
 
@@ -134,13 +134,13 @@ async def moment(
 ) -> Moment:
     """Return the present moment of a place; see `LearningStore.moment`.
 
-    Of a provider that compares no moments, `learn` notices the erasures of this process that go
-    through factmem or are announced by `erasing`, and a place that has lost all of its facts. It
-    does not notice an erasure of an empty place that is not announced.
+    If the provider is not a `LearningStore`, `learn` detects the erasures in this process that
+    factmem does or `erasing` announces, and places that have lost all of their facts. It does not
+    detect the unannounced erasure of an empty place.
     """
     if isinstance(provider, LearningStore):
         return await provider.moment(subject, scope)
-    watched = watch(provider, subject, scope)  # before it is read: an erasure after it counts
+    watched = watch(provider, subject, scope)  # before reading, so that no erasure is missed
     return Moment(_ReadPlace(watched, bool(await provider.load_all(subject, scope))))
 
 
@@ -153,10 +153,10 @@ async def learn(
     retracted: Sequence[RetractedFact] = (),
     since: Moment | None = None,
 ) -> Learned:
-    """Record statements as well as a provider can; see `LearningStore.learn`.
+    """Record statements as well as the provider can; see `LearningStore.learn`.
 
-    Where it cannot compare them, the last one recorded is current. Without `save_many` facts are
-    saved one by one; without `forget` retractions change nothing.
+    If it is not a `LearningStore`, the statement recorded last is current. Without `save_many`
+    facts are saved one by one. Without `forget` retractions have no effect.
     """
     if isinstance(provider, LearningStore):
         return await provider.learn(facts, subject, scope, retracted=retracted, since=since)

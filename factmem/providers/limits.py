@@ -1,4 +1,4 @@
-"""PlaceLimit: the most that one place may hold."""
+"""PlaceLimit: a limit on the values and the size of a place."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,20 +15,19 @@ __all__ = ["PlaceLimit"]
 
 @dataclass(frozen=True, slots=True)
 class PlaceLimit:
-    """The most that one place may hold, so that one user cannot fill a store.
+    """A limit on the values and the size of each place, so that one user cannot fill a store.
 
-    Saves that are under way at the same moment do not see each other and can exceed it by their
-    own values.
+    Concurrent saves do not see each other and can exceed the limit by their own values.
 
     Raises:
         ValueError: A limit is not positive, or none is given.
     """
 
     values: int | None = None
-    """How many values may be current."""
+    """The maximum number of current values."""
     bytes: int | None = None
-    """How much storage it may take, history included; `contents.tidy` frees some. The entry that is
-    being saved counts without the framing and padding of its file."""
+    """The maximum size in bytes, history included; `contents.tidy` frees some. The entry being
+    saved counts without the framing and padding of its file."""
 
     def __post_init__(self) -> None:
         given = [each for each in (self.values, self.bytes) if each is not None]
@@ -38,7 +37,7 @@ class PlaceLimit:
     def check_values(
         self, identity: Identity, ledger: Ledger, facts: Iterable[StoredFact], now: str
     ) -> None:
-        """Raise `PlaceFullError` if saving facts exceeds the limit of current values."""
+        """Raise `PlaceFullError` if saving facts would exceed the number of current values."""
         if self.values is None:
             return
         keys: dict[str, set[Canonical]] = {}
@@ -52,14 +51,14 @@ class PlaceLimit:
         after = before - replaced + sum(map(len, keys.values()))
         if after > max(self.values, before):
             raise PlaceFullError(
-                f"{str(Place.of_identity(identity))!r} may hold {self.values} values and would hold "
-                f"{after}; nothing was saved. Forget some, or raise the limit"
+                f"{str(Place.of_identity(identity))!r} may have {self.values} values and would "
+                f"have {after}; nothing was saved. Forget some, or raise the limit"
             )
 
     def check_bytes(self, identity: Identity, size: int) -> None:
-        """Raise `PlaceFullError` if a place of this size takes too much storage."""
+        """Raise `PlaceFullError` if a place of this size exceeds the limit."""
         if self.bytes is not None and size > self.bytes:
             raise PlaceFullError(
-                f"{str(Place.of_identity(identity))!r} may take {self.bytes} bytes and would take "
+                f"{str(Place.of_identity(identity))!r} may use {self.bytes} bytes and would use "
                 f"{size}; nothing was saved. Remove history with contents.tidy, or raise the limit"
             )

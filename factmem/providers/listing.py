@@ -1,4 +1,4 @@
-"""ListingStore: a store that lists its places without reading them, some at a time."""
+"""ListingStore: a store that lists its places in pages, without reading them."""
 
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
@@ -10,9 +10,9 @@ __all__ = ["ListingStore"]
 
 @runtime_checkable
 class ListingStore(Protocol):
-    """A `FactStore` with too many places to read all of them for a list; factmem's own are ones.
+    """A `FactStore` that lists its places without reading them. factmem's stores implement it.
 
-    `places` counts the facts of each place, and so reads it. This lists names alone.
+    `FactStore.places` counts the facts of each place and so has to read it. This lists only names.
 
         after = None
         while page := await store.list_places(after=after, limit=1000):
@@ -28,21 +28,21 @@ class ListingStore(Protocol):
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Place]:
-        """Return the places that hold anything, in an order that is the store's own.
+        """Return the places that are not empty, in the store's own order.
 
-        A place that exists during all of a listing by pages is in one page. One that comes or
-        goes meanwhile may be in one or in none. Subjects have no description.
+        A place that exists for the whole time of a listing is in exactly one page. A place that is
+        created or erased meanwhile is in one page or in none. Subjects have no description.
 
         Args:
-            subjects: Only these.
-            scopes: Only these.
-            after: The last place of the page before. It need not be there any more.
-            limit: The most places to return; None for all.
+            subjects: Only places of these subjects; all by default.
+            scopes: Only places in these scopes; all by default.
+            after: The last place of the page before. It need not exist any more.
+            limit: The maximum number of places to return; None for all.
 
         Raises:
-            UnboundSubjectError: A subject is per entity and names none.
-            TypeError: An argument is of the wrong kind.
+            UnboundSubjectError: A subject is per entity and has no entity.
+            TypeError: An argument is of the wrong type.
             ValueError: `limit` is less than 1.
-            StorageError: The store refused.
+            StorageError: The store failed.
         """
         ...

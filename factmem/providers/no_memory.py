@@ -1,4 +1,4 @@
-"""The store that keeps nothing: what an agent without a memory has."""
+"""NoMemory: the store of an agent without memory. It stores nothing."""
 
 from collections.abc import Callable
 from logging import getLogger
@@ -26,14 +26,14 @@ _logger = getLogger(__name__)
 
 
 class NoMemory(LedgerStore):
-    """A `FactStore` that keeps nothing and returns nothing.
+    """A `FactStore` that stores nothing and returns nothing.
 
-    It raises what every other store raises for a wrong call, so that an application that runs with
-    it also runs with memory. At debug level it logs calls, by the names of places, and of the
-    concepts that are saved. Safe for any number of tasks and threads.
+    It raises the same exceptions for wrong calls as every other store, so an application that works
+    with it also works with memory. At debug level it logs each call with the names of the place and
+    of the saved concepts. Safe for any number of tasks and threads.
 
     Args:
-        clock: Returns the time that a receipt of `erase` shows; this machine's by default.
+        clock: Returns the time for the receipts of `erase`; the system clock by default.
     """
 
     def __init__(self, *, clock: TimeProvider = system_clock) -> None:
@@ -77,7 +77,7 @@ class _Nothing:
         return 0
 
     async def extend(self, identity: Identity, extend: Extension) -> int:
-        extend([], self._clock.recording())  # it checks the entries
+        extend([], self._clock.recording())  # this checks the entries
         await _called("append", identity)
         return 0
 

@@ -1,4 +1,4 @@
-"""What holds in several places, read from any provider."""
+"""FactReader: the current facts of several places, read from any provider."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -19,12 +19,12 @@ R = TypeVar("R")
 
 
 class FactReader:
-    """Reads the current facts of many places at once.
+    """Reads the current facts of many places concurrently.
 
-    Places are read concurrently. On an error the others are cancelled and it is passed on.
+    If one read fails, the others are cancelled and its exception is raised.
 
     Args:
-        provider: Where facts are; the four methods of `AgentMemoryProvider` are enough.
+        provider: The provider; it needs only the four methods of `AgentMemoryProvider`.
         concepts: The concepts whose value types the application knows.
     """
 
@@ -42,7 +42,7 @@ class FactReader:
         return self._concepts
 
     async def concept(self, concept: Concept[Any, L], places: Sequence[Place]) -> Resolution[L]:
-        """Return what holds about one concept."""
+        """Return the facts of a concept, resolved over the places."""
 
         async def read(place: Place) -> "_Found[L]":
             return await self._load(concept, place)
@@ -53,14 +53,17 @@ class FactReader:
     async def everything(
         self, places: Sequence[Place], concepts: Iterable[Concept[Any, Any]] = ()
     ) -> Resolution[AnyFact]:
-        """Return what holds about every concept; `concepts` are known besides the reader's."""
+        """Return the facts of every concept, resolved over the places.
+
+        `concepts` are used in addition to the concepts of the reader.
+        """
         placed, unreadable = await self.found(places, concepts)
         return resolve(placed, unreadable)
 
     async def found(
         self, places: Sequence[Place], concepts: Iterable[Concept[Any, Any]] = ()
     ) -> "_Found[AnyFact]":
-        """Return all that is current in the places, unresolved, and what could not be read."""
+        """Return all current facts of the places, unresolved, and the unreadable concepts."""
         known = self._concepts | {concept.keyword: concept for concept in concepts}
 
         async def read(place: Place) -> "_Found[AnyFact]":
@@ -69,9 +72,9 @@ class FactReader:
         return _together(await _each(read, places))
 
     async def changes(self, place: Place, since: str) -> PlaceChanges | None:
-        """Return what has changed in a place since a version; None where that is unknown.
+        """Return the changes in a place since a version; None if they are unknown.
 
-        Nor can it where a changed value does not fit its type: `found` says which.
+        None also if a changed value does not fit its type. `found` then reports its concept.
         """
         if self._followed is None:
             return None
@@ -97,7 +100,7 @@ class FactReader:
             try:
                 facts = await self._store.load_all(subject, scope, concepts=known.values())
             except StoredFactError:
-                pass  # one concept spoils the whole answer: ask for each of them alone
+                pass  # load each concept separately, to find those that are unreadable
             else:
                 return [PlacedFact(place, fact) for fact in facts], []
         return await self._load_each(place, known)
@@ -105,7 +108,7 @@ class FactReader:
     async def _load_each(
         self, place: Place, known: Mapping[str, Concept[Any, Any]]
     ) -> "_Found[AnyFact]":
-        """Read a place as plain JSON, and then the concepts of known type one by one."""
+        """Read a place as plain JSON, and the concepts of known type one by one."""
         facts = await self._provider.load_all(place.subject, place.scope)
         found = [PlacedFact(place, fact) for fact in facts if fact.concept.keyword not in known]
         unreadable: list[UnreadableConcept] = []
@@ -130,7 +133,7 @@ def _together(found: Iterable["_Found[L]"]) -> "_Found[L]":
 
 
 async def _each(read: Callable[[Place], Awaitable[R]], places: Sequence[Place]) -> list[R]:
-    """Return what `read` gives for each place, in the order of places; all run at once."""
+    """Call `read` for all places concurrently; return the results in the order of places."""
     if len(places) == 1:
         return [await read(places[0])]
     results: dict[int, R] = {}
@@ -139,7 +142,7 @@ async def _each(read: Callable[[Place], Awaitable[R]], places: Sequence[Place]) 
     async def run(index: int, place: Place) -> None:
         try:
             results[index] = await read(place)
-        except Exception as exc:  # noqa: BLE001 - raised below, without the group around it
+        except Exception as exc:  # noqa: BLE001 - raised below, without an exception group
             failures.append(exc)
             tasks.cancel_scope.cancel()
 

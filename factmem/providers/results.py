@@ -1,4 +1,4 @@
-"""Results of a store's calls: places, erasure receipts and counts of forgotten values."""
+"""Results of a store's methods: places, erasure receipts and counts of forgotten values."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,10 +13,11 @@ __all__ = ["ErasureReceipt", "Forgotten", "PlaceInfo", "Purge"]
 
 @dataclass(frozen=True, slots=True)
 class PlaceInfo(Displayed):
-    """A place that holds something, and how much.
+    """A place that is not empty, with its number of values and its size.
 
-    `erase(info.subject, info.scope)` and `load_all(info.subject, info.scope)` take it as it is. A
-    store keeps no descriptions of subjects, so this one's is empty and its priority the lowest.
+    Pass its parts to other methods: `erase(info.subject, info.scope)`. Stores do not keep the
+    descriptions and priorities of subjects, so this subject's description is empty and its priority
+    is the lowest.
     """
 
     scope: MemoryScope
@@ -24,9 +25,9 @@ class PlaceInfo(Displayed):
     count: int
     """How many values are current."""
     bytes: int
-    """What it takes on disk or in memory, history included."""
+    """Its size on disk or in memory, history included."""
     oldest: datetime | None
-    """When the oldest current value was last confirmed; None where nothing is current."""
+    """When the oldest current value was last confirmed; None if no value is current."""
     newest: datetime | None
     concepts: tuple[str, ...] = ()
     """The keywords with a current value, sorted."""
@@ -39,42 +40,42 @@ class PlaceInfo(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class ErasureReceipt(Displayed):
-    """The result of `erase`, to keep as evidence. It holds no value."""
+    """The result of `erase`, to keep as evidence. It contains no values."""
 
     scope: MemoryScope
     subject: MemorySubject
     erased_at: datetime
     count: int | None
-    """How many values were current when they were erased; 0 where the place did not exist, None
-    where it was damaged and could not be counted."""
+    """How many current values were erased; 0 if the place did not exist, None if it was too damaged
+    to count them."""
     bytes: int
     """How many bytes of storage were removed."""
     key_destroyed: bool
     """Whether the key of the place's file was destroyed with it (encrypted stores)."""
     copies_remain: bool = False
-    """Whether the storage itself keeps copies for now, as a database does in its logs and standbys.
-    Backups that others make are never known here."""
+    """Whether the storage still has copies, such as a database in its logs and standbys. Backups
+    made by others are not included."""
 
 
 Purge: TypeAlias = bool | Literal["quotes"]
-"""Whether forgotten values are removed from history too; with "quotes" also from the quotes of all
-other facts of the place."""
+"""Whether forgotten values are also removed from the history; with "quotes" also from the quotes of
+all other facts of the place."""
 
 
 class Forgotten(int):
-    """How many values `forget` found, and what a purge left. It is an `int`."""
+    """The number of forgotten values as an `int`, with the remains that a purge found."""
 
     quoting: tuple[str, ...]
-    """The ids of facts that are still stored and whose quotes contain a purged value. `forget` it
-    again with `purge="quotes"`, or forget these facts."""
+    """The ids of stored facts whose quotes contain a purged value. `forget` the value again with
+    `purge="quotes"`, or forget these facts."""
     mentioning: tuple[str, ...]
-    """The ids of facts that are still stored and whose keyword, description or metadata contains a
-    purged value. No purge changes these: purge the facts, or save other ones."""
+    """The ids of stored facts whose keyword, description or metadata contains a purged value. A
+    purge does not change these: purge the facts, or save others."""
 
     def __new__(
         cls, count: int, quoting: Iterable[str] = (), mentioning: Iterable[str] = ()
     ) -> Self:
-        """Make a count; see the class."""
+        """Create a count; see the class."""
         made = super().__new__(cls, count)
         made.quoting = tuple(quoting)
         made.mentioning = tuple(mentioning)
@@ -82,7 +83,7 @@ class Forgotten(int):
 
     @classmethod
     def total(cls, counts: Iterable[int]) -> Self:
-        """Return the sum of the results of several calls of `forget`."""
+        """Return the sum of the results of several calls to `forget`."""
         given = list(counts)
         left = [
             [each for count in given for each in getattr(count, name, ())]

@@ -1,4 +1,5 @@
-"""SearchedStore: a store that finds the candidates of a recall itself, where a place is large."""
+"""SearchedStore: a store that searches large places itself and returns the candidates of a
+recall."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,52 +25,53 @@ __all__ = [
 
 
 class SearchDocument(NamedTuple):
-    """What a fact is found by."""
+    """The search document of a fact: its weighted terms and the digest of its text."""
 
     own: Mapping[str, float]
-    """How often the fact has each of its terms, weighted; what is said around it counts too."""
+    """The weighted count of each term of the fact, including its neighbours' share of that term."""
     around: Mapping[str, float]
-    """The terms that only its neighbours have."""
+    """The weighted counts of the terms that only its neighbours have."""
     length: float
     """The sum of all counts."""
     digest: bytes
-    """16 bytes that name the text that is embedded."""
+    """A digest of 16 bytes of the text that is embedded."""
 
 
 Describe: TypeAlias = Callable[[Sequence[AnyFact], str | None], Iterable[SearchDocument]]
-"""Makes the document of each fact of an entity; the others are its possible neighbours. Pure."""
+"""Returns the documents of all facts of an entity, which are each other's possible neighbours. A
+pure function."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """Which facts a search looks at; all of them by default."""
+    """The filter of a search; by default it matches all facts."""
 
     keywords: frozenset[str] | None = None
     since: datetime | None = None
-    """When they were said: from this time on."""
+    """Only facts said at this time or later."""
     until: datetime | None = None
-    """When they were said: before this time."""
+    """Only facts said before this time."""
     source_kinds: frozenset[SourceKind] | None = None
     min_importance: float | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=lambda: NO_METADATA)
-    """What their metadata must hold."""
+    """Only facts whose metadata has all of these keys, with equal values."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchQuestion:
-    """What a store is asked for."""
+    """The question of a search."""
 
     terms: Sequence[str]
-    """The terms that are searched, each once."""
+    """The search terms, without duplicates."""
     limit: int
-    """How many candidates are wanted of each place, by words and by meaning each."""
+    """The number of candidates to return from each place, by words and by meaning each."""
     filter: SearchFilter = field(default_factory=SearchFilter)
     model: str = ""
-    """The model of the vector."""
+    """The embedding model of the vector."""
     vector: Sequence[float] | None = None
-    """The question's embedding, of length 1; None to search by words alone."""
+    """The embedding of the question, of length 1; None to search only by words."""
     common: float = 0.0
-    """How much of a fact's cosine with the mean of all vectors is taken off for ranking."""
+    """The share of a fact's cosine with the mean of all vectors that ranking subtracts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,11 @@ class SearchCandidate:
     """A fact that may answer a question."""
 
     identity: Identity
-    """Its place."""
+    """The place of the fact."""
     topic: int
     """A number for its keyword."""
     counts: Mapping[str, tuple[float, bool]]
-    """Of the question's terms: how often it has each, and whether the fact itself has it."""
+    """For each term of the question, its weighted count and whether the fact itself has it."""
     length: float
     heard_at: float
     """When it was last confirmed, in seconds since 1970."""
@@ -92,65 +94,65 @@ class SearchCandidate:
     is_numbered: bool
     """Whether its message has a number in the conversation."""
     cosine: float | None
-    """Between its text and the question; None without a vector."""
+    """The cosine between its text and the question; None without a vector."""
     ranked: float | None
-    """The same without a part of the common direction."""
+    """The same cosine, reduced as `SearchQuestion.common` says."""
     load: Callable[[Mapping[str, Concept[Any, Any]]], AnyFact]
-    """Returns the fact, in the type of its concept if that is among those given by keyword. Raises
-    `StoredFactError` where a value does not fit it."""
+    """Returns the fact, with the type of its concept if the passed mapping has its keyword. Raises
+    `StoredFactError` if a value does not fit that type."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceStatistics:
-    """What the scores of a place's candidates depend on besides: all of its facts."""
+    """Statistics of all facts of a place, which the scores of its candidates depend on."""
 
     facts: int
     length: float
-    """The sum of their lengths."""
+    """The sum of the facts' lengths."""
     holders: Mapping[str, int]
-    """How many facts have each term of the question themselves."""
+    """For each term of the question, how many facts have it themselves."""
     vectors: int = 0
     cosines: float = 0.0
     """The sum of the cosines of all vectors with the question."""
     ranked: float = 0.0
-    """The same without a part of the common direction."""
+    """The sum of the cosines reduced as `SearchQuestion.common` says."""
     least: float | None = None
-    """About the least of the latter."""
+    """Approximately the least of the reduced cosines."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """The candidates in some places."""
+    """The result of a search."""
 
     candidates: Sequence[SearchCandidate]
     places: Mapping[Identity, PlaceStatistics]
-    """The places that hold anything."""
+    """The statistics of the places that are not empty."""
     others: Sequence[SearchCandidate] = ()
-    """Facts of the candidates' keywords in other places, which may stand in the place of them."""
+    """Facts with the candidates' keywords in other places, which may take precedence over them."""
     has_meaning: bool = False
     """Whether vectors were compared."""
 
 
 @runtime_checkable
 class SearchedStore(Protocol):
-    """What a `FactStore` may offer besides: recalls in which the store finds the candidates.
+    """An optional protocol of a `FactStore` that finds the candidates of a recall itself.
 
-    The library scores the candidates as it scores facts that it has in memory. So a recall over a
-    very large place neither reads nor indexes all of it in this process.
+    factmem scores the candidates like facts in memory. A recall over a very large place then does
+    not need to read and index the whole place in this process.
     """
 
     async def is_searched(self, places: Sequence[Place], describe: Describe) -> bool:
-        """Return whether `candidates` is the way to search these places, after preparing for it.
+        """Prepare the places for `candidates`; return whether to search them that way.
 
-        What was saved before the call is found by `candidates` after it, and what was forgotten is
-        not.
+        A later call of `candidates` finds what was saved before this call, and nothing that was
+        forgotten before it.
 
         Args:
             places: All places of a recall.
-            describe: Makes the documents of facts that are new; may run in a worker thread.
+            describe: Returns the documents of new facts; may be called in a worker thread.
 
         Raises:
-            StorageError: The store refused.
+            StorageError: The store failed.
         """
         ...
 
@@ -163,9 +165,9 @@ class SearchedStore(Protocol):
         dimensions: int,
         limit: int,
     ) -> Mapping[bytes, AnyFact]:
-        """Return facts whose text has no vector of a model yet, by the digests of these texts.
+        """Return facts whose text has no vector of a model yet, by the digests of their texts.
 
-        Nothing where the store keeps no vectors.
+        Empty if the store does not keep vectors.
         """
         ...
 
@@ -178,16 +180,16 @@ class SearchedStore(Protocol):
         model: str,
         dimensions: int,
     ) -> None:
-        """Keep the vectors of texts by their digests, None for a text that has none.
+        """Store the vectors of texts by their digests; None marks a text that has no vector.
 
         Texts that no fact has any more are ignored.
         """
         ...
 
     async def candidates(self, places: Sequence[Place], question: SearchQuestion) -> SearchAnswer:
-        """Return the facts of some places that may answer a question, from nowhere else.
+        """Return the facts that may answer a question, from these places only.
 
         Raises:
-            StorageError: The store refused.
+            StorageError: The store failed.
         """
         ...

@@ -1,8 +1,8 @@
-"""ShreddingStore: a store whose erasures can be made final for every copy of its storage.
+"""ShreddingStore: a store that can make erasures final in every copy of its storage.
 
-A database keeps what was erased in its logs and standbys for a while, and backups keep it longer. If
-everything in them is encrypted, and the key is kept somewhere else, destroying the key destroys all
-of these copies.
+The logs and standbys of a database keep erased data for a while, and backups keep it longer. If all
+of it is encrypted and the key is stored elsewhere, destroying the key makes these copies
+unreadable.
 """
 
 from dataclasses import dataclass
@@ -14,27 +14,27 @@ __all__ = ["ShredReceipt", "ShreddingStore"]
 
 @dataclass(frozen=True, slots=True)
 class ShredReceipt:
-    """What `shred` did, to be kept with the receipts of erasures: it makes them final."""
+    """The result of `shred`. Keep it with the receipts of erasures, which it makes final."""
 
     began_at: datetime
-    """What was erased or purged before this time is unreadable now in every copy of the store that
-    was made before."""
+    """Data that was erased or purged before this time is now unreadable in all copies of the store
+    made before."""
     places: int
-    """How many places are left; each has its data key under a new key."""
+    """The number of remaining places. The data key of each is now encrypted under a new key."""
 
 
 @runtime_checkable
 class ShreddingStore(Protocol):
-    """A `FactStore` that can destroy the keys of what was erased."""
+    """A `FactStore` that can destroy the keys of erased data."""
 
     async def shred(self) -> ShredReceipt:
-        """Destroy the keys of everything that was erased or purged before now.
+        """Destroy the keys of all data that was erased or purged before now.
 
-        Other processes may use the store meanwhile. Call it again after a crash or an error: nothing
-        is final before it returns.
+        Other processes may use the store meanwhile. Call it again after a crash or an error: no
+        erasure is final before it returns.
 
         Raises:
-            ValueError: The keys of the store cannot be destroyed, or others than these open it.
-            StorageError: The store refused.
+            ValueError: The keys of the store cannot be destroyed, or other keys open it too.
+            StorageError: The store failed.
         """
         ...

@@ -19,7 +19,7 @@ C = TypeVar("C", bound=Closable)
 
 
 class Wraps(Generic[W]):
-    """An async object whose methods run in a portal."""
+    """A synchronous wrapper of an async object, whose methods run in a portal."""
 
     def __init__(self, wrapped: W, portal: Portal = SHARED_PORTAL) -> None:
         self._wrapped = wrapped
@@ -27,7 +27,7 @@ class Wraps(Generic[W]):
 
     @property
     def wrapped(self) -> W:
-        """The async object itself."""
+        """The wrapped async object."""
         return self._wrapped
 
     def __repr__(self) -> str:
@@ -35,14 +35,14 @@ class Wraps(Generic[W]):
 
 
 class WrapsContext(Wraps[C]):
-    """An async object that is a context manager as well."""
+    """A synchronous wrapper of an async context manager."""
 
     def __init__(self, wrapped: C, portal: Portal = SHARED_PORTAL) -> None:
         super().__init__(wrapped, portal)
         self._entered: list[ExitStack] = []
 
     def close(self) -> None:
-        """Do what `aclose` does."""
+        """Close the wrapped object; see its `aclose`."""
         self._portal.call(self._wrapped.aclose)
 
     def __enter__(self) -> Self:

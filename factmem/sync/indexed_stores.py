@@ -29,8 +29,8 @@ class IndexedStoreSync(StoreSync[I]):
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
         """Return a string that changes whenever the result of `load_all` may have changed.
 
-        Takes microseconds if nothing changed. Versions of different instances cannot be compared.
-        None means that the store does not know.
+        Takes microseconds if nothing changed. Versions of different instances are not comparable.
+        None means that the version is unknown.
         """
         return self._portal.call(self._wrapped.version, subject, scope)
 
@@ -41,7 +41,7 @@ class IndexedStoreSync(StoreSync[I]):
         only the used parts of a large index. It stays readable after later writes and removals.
 
         Raises:
-            StorageError: The store refused.
+            StorageError: The store failed.
         """
         return self._portal.call(self._wrapped.read_index, subject, scope)
 
@@ -50,22 +50,22 @@ class IndexedStoreSync(StoreSync[I]):
     ) -> bool:
         """Replace the index of a place, unless the place has changed.
 
-        Concurrent readers, in other processes too, get the old or the new index, always complete.
-        The write is not durable: a power cut may lose it.
+        Concurrent readers, in other processes too, get the complete old or the complete new index.
+        The write is not durable: a power failure may lose it.
 
         Args:
             subject: The subject of the place.
-            scope: Where its facts are visible.
+            scope: The scope of the place.
             index: The index.
             version: The result of `version` from before the indexed facts were read. If the place
-                has another version now, nothing is written, so that a value purged meanwhile does
-                not come back.
+                has another version now, nothing is written, so that a value purged meanwhile is not
+                stored again.
 
         Returns:
             Whether it was written.
 
         Raises:
-            StorageError: The store refused, or was busy.
+            StorageError: The store failed or was busy.
         """
         return self._portal.call(self._wrapped.write_index, subject, scope, index, version=version)
 
@@ -79,19 +79,20 @@ class IndexedStoreSync(StoreSync[I]):
     ) -> PlaceChanges | None:
         """Return the changes since a version; None if they are unknown.
 
-        Applied to the result of `load_all` at that version, the changes must give its present
-        result, with the same concepts: forgotten, expired and confirmed facts are changes too.
-        After None the caller reads the whole place.
+        The changes, applied to the result of `load_all` at that version, must give its present
+        result with the same concepts. Forgotten, expired and confirmed facts are changes too. After
+        None the caller reads the whole place.
 
         Args:
             subject: The subject of the place.
-            scope: Where its facts are visible.
-            since: The result of `version` from before the place was read, or of the last changes.
+            scope: The scope of the place.
+            since: The result of `version` from before the place was read, or the version of the
+                last changes.
             concepts: The concepts whose value types are known; the same at each call.
 
         Raises:
             StoredFactError: A changed value does not fit the type of a concept in `concepts`.
-            StorageError: The store refused.
+            StorageError: The store failed.
         """
         return self._portal.call(
             self._wrapped.changes, subject, scope, since=since, concepts=concepts
@@ -114,27 +115,27 @@ class IndexedStoreSync(StoreSync[I]):
         retracted: Iterable[RetractedFact] = (),
         since: Moment | None = None,
     ) -> Learned:
-        """Record statements in one place at once, all or none, in one durable write.
+        """Record statements in one place, all or none, in one durable write.
 
-        A fact never replaces a value that was said later, and never brings back a value whose
-        retraction was said later; a retraction never ends a value that was said later. Such a
-        statement goes into the history alone. Where times are equal, the order of recording
-        decides. A time after the store's clock counts as now. Values that were saved with `save`
-        count as said at their `timestamp`.
+        A fact never replaces a value that was said later, and never restores a value whose
+        retraction was said later. A retraction never ends a value that was said later. Such late
+        statements are recorded only in the history. If times are equal, the order of recording
+        decides. A time after the store's clock counts as now. Values saved with `save` count as
+        said at their `timestamp`.
 
         Args:
-            facts: The facts; the `timestamp` of each says when it was said.
-            subject: Their subject.
-            scope: Where they are visible.
+            facts: The facts; the `timestamp` of each is the time it was said.
+            subject: The subject of the facts.
+            scope: The scope of the facts.
             retracted: Values that are no longer true.
-            since: The moment before the chat was read. Nothing is recorded where the place was
-                erased or purged since then, by any process; a place that did not exist then counts
-                as erased if any place was.
+            since: The moment before the chat was read. Nothing is recorded if any process has
+                erased or purged the place since then. A place that did not exist at that moment
+                counts as erased if any place was.
 
         Raises:
-            ValueError: A value would not come back equal from its JSON. Nothing was recorded.
+            ValueError: A value would change in a round trip through JSON. Nothing was recorded.
             PlaceFullError: The facts exceed the limit of the place. Nothing was recorded.
-            StorageError: The store refused. Nothing was acknowledged.
+            StorageError: The store failed. Nothing was acknowledged.
         """
         return self._portal.call(
             self._wrapped.learn, facts, subject, scope, retracted=retracted, since=since
@@ -148,22 +149,22 @@ class IndexedStoreSync(StoreSync[I]):
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Place]:
-        """Return the places that hold anything, in an order that is the store's own.
+        """Return the places that are not empty, in the store's own order.
 
-        A place that exists during all of a listing by pages is in one page. One that comes or
-        goes meanwhile may be in one or in none. Subjects have no description.
+        A place that exists for the whole time of a listing is in exactly one page. A place that is
+        created or erased meanwhile is in one page or in none. Subjects have no description.
 
         Args:
-            subjects: Only these.
-            scopes: Only these.
-            after: The last place of the page before. It need not be there any more.
-            limit: The most places to return; None for all.
+            subjects: Only places of these subjects; all by default.
+            scopes: Only places in these scopes; all by default.
+            after: The last place of the page before. It need not exist any more.
+            limit: The maximum number of places to return; None for all.
 
         Raises:
-            UnboundSubjectError: A subject is per entity and names none.
-            TypeError: An argument is of the wrong kind.
+            UnboundSubjectError: A subject is per entity and has no entity.
+            TypeError: An argument is of the wrong type.
             ValueError: `limit` is less than 1.
-            StorageError: The store refused.
+            StorageError: The store failed.
         """
         return self._portal.call(
             self._wrapped.list_places, subjects=subjects, scopes=scopes, after=after, limit=limit

@@ -132,10 +132,10 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
     def history(
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
     ) -> History:
-        """Return every save, confirmation and forgetting of a concept, oldest first.
+        """Return every save, confirmation and forget of a concept, oldest first.
 
         Raises:
-            StoredFactError: A value of the history does not fit the concept's `value_type`.
+            StoredFactError: A value in the history does not fit the concept's `value_type`.
             StorageError: The store could not be read.
         """
         return self._portal.call(self._wrapped.history, concept, subject, scope)
@@ -143,7 +143,7 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
         """Return a string that changes whenever the result of `load_all` may have changed.
 
-        Takes microseconds if nothing changed. Versions of different instances cannot be compared.
-        None means that the store does not know.
+        Takes microseconds if nothing changed. Versions of different instances are not comparable.
+        None means that the version is unknown.
         """
         return self._portal.call(self._wrapped.version, subject, scope)

@@ -1,4 +1,4 @@
-"""One event loop in a thread of its own, for callers that have none."""
+"""Portal: an event loop in its own thread, for synchronous callers."""
 
 import atexit
 import os
@@ -26,34 +26,34 @@ class Portal:
         portal = Portal()
         facts = portal.call(memory.current_all)
 
-    The loop runs in a daemon thread that starts with the first call. Any thread may call, also one
-    that runs an event loop itself, such as a notebook's: that loop waits until the call returns.
-    The function sees the caller's context variables. An interrupt (Ctrl-C) cancels the function.
+    The loop runs in a daemon thread that starts with the first call. Any thread may call it, even
+    one that runs an event loop itself, such as a notebook's; that loop is blocked until the call
+    returns. The function sees the caller's context variables. An interrupt (Ctrl-C) cancels it.
 
-    After a fork the child starts a loop of its own at its first call. What the parent keeps open
-    is not open in the child.
+    After a fork, the child starts its own loop at its first call. Resources that the parent keeps
+    open are not open in the child.
     """
 
     def __init__(self) -> None:
         self._lost: list[object] = []
-        self._start_afresh()
+        self._reset()
         if hasattr(os, "register_at_fork"):  # Windows has no fork
             _register_at_fork(weakref.WeakMethod(self._forget_parent))
 
-    def _start_afresh(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()  # another thread may have held the old one during the fork
         self._running: _Loop | None = None
 
     def _forget_parent(self) -> None:
-        # Collecting the parent's loop would close descriptors that both processes share.
+        # Garbage collection of the parent's loop would close descriptors that both processes share.
         self._lost.append(self._running)
-        self._start_afresh()
+        self._reset()
 
     def call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call an async function in the portal's loop and return its result.
 
         Raises:
-            RuntimeError: The call comes from the portal's own loop, which would wait for itself.
+            RuntimeError: The caller runs in the portal's own loop, which would wait for itself.
         """
         future = self.start(function, *args, **kwargs)
         try:
@@ -68,7 +68,7 @@ class Portal:
         """Start an async function in the portal's loop and return a future of its result.
 
         Raises:
-            RuntimeError: The call comes from the portal's own loop, which would wait for itself.
+            RuntimeError: The caller runs in the portal's own loop, which would wait for itself.
         """
         return self._loop().start(partial(function, *args, **kwargs))
 
@@ -87,7 +87,7 @@ class Portal:
         return value
 
     def close(self) -> None:
-        """Leave what `keep_open` entered, the last first, and end the thread.
+        """Exit the context managers of `keep_open`, last first, and stop the thread.
 
         A later call starts a new loop.
         """
@@ -117,8 +117,8 @@ class Portal:
 class _Loop:
     """A running event loop and its thread.
 
-    anyio's `start_blocking_portal` does the same in a generator. A forked child that collects that
-    generator waits for ever for a thread that it does not have.
+    anyio's `start_blocking_portal` does the same in a generator. In a forked child, the garbage
+    collection of that generator waits forever for a thread that the child does not have.
     """
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ def _register_at_fork(method: "weakref.WeakMethod[Callable[[], None]]") -> None:
 
 
 SHARED_PORTAL = Portal()
-"""The portal of all synchronous twins that are given no other. It closes at interpreter exit,
-after the exit handlers that were registered after the import of this module."""
+"""The default portal of all synchronous twins. It closes at interpreter exit, after the exit
+handlers that were registered after the import of this module."""
 
 atexit.register(SHARED_PORTAL.close)

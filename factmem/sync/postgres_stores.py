@@ -38,26 +38,26 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
         return self._portal.call(self._wrapped.migrate)
 
     def is_searched(self, places: Sequence[Place], describe: Describe) -> bool:
-        """Return whether `candidates` is the way to search these places, after preparing for it.
+        """Prepare the places for `candidates`; return whether to search them that way.
 
-        What was saved before the call is found by `candidates` after it, and what was forgotten is
-        not.
+        A later call of `candidates` finds what was saved before this call, and nothing that was
+        forgotten before it.
 
         Args:
             places: All places of a recall.
-            describe: Makes the documents of facts that are new; may run in a worker thread.
+            describe: Returns the documents of new facts; may be called in a worker thread.
 
         Raises:
-            StorageError: The store refused.
+            StorageError: The store failed.
         """
         return self._portal.call(self._wrapped.is_searched, places, describe)
 
     def facts_to_embed(
         self, subject: MemorySubject, scope: MemoryScope, *, model: str, dimensions: int, limit: int
     ) -> Mapping[bytes, AnyFact]:
-        """Return facts whose text has no vector of a model yet, by the digests of these texts.
+        """Return facts whose text has no vector of a model yet, by the digests of their texts.
 
-        Nothing where the store keeps no vectors.
+        Empty if the store does not keep vectors.
         """
         return self._portal.call(
             self._wrapped.facts_to_embed,
@@ -77,7 +77,7 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
         model: str,
         dimensions: int,
     ) -> None:
-        """Keep the vectors of texts by their digests, None for a text that has none.
+        """Store the vectors of texts by their digests; None marks a text that has no vector.
 
         Texts that no fact has any more are ignored.
         """
@@ -86,10 +86,10 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
         )
 
     def candidates(self, places: Sequence[Place], question: SearchQuestion) -> SearchAnswer:
-        """Return the facts of some places that may answer a question, from nowhere else.
+        """Return the facts that may answer a question, from these places only.
 
         Raises:
-            StorageError: The store refused.
+            StorageError: The store failed.
         """
         return self._portal.call(self._wrapped.candidates, places, question)
 
@@ -152,10 +152,10 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
     def history(
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
     ) -> History:
-        """Return every save, confirmation and forgetting of a concept, oldest first.
+        """Return every save, confirmation and forget of a concept, oldest first.
 
         Raises:
-            StoredFactError: A value of the history does not fit the concept's `value_type`.
+            StoredFactError: A value in the history does not fit the concept's `value_type`.
             StorageError: The store could not be read.
         """
         return self._portal.call(self._wrapped.history, concept, subject, scope)
@@ -163,7 +163,7 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str:
         """Return a string that changes whenever the result of `load_all` may have changed.
 
-        Takes microseconds if nothing changed. Versions of different instances cannot be compared.
-        None means that the store does not know.
+        Takes microseconds if nothing changed. Versions of different instances are not comparable.
+        None means that the version is unknown.
         """
         return self._portal.call(self._wrapped.version, subject, scope)

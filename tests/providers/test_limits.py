@@ -30,7 +30,7 @@ async def test_a_full_place_refuses_more_values(kind: str, tmp_path: Path) -> No
     async with made(kind, tmp_path, PlaceLimit(values=3)) as store:
         await store.save_many([theme("dark"), languages("java", "go")], USER, AGENT)
 
-        with pytest.raises(PlaceFullError, match="may hold 3 values and would hold 4") as error:
+        with pytest.raises(PlaceFullError, match="may have 3 values and would have 4") as error:
             await store.save(languages("secret"), USER, AGENT)
         assert "secret" not in str(error.value)
         with pytest.raises(PlaceFullError):

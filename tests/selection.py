@@ -104,7 +104,7 @@ def _needs_a_server(item: pytest.Item) -> bool:
     path = _path(item)
     if path.parts[0] == "postgres":
         return path.name not in FIRST_ON_POSTGRES
-    return "cluster" in item.fixturenames or _parameter(item, "kind") in POSTGRES_KINDS
+    return "cluster" in getattr(item, "fixturenames", ()) or _parameter(item, "kind") in POSTGRES_KINDS
 
 
 def _is_repeated(item: pytest.Item, names: set[str]) -> bool:

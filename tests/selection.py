@@ -39,6 +39,7 @@ PLAIN_IN_STORMS = {
     "agent",
     "cli",
     "memory",
+    "providers/test_event_loop_is_free.py",
     "providers/test_large_places.py",
     "providers/test_threads.py",
     "recall",
@@ -104,7 +105,9 @@ def _needs_a_server(item: pytest.Item) -> bool:
     path = _path(item)
     if path.parts[0] == "postgres":
         return path.name not in FIRST_ON_POSTGRES
-    return "cluster" in getattr(item, "fixturenames", ()) or _parameter(item, "kind") in POSTGRES_KINDS
+    return (
+        "cluster" in getattr(item, "fixturenames", ()) or _parameter(item, "kind") in POSTGRES_KINDS
+    )
 
 
 def _is_repeated(item: pytest.Item, names: set[str]) -> bool:

@@ -69,6 +69,8 @@ FILES = {_name(file): file for file in sorted(PACKAGE.rglob("*.py"))}
 def _imports(tree: ast.AST, *, with_types: bool = True) -> Iterator[str]:
     """The full name of everything that is imported anywhere in a module."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):  # most nodes are, and none of them imports
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -78,7 +80,11 @@ def _imports(tree: ast.AST, *, with_types: bool = True) -> Iterator[str]:
 
 
 def _is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
 
 
 def _own(imported: str) -> str | None:

@@ -38,6 +38,7 @@ def wheel(built: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(file)
 
 
+@pytest.mark.storm
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     """Every module and the typing marker; no test, no example, no file of the house."""
     package = {
@@ -52,6 +53,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) ->
     assert "factmem/py.typed" in packed
 
 
+@pytest.mark.storm
 def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     """Name, version, Python and licence as the project states them."""
     [name] = [name for name in wheel.namelist() if name.endswith("METADATA")]
@@ -77,6 +79,7 @@ def test_links_of_the_readme_work_on_a_package_index() -> None:
     assert not re.findall(r"\]\((?!https?://)[^)]*\)", linked)
 
 
+@pytest.mark.storm
 def test_the_source_archive_can_be_tested(built: Path) -> None:
     """Whoever builds from source finds tests, examples, docs and the commands."""
     [file] = built.glob("*.tar.gz")

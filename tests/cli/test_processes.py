@@ -79,6 +79,7 @@ def _on_terminal(*arguments: str, answer: bytes = b"") -> tuple[str, int]:
     return printed.decode(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@pytest.mark.storm
 def test_a_terminal_sees_values_of_an_encrypted_store(tmp_path: Path) -> None:
     """Without --reveal. A question is asked there, and a passphrase is not echoed."""
     key = str(tmp_path / "key")
@@ -240,6 +241,7 @@ def test_completion_is_offered(tmp_path: Path) -> None:
     assert "product" not in _completions(f"factmem --store {tmp_path}/none show product/")
 
 
+@pytest.mark.storm
 def test_a_store_is_served_to_mcp_clients(tmp_path: Path) -> None:
     """`factmem mcp` answers over stdio, from an encrypted store as well."""
     key = str(tmp_path / "key")

@@ -137,6 +137,7 @@ def program(folder: Path, *options: str) -> list[str]:
     return ["-c", run, str(folder), "--user", "alice", *options]
 
 
+@pytest.mark.storm
 async def test_the_program_speaks_stdio(tmp_path: Path) -> None:
     """What one process saves, the next one knows; nothing but the protocol is on stdout."""
     server = StdioServerParameters(command=sys.executable, args=program(tmp_path))

@@ -281,6 +281,7 @@ class Model:
             self.files[new + each[len(old) :]] = self.files.pop(each)
 
 
+@pytest.mark.storm
 async def test_edits_by_several_processes_lose_nothing(tmp_path: Path) -> None:
     """Interpreters start, hence a second and more."""
     await check_that_no_edit_is_lost(str(tmp_path / "store"))

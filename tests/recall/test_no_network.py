@@ -43,7 +43,7 @@ print(sorted({"openai", "numpy", "httpx", "httpx2", "litellm", "requests"} & sys
     ("backend", "encrypted"),
     [
         ("asyncio", "True"),
-        ("trio", "False"),
+        pytest.param("trio", "False", marks=pytest.mark.storm),
         pytest.param("asyncio", "False", marks=pytest.mark.storm),
         pytest.param("trio", "True", marks=pytest.mark.storm),
     ],

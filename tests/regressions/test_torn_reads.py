@@ -25,7 +25,9 @@ class CountingDisk(MemoryDisk):
 
 
 @pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
-@pytest.mark.parametrize("size", [2 * MEGABYTE, 16 * MEGABYTE])
+@pytest.mark.parametrize(
+    "size", [2 * MEGABYTE, pytest.param(16 * MEGABYTE, marks=pytest.mark.storm)]
+)
 def test_a_torn_large_record_is_read_in_linear_time(kind: Kind, size: int) -> None:
     """By bytes, not by time: reading on from the same start again and again was quadratic."""
     disk = MemoryDisk()

@@ -38,6 +38,7 @@ def _executed(notebook: str, folder: Path) -> list[str]:
     return outputs
 
 
+@pytest.mark.storm
 def test_both_ways_work_in_a_notebook(tmp_path: Path) -> None:
     """With await and without."""
     awaited, called, tree = _executed("notebook.ipynb", tmp_path)

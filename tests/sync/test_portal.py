@@ -53,13 +53,14 @@ def test_all_calls_share_one_loop_and_one_thread(portal: Portal) -> None:
     assert len(threads) == 1
 
 
-def test_2000_calls_from_32_threads_see_their_own_context(portal: Portal) -> None:
+@pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.storm)])
+def test_many_calls_from_32_threads_see_their_own_context(portal: Portal, count: int) -> None:
     def call(number: int) -> bool:
         WHO.set(str(number))
         return portal.call(who) == str(number)
 
     with ThreadPoolExecutor(32) as pool:
-        done = pool.map(lambda n: contextvars.copy_context().run(call, n), range(2000))
+        done = pool.map(lambda n: contextvars.copy_context().run(call, n), range(count))
 
         assert all(done)
 

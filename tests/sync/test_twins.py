@@ -221,7 +221,8 @@ def test_an_open_memory_works_in_the_background() -> None:
     assert _values(memory.current_all()) == ["vim"]
 
 
-def test_2000_saves_from_32_threads_lose_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.storm)])
+def test_many_saves_from_32_threads_lose_nothing(tmp_path: Path, count: int) -> None:
     with LocalStoreSync(LocalFileMemoryProvider(tmp_path)) as store:
 
         def save(number: int) -> None:
@@ -229,6 +230,6 @@ def test_2000_saves_from_32_threads_lose_nothing(tmp_path: Path) -> None:
             store.save(SingleFact(concept, number), ALICE, DESK)
 
         with ThreadPoolExecutor(32) as pool:
-            list(pool.map(save, range(2000)))
+            list(pool.map(save, range(count)))
 
-        assert {fact.values[0] for fact in store.load_all(ALICE, DESK)} == set(range(2000))
+        assert {fact.values[0] for fact in store.load_all(ALICE, DESK)} == set(range(count))

@@ -552,11 +552,13 @@ class TestKeys:
         assert "cannot be decrypted with this key" in reason
         assert await theme(store) == ["dark"]
 
-    async def test_cut_at_every_byte(self, store: InMemoryProvider, tmp_path: Path) -> None:
+    async def test_cut_at_every_byte(
+        self, store: InMemoryProvider, tmp_path: Path, stride: int
+    ) -> None:
         """A crash while Koog wrote: no part of the file is taken for the whole."""
         whole = koog_text({"ide-theme": [single("dark")]}, KEY)
 
-        for size in range(1, len(whole)):
+        for size in range(1, len(whole), stride):
             koog_file(tmp_path, whole[:size])
             report = await import_koog(tmp_path, store, key=KEY)
             assert len(report.problems) == 1

@@ -1,4 +1,4 @@
-"""What factmem stores: facts, concepts, subjects, scopes and places.
+"""The stored data types: facts, concepts, subjects, scopes and places.
 
 Imports errors and argument checks.
 """

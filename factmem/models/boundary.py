@@ -1,4 +1,4 @@
-"""What a view may touch: a value that can only shrink."""
+"""Boundary: the places that a view may read and write. It can be narrowed, never widened."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ _Subject: TypeAlias = tuple[str, str | None]
 class Boundary:
     """The places that may be read, and whether they may be written.
 
-    A place is inside when its scope, its subject and the place as a whole all are; None leaves
-    that open, and an empty set lets nothing in. Only identities count: descriptions and priority
-    levels of subjects neither open nor close anything.
+    A place is inside if its scope is in `scopes`, its subject in `subjects` and its identity in
+    `places`. None means no restriction; an empty set excludes everything. Descriptions and priority
+    levels of subjects are not compared.
     """
 
     scopes: frozenset[_Scope] | None = None
@@ -41,7 +41,7 @@ class Boundary:
     is_read_only: bool = False
 
     def allows(self, identity: Identity) -> bool:
-        """Whether a place may be read."""
+        """Return whether a place may be read."""
         kind, scope, subject, entity = identity
         return (
             (self.scopes is None or (kind, scope) in self.scopes)
@@ -55,13 +55,13 @@ class Boundary:
 
     @property
     def is_wide(self) -> bool:
-        """Whether a subject stands for every entity: a listing then has to look at all places."""
+        """Whether a subject stands for every entity; a listing then has to check all places."""
         return self.subjects is not None and any(
             entity is not None and entity.startswith(EVERY) for _, entity in self.subjects
         )
 
     def identities(self, most: int) -> list[Identity] | None:
-        """Return all places that are inside, or None if they are more than `most` or any number."""
+        """Return all places that are inside; None if there are more than `most` or no limit."""
         if self.places is not None:
             inside = [identity for identity in self.places if self.allows(identity)]
             return inside if len(inside) <= most else None
@@ -72,10 +72,11 @@ class Boundary:
         return [(*scope, *subject) for scope in self.scopes for subject in self.subjects]
 
     def listings(self) -> list[tuple[list[MemorySubject] | None, list[MemoryScope] | None]]:
-        """Return pairs of subjects and scopes whose combinations hold all that is inside.
+        """Return pairs of subjects and scopes whose combinations cover all places inside.
 
-        No place is in two of them. None leaves subjects or scopes open; nothing is inside if there
-        is no pair. Where a subject stands for every entity they hold more, which `allows` sorts out.
+        No place is in two pairs. None means any subject or any scope. An empty list means that no
+        place is inside. If a subject stands for every entity, the pairs also cover places outside:
+        filter them with `allows`.
         """
         if self.places is None:
             is_open = self.subjects is None or self.is_wide
@@ -102,42 +103,42 @@ class Boundary:
         places: Iterable[Place] | None = None,
         read_only: bool = False,
     ) -> "Boundary":
-        """Return what is inside this boundary and inside a second one as well.
+        """Return the intersection of this boundary and a second one.
 
         Raises:
-            UnboundSubjectError: A subject is per entity and names none.
-            TypeError: An argument is no list, or a member has another type.
+            UnboundSubjectError: A subject is per entity and has no entity.
+            TypeError: An argument is not a list, or an item has the wrong type.
         """
-        where = None if scopes is None else map(_scope_key, checked_scopes(scopes))
-        whom = None if subjects is None else map(_subject_key, checked_subjects(subjects))
-        only = None if places is None else [place.identity for place in checked_places(places)]
+        in_scopes = None if scopes is None else map(_scope_key, checked_scopes(scopes))
+        about = None if subjects is None else map(_subject_key, checked_subjects(subjects))
+        at = None if places is None else [place.identity for place in checked_places(places)]
         return Boundary(
-            _both(self.scopes, where),
-            _both_subjects(self.subjects, whom),
-            _both(self.places, only),
+            _both(self.scopes, in_scopes),
+            _both_subjects(self.subjects, about),
+            _both(self.places, at),
             self.is_read_only or read_only,
         )
 
 
 UNBOUNDED = Boundary()
-"""What a memory has that is no view: every place, to read and to write."""
+"""The boundary of a memory that is not a view: every place, to read and to write."""
 
 
 def check_writable(place: Place, boundary: Boundary) -> None:
-    """Make sure that a boundary lets a place be written.
+    """Check that a boundary allows writing to a place.
 
     Raises:
-        MemoryAccessError: It does not.
+        MemoryAccessError: The place is outside, or the boundary is read-only.
     """
     if not boundary.allows(place.identity):
         raise MemoryAccessError(
-            f"{str(place)!r} lies outside this view, so nothing can be changed there: name a place "
-            f"inside it, or use a view that has the place"
+            f"{str(place)!r} is outside this view and cannot be changed: pass a place inside it, "
+            "or use a view that contains the place"
         )
     if boundary.is_read_only:
         raise MemoryAccessError(
-            f"This view is read-only, so {str(place)!r} cannot be changed: use the memory that it "
-            f"was made of"
+            f"This view is read-only, so {str(place)!r} cannot be changed: use the memory that the "
+            "view was created from"
         )
 
 
@@ -150,7 +151,7 @@ def _both(inside: frozenset[K] | None, also: Iterable[K] | None) -> frozenset[K]
 def _both_subjects(
     inside: frozenset[_Subject] | None, also: Iterable[_Subject] | None
 ) -> frozenset[_Subject] | None:
-    """Return the narrower of each pair: of every user and alice, that is alice."""
+    """Return the intersection; the narrower subject wins, such as alice over every user."""
     if inside is None or also is None:
         return _both(inside, also)
     others = frozenset(also)
@@ -161,7 +162,7 @@ def _both_subjects(
 
 
 def _covers(subjects: Iterable[_Subject], key: _Subject) -> bool:
-    """Whether one of the subjects stands for every entity and so for this one."""
+    """Return whether one of the subjects stands for every entity and includes this one."""
     name, entity = key
     if entity is None:
         return False

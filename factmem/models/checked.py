@@ -1,4 +1,4 @@
-"""Checks of subjects, scopes, places and concepts that a caller passes."""
+"""Checks of arguments that are subjects, scopes, places or concepts."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Clocks, aware UTC times, and stamps: the strings by which entries record a time."""
+"""Clocks, aware UTC times, and stamps: times as the strings that entries store."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,11 +13,11 @@ __all__ = ["TimeProvider", "moment", "stamp", "system_clock", "utc"]
 
 
 def utc(when: datetime, what: str) -> datetime:
-    """Return an aware datetime in UTC.
+    """Convert an aware datetime to UTC.
 
     Raises:
-        ValueError: It is naive.
-        TypeError: It is not a datetime.
+        ValueError: The datetime is naive.
+        TypeError: The argument is not a datetime.
     """
     if type(when) is not datetime:
         expect(when, datetime, what, "datetime.now(UTC)")
@@ -31,10 +31,10 @@ def utc(when: datetime, what: str) -> datetime:
 
 
 def stamp(when: datetime) -> str:
-    """Return an aware datetime as a stamp. Stamps sort as their times do."""
-    if when.tzinfo is not UTC:  # facts hold UTC already
+    """Return an aware datetime as a stamp. Stamps sort in the order of their times."""
+    if when.tzinfo is not UTC:  # the times of facts are UTC already
         when = when.astimezone(UTC)
-    # A quarter of a microsecond; isoformat takes one, and each save needs two stamps.
+    # Takes a quarter of a microsecond; isoformat takes a whole one. Each save needs two stamps.
     text = orjson.dumps(when, option=orjson.OPT_UTC_Z)[1:-1].decode()
     return text if when.microsecond else f"{text[:-1]}.000000Z"
 
@@ -45,7 +45,7 @@ def moment(text: str) -> datetime:
 
 
 TimeProvider: TypeAlias = Callable[[], datetime]
-"""Returns the time as an aware datetime. A store records entries and judges expiry by it."""
+"""Returns the time as an aware datetime. A store uses it to record entries and to check expiry."""
 
 
 def system_clock() -> datetime:

@@ -1,4 +1,4 @@
-"""Displayed, the tables that notebooks and `rich` show; rows for data frames; harmless strings."""
+"""Display of reports and facts: tables for notebooks and `rich`, rows for data frames, escapes."""
 
 import json
 import re
@@ -21,12 +21,12 @@ _CELL = 'style="text-align: left; white-space: pre-wrap" dir="auto"'
 
 
 def is_active(character: str) -> bool:
-    """Whether a terminal or a browser may act on a character: control, direction, private use."""
+    """Return whether a character is a control, direction or private-use character."""
     return unicodedata.category(character) in _ACTIVE and character not in _JOINERS
 
 
 def shown(text: str) -> str:
-    """Return a string with control and direction characters as escapes, in Python's notation."""
+    """Escape the control and direction characters of a string, in Python's notation."""
     if _ASCII.fullmatch(text):
         return text
     return "".join(
@@ -36,7 +36,7 @@ def shown(text: str) -> str:
 
 
 class Sheet(NamedTuple):
-    """A table to show: its title, the names of its columns, its rows."""
+    """A table: its title, the names of its columns, its rows."""
 
     title: str
     columns: tuple[str, ...]
@@ -44,10 +44,10 @@ class Sheet(NamedTuple):
 
 
 class Displayed:
-    """Something that notebooks and `rich` show as a table.
+    """Mixin for objects that notebooks and `rich` display as a table.
 
-    A dataclass shows its fields, without those that its `repr` leaves out; other classes say what
-    they show. Strings are escaped: markup in a value is text.
+    A dataclass shows the fields that are in its `repr`; other classes override `_sheet`. Strings
+    are escaped: markup in a value is shown as text.
     """
 
     __slots__ = ()
@@ -69,7 +69,7 @@ class Displayed:
         return "\n".join([*lines, "</tbody></table>"])
 
     def __rich__(self) -> object:
-        """Return the table as a renderable of `rich`, which is what calls this."""
+        """Return the table as a renderable; `rich` calls this."""
         from rich.table import Table
         from rich.text import Text
 
@@ -85,13 +85,13 @@ def _lines(text: str) -> str:
 
 
 def _html(text: str) -> str:
-    from html import escape  # only notebooks show tables: a seventh of the import
+    from html import escape  # a seventh of the import time, and only notebooks need it
 
     return escape(_lines(text))
 
 
 def words(value: object) -> str:
-    """Return a value as a cell shows it."""
+    """Return a value as the text of a cell."""
     if value is None:
         return ""
     if isinstance(value, datetime):
@@ -106,7 +106,7 @@ def words(value: object) -> str:
 
 
 def _fact_words(value: Any) -> str:
-    """Return keyword, values and place of a fact or of its holder; empty for anything else."""
+    """Return keyword, values and place of a fact or of an object with a `fact`; else empty."""
     fact = getattr(value, "fact", value)
     if not (hasattr(fact, "concept") and hasattr(fact, "values")):
         return ""
@@ -115,7 +115,7 @@ def _fact_words(value: Any) -> str:
 
 
 def fact_cells(fact: Any, position: int | None = None) -> dict[str, Any]:
-    """Return the fields of a fact as columns; of one of its values, or of all in one cell."""
+    """Return the fields of a fact as columns, with the value at `position` or with all values."""
     source = fact.source
     return {
         "keyword": fact.concept.keyword,
@@ -132,10 +132,9 @@ def fact_cells(fact: Any, position: int | None = None) -> dict[str, Any]:
 
 
 def one_kind(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows whose values all have one type, as the columns of data frames do.
+    """Convert the values of all rows to one type, as the columns of data frames require.
 
-    Strings, numbers and booleans stay where all values are of that kind; otherwise each value
-    becomes JSON.
+    Values that are all strings, all numbers or all booleans stay; otherwise each becomes JSON.
     """
     found = [*rows]
     kinds = {type(row["value"]) for row in found if row["value"] is not None}

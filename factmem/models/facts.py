@@ -1,4 +1,4 @@
-"""Facts and the concepts that they are about: immutable, hashable, safe to share."""
+"""Facts and their concepts: immutable, hashable values, safe to share between tasks."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ __all__ = ["AnyFact", "Concept", "Fact", "FactType", "MultipleFacts", "SingleFac
 
 
 class FactType(StrEnum):
-    """How many values a concept holds at one time."""
+    """The number of values that a concept has at a time: one or many."""
 
     SINGLE = "SINGLE"
     MULTIPLE = "MULTIPLE"
@@ -37,29 +37,29 @@ F = TypeVar("F", bound="AnyFact", default="SingleFact[T]")
 V = TypeVar("V")
 
 _VALUES = (str, bytes, int, float, list, tuple, dict, set, frozenset)
-"""Values that are passed for a type by mistake."""
+"""Types of values that callers pass as `value_type` by mistake."""
 _BY_NAME = "the type of the values is a keyword argument, value_type=int"
 
 
 class Concept(Generic[T, F]):
-    """What facts can be about: "the user's preferred IDE theme".
+    """A topic of facts, such as "the user's preferred IDE theme".
 
-    The keyword identifies it in storage; the description is what a model reads. The second type
-    parameter is the kind of fact that loading it gives: `Concept("age", "...", value_type=int)`
-    is a `Concept[int]`, and loading it a `list[SingleFact[int]]`.
+    The keyword identifies it in storage; models read the description. The second type parameter is
+    the kind of fact that a load returns: `Concept("age", "...", value_type=int)` is a
+    `Concept[int]`, and loading it returns a `list[SingleFact[int]]`.
 
     Args:
         keyword: Its name, unique within an application: "ide-theme".
         description: One sentence for people and models.
-        fact_type: Whether one value holds at a time, or many.
-        value_type: Anything pydantic understands: `int`, `date`, a `Literal`, a union, an
+        fact_type: Whether the concept has one value at a time, or many.
+        value_type: Any type that pydantic can validate: `int`, `date`, a `Literal`, a union, an
             `Annotated`, a `BaseModel`.
         detect: Whether models may write its values. False for values that the application owns:
             models see them and cannot change them. Not part of equality, and not stored.
 
     Raises:
         ValueError: The keyword is invalid.
-        TypeError: The value type is a value, or was passed as `fact_type`.
+        TypeError: `value_type` is a value instead of a type, or a type was passed as `fact_type`.
     """
 
     __slots__ = ("_codec", "description", "detect", "fact_type", "keyword", "value_type")
@@ -133,15 +133,15 @@ class Concept(Generic[T, F]):
         put(self, "fact_type", expect_member(fact_type, FactType, "fact_type", _BY_NAME))
         if value_type is not str and isinstance(value_type, _VALUES):
             raise TypeError(
-                f"The value_type of {self.keyword!r} is a value of {type(value_type).__name__}, and "
-                f"no type: give the type itself, as in value_type=int or value_type=list[int]"
+                f"The value_type of {self.keyword!r} must be a type, not a value of "
+                f"{type(value_type).__name__}: value_type=int or value_type=list[int]"
             )
         put(self, "value_type", value_type)
         put(self, "detect", bool(detect))
 
     @property
     def codec(self) -> ValueCodec:
-        """How its values become JSON and come back; built at first use."""
+        """The codec that converts its values to JSON and back; built at first use."""
         if (
             self.value_type is str
         ):  # nearly always: an attribute that is not there costs a microsecond
@@ -157,8 +157,8 @@ class Concept(Generic[T, F]):
             return codec_of(self.value_type)
         except (PydanticUserError, SchemaError, NameError) as exc:
             raise TypeError(
-                f"The value_type of {self.keyword!r} is no type that pydantic understands "
-                f"({type(exc).__name__}): give a type, an annotation or a BaseModel"
+                f"The value_type of {self.keyword!r} is not a type that pydantic can validate "
+                f"({type(exc).__name__}): use a type, an annotation or a BaseModel"
             ) from None
 
     def __eq__(self, other: object) -> bool:
@@ -200,22 +200,22 @@ _PICKLED = ("keyword", "description", "fact_type", "value_type", "detect")
 
 
 def _new_id() -> str:
-    return os.urandom(16).hex()  # what secrets.token_hex does, in two thirds of its time
+    return os.urandom(16).hex()  # the same as secrets.token_hex, in two thirds of its time
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AnyFact(Displayed):
     """A fact of either kind, with values of any type: `SingleFact` or `MultipleFacts`.
 
-    It has no instances of its own. With a union of the two, a type checker would read
-    `save(SingleFact(AGE, "36"))` as `SingleFact[Any]` and accept the wrong value.
+    It has no instances of its own. It is a class and not a union, because with a union a type
+    checker infers `SingleFact[Any]` in `save(SingleFact(AGE, "36"))` and accepts the wrong value.
     """
 
     if TYPE_CHECKING:
 
         @property
         def concept(self) -> Concept[Any, Any]:
-            """Return what the fact is about."""
+            """Return the concept of the fact."""
             return self.concept
 
         @property
@@ -224,28 +224,28 @@ class AnyFact(Displayed):
             return self.values
 
     timestamp: datetime = field(default_factory=system_clock, kw_only=True)
-    """When it was said, by the caller's clock; aware, kept in UTC to the microsecond."""
+    """When the fact was stated, by the caller's clock. Aware; stored in UTC, in microseconds."""
     importance: float = field(default=0.5, kw_only=True)
-    """From 0 to 1: what is kept when a budget is short."""
+    """From 0 to 1. If a budget is too small for all facts, the more important ones are kept."""
     source: FactSource | None = field(default=None, kw_only=True)
     expires_at: datetime | None = field(default=None, kw_only=True)
-    """From then on it is gone."""
+    """From this time on, loads do not return the fact."""
     id: str = field(default_factory=_new_id, kw_only=True)
-    """Names the save that the fact comes from; random unless given."""
+    """Identifies the save that created the fact; random by default."""
     metadata: Mapping[str, JsonValue] = field(
         default_factory=lambda: NO_METADATA, kw_only=True, hash=False
     )
     """Data of the application, at most 4 KB as JSON. No model reads or writes it."""
     confirmed_at: datetime | None = field(default=None, kw_only=True, compare=False)
-    """When the store last recorded it; None on a fact that was not loaded."""
+    """When the store last recorded it; None for a fact that was not loaded."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return handler(SingleFact[Any] | MultipleFacts[Any] if source is AnyFact else source)
 
     def _check_fields(self) -> None:
-        # A frozen fact stores a field through object.__setattr__, four of them a fifth of making
-        # one: only what a check changed is stored.
+        # A frozen fact must set its fields through object.__setattr__. Four calls take a fifth of
+        # the time to create a fact, so only fields that a check changed are set.
         put = object.__setattr__
         if (timestamp := utc(self.timestamp, "timestamp")) is not self.timestamp:
             put(self, "timestamp", timestamp)
@@ -253,7 +253,7 @@ class AnyFact(Displayed):
             put(self, "expires_at", utc(self.expires_at, "expires_at"))
         given: object = self.importance
         if type(given) is not float or not 0 <= given <= 1:
-            # Only now is it asked whether this is a Real: an abstract class answers slowly.
+            # Checked last, because isinstance with an abstract class such as Real is slow.
             if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) <= 1:
                 raise ValueError("importance must be a number from 0 to 1: importance=0.8")
             put(self, "importance", float(given))
@@ -268,7 +268,7 @@ class AnyFact(Displayed):
         return Sheet(type(self).__name__, ("field", "value"), [*fact_cells(self).items()])
 
     def _summary(self, concept: Concept[Any, Any], values: tuple[object, ...]) -> str:
-        """Return keyword, values and day in under 100 characters, as facts fill logs and cells."""
+        """Return keyword, values and day in under 100 characters, to fit logs and cells."""
         shown = ", ".join(repr(_shortened(value)) for value in values[:_MOST_SHOWN])
         day = self.timestamp.date().isoformat()
         keyword, shown = _cut(concept.keyword, 28), _cut(shown, 38)
@@ -276,10 +276,10 @@ class AnyFact(Displayed):
 
 
 def _misfit(concept: Concept[Any, Any], fact: str, other: str) -> ValueError:
-    """Return the error for a concept of the other kind; raise `TypeError` for no concept."""
+    """Return the error for a concept of the other kind; raise `TypeError` if it is no concept."""
     expect(concept, Concept, "concept", f'{fact}(Concept("theme", "The IDE theme"), ...)')
     many = "many values" if fact == "SingleFact" else "one value"
-    return ValueError(f"The concept {concept.keyword!r} holds {many}: use {other}")
+    return ValueError(f"The concept {concept.keyword!r} has {many}: use {other}")
 
 
 _MOST_SHOWN = 20
@@ -295,18 +295,18 @@ def _cut(text: str, length: int) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SingleFact(AnyFact, Generic[T]):
-    """One value of a concept that holds one: `SingleFact(AGE, 36, importance=0.8)`.
+    """A fact with one value, of a concept with one value: `SingleFact(AGE, 36, importance=0.8)`.
 
     Raises:
-        ValueError: The value is not of the concept's type, the concept holds many values, or a
-            field is out of its range; a naive datetime is one of these.
+        ValueError: The value is not of the concept's type, the concept has many values, a datetime
+            is naive, or a field is out of range.
         TypeError: A field has the wrong type, such as a string for a concept or a datetime.
     """
 
     concept: Concept[T, Any]  # pyright: ignore[reportIncompatibleMethodOverride] - frozen, too
     value: T
 
-    if TYPE_CHECKING:  # what is kept is any concept, what is taken is one of a single value
+    if TYPE_CHECKING:  # the field has any concept; the constructor accepts one of a single value
 
         def __init__(
             self,
@@ -335,21 +335,21 @@ class SingleFact(AnyFact, Generic[T]):
 
     @property
     def values(self) -> tuple[T, ...]:
-        """Its one value as a tuple, so that both kinds of fact can be walked alike."""
+        """Its one value as a tuple, so that both kinds of fact can be iterated."""
         return (self.value,)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MultipleFacts(AnyFact, Generic[T]):
-    """Values of a concept that holds many, saved together: `MultipleFacts(PETS, ["Miso"])`.
+    """A fact with one or more values that are saved together: `MultipleFacts(PETS, ["Miso"])`.
 
-    At least one. Any iterable of values but a string is accepted. Raises as `SingleFact` does.
+    `values` can be any iterable except a string. Raises the same errors as `SingleFact`.
     """
 
     concept: Concept[T, Any]  # pyright: ignore[reportIncompatibleMethodOverride]
     values: tuple[T, ...]  # pyright: ignore[reportIncompatibleMethodOverride]
 
-    if TYPE_CHECKING:  # what is kept is a tuple, what is taken is any iterable
+    if TYPE_CHECKING:  # the field is a tuple; the constructor accepts any iterable
 
         def __init__(
             self,
@@ -370,7 +370,7 @@ class MultipleFacts(AnyFact, Generic[T]):
             raise _misfit(self.concept, "MultipleFacts", "SingleFact")
         codec, keyword = self.concept.codec, self.concept.keyword
         given: Iterable[object] = self.values
-        if isinstance(given, dict):  # its keys: values in order, without repetition
+        if isinstance(given, dict):  # its keys are values in order, without duplicates
             given = tuple(given)
         given = expect_all(given, object, f"The values for {keyword!r}", "[value]")
         values = tuple(codec.check(value, keyword) for value in given)

@@ -21,15 +21,15 @@ __all__ = [
 MAX_KEYS = 32
 """The largest number of keys."""
 MAX_METADATA_BYTES = 4096
-"""The largest size as JSON. Every reader of a place loads it: a document belongs elsewhere."""
+"""The largest size as JSON. Each load of a place reads it: store documents elsewhere."""
 
 _EXAMPLE = "metadata={'ticket': 'T-7'}"
 
 
 class Metadata(dict[str, JsonValue]):
-    """A read-only dictionary. It is a dict, so that JSON encoders and pydantic know it.
+    """A read-only dictionary. It is a `dict`, because JSON encoders and pydantic support that type.
 
-    Its repr shows the keys alone, because logs show reprs.
+    Its repr shows only the keys, because logs contain reprs.
     """
 
     __slots__ = ()
@@ -37,7 +37,7 @@ class Metadata(dict[str, JsonValue]):
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("metadata is immutable: save or update the fact with other metadata")
 
-    # Any, as no single signature fits the overloads of dict.
+    # Any, because no single signature fits the overloads of dict.
     __setitem__: Any = _refuse
     __delitem__: Any = _refuse
     __ior__: Any = _refuse
@@ -58,7 +58,7 @@ class Metadata(dict[str, JsonValue]):
 
 
 NO_METADATA = Metadata()
-"""The metadata of every fact that was given none."""
+"""The metadata of facts without metadata."""
 
 
 def checked_metadata(given: object) -> Metadata:
@@ -82,12 +82,12 @@ def checked_metadata(given: object) -> Metadata:
         plain = text = None
     if plain is None or text is None or not _is_same_json(plain, named):
         raise ValueError(
-            f"metadata must hold JSON values alone (strings, numbers below 2**63, booleans, None, "
-            f"lists and dictionaries): {_EXAMPLE}"
+            "metadata values must be JSON (strings, numbers below 2**63, booleans, None, lists "
+            f"and dictionaries): {_EXAMPLE}"
         )
     if len(text) > MAX_METADATA_BYTES:
         raise ValueError(
-            f"metadata takes {len(text)} bytes as JSON: at most {MAX_METADATA_BYTES} are allowed"
+            f"metadata has {len(text)} bytes as JSON: at most {MAX_METADATA_BYTES} are allowed"
         )
     return Metadata(plain)
 
@@ -100,7 +100,7 @@ def _items(given: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _is_same_json(one: object, other: object) -> bool:
-    """Whether two JSON values are equal; True is not 1, and 1 is not 1.0."""
+    """Return whether two JSON values are equal; True is not 1, and 1 is not 1.0."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict) and isinstance(other, dict):
@@ -111,5 +111,5 @@ def _is_same_json(one: object, other: object) -> bool:
 
 
 def includes(metadata: Mapping[str, JsonValue], wanted: Mapping[str, JsonValue]) -> bool:
-    """Whether metadata has every key of `wanted`, with an equal value."""
+    """Return whether metadata has every key of `wanted`, with an equal value."""
     return all(key in metadata and _is_same_json(metadata[key], wanted[key]) for key in wanted)

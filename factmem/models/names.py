@@ -1,4 +1,4 @@
-"""Rules for names: keywords, subjects, entities and scopes."""
+"""Validation of names: keywords, subjects, entities and scopes."""
 
 from unicodedata import category
 
@@ -13,8 +13,8 @@ MAX_NAME = 200
 
 
 def is_text(text: str) -> bool:
-    """Whether `text` can be written as UTF-8: a lone surrogate cannot."""
-    if text.isascii():  # most are, and the answer is a flag of the string
+    """Return whether `text` can be encoded as UTF-8; a lone surrogate cannot."""
+    if text.isascii():  # most are, and CPython stores the answer in the string
         return True
     try:
         text.encode()
@@ -24,24 +24,24 @@ def is_text(text: str) -> bool:
 
 
 def with_article(what: str) -> str:
-    """Return what a message is about with its article, to begin a sentence with."""
+    """Return a noun with its article, as the beginning of a sentence: "An entity"."""
     return f"{'An' if what[0] in 'aeio' else 'A'} {what}"
 
 
 def checked_name(name: str, what: str) -> str:
-    """Return `name` in NFC.
+    """Return `name` in Unicode normal form NFC.
 
     Raises:
         TypeError: It is not a string.
-        ValueError: It is empty, too long, or holds control characters or lone surrogates.
+        ValueError: It is empty or too long, or contains control characters or lone surrogates.
     """
-    if type(name) is not str:  # a call costs as much as the rest of the usual way
+    if type(name) is not str:  # the call takes as long as all other checks
         expect(name, str, what, '"alice"')
     if name.isascii() and name.isprintable() and 0 < len(name) <= MAX_NAME and not name.isspace():
         return str.__str__(name)  # an Enum's own __str__ names its class
     if not is_text(name):
         raise ValueError(
-            f"{with_article(what)} holds a lone surrogate: it cannot be written as UTF-8"
+            f"{with_article(what)} contains a lone surrogate: it cannot be encoded as UTF-8"
         )
     name = normalized("NFC", name)
     if not name.strip():
@@ -51,15 +51,15 @@ def checked_name(name: str, what: str) -> str:
             f"{with_article(what)} has {len(name)} characters: at most {MAX_NAME} are allowed"
         )
     if any(category(char) == "Cc" for char in name):
-        raise ValueError(f"{with_article(what)} holds control characters: leave them out")
+        raise ValueError(f"{with_article(what)} contains control characters: remove them")
     return str.__str__(name)
 
 
 def checked_text(text: str, what: str) -> str:
-    """Return a string that can be written as UTF-8; raise as `checked_name` does."""
+    """Return a string that can be encoded as UTF-8; raises the same errors as `checked_name`."""
     expect(text, str, what, '"words"')
     if not is_text(text):
         raise ValueError(
-            f"{with_article(what)} holds a lone surrogate: it cannot be written as UTF-8"
+            f"{with_article(what)} contains a lone surrogate: it cannot be encoded as UTF-8"
         )
     return text

@@ -1,4 +1,4 @@
-"""Places of facts: subjects, scopes, and the pairs of both."""
+"""Places of facts: subjects, scopes, and pairs of a subject and a scope."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -29,12 +29,12 @@ class MemorySubject:
     """The person or thing that a fact is about.
 
     A lower priority level is more specific and wins. A subject with `per_entity=True` stands for
-    many: bind it with `of("alice")` before facts can be saved or loaded about it.
+    many entities: bind it to one with `of("alice")` before you save or load facts.
 
         USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
         alice = USER.of("alice")
 
-    Name and entity identify it in storage; description and priority are for the application.
+    Name and entity identify it in storage; description and priority are not stored.
     """
 
     EVERYTHING: ClassVar["MemorySubject"]
@@ -58,16 +58,15 @@ class MemorySubject:
                 raise ValueError(
                     f"The subject {self.name!r} has no entities: create it with per_entity=True"
                 )
-            if self.entity.startswith(EVERY):  # a user of this name must not be every user
+            if self.entity.startswith(EVERY):  # no user's name may mean every user
                 raise ValueError('entity must not begin with "///": see MemorySubject.every')
             put(self, "entity", checked_name(self.entity, "entity"))
 
     def of(self, entity: str, *levels: str) -> "MemorySubject":
         """Return this subject bound to one entity, such as a user's id.
 
-        An entity can have levels, such as a tenant and its user: `USER.of("acme", "alice")`. They
-        are kept apart whatever they contain: `USER.of("acme/alice")` is another entity, of one
-        level.
+        An entity can have levels, such as a tenant and its user: `USER.of("acme", "alice")`. Levels
+        are escaped: `USER.of("acme/alice")` is another entity, with one level.
 
         Raises:
             ValueError: The subject is not per entity, or the entity is not a valid name. A single
@@ -83,7 +82,7 @@ class MemorySubject:
         return self._bound(entity)
 
     def _bound(self, entity: str) -> "MemorySubject":
-        """Return this subject with an entity that is checked here; the rest was checked before."""
+        """Return this subject with an entity. Only the entity is validated: the rest was before."""
         if not self.per_entity:
             raise ValueError(
                 f"The subject {self.name!r} has no entities: create it with per_entity=True"
@@ -97,12 +96,12 @@ class MemorySubject:
         return bound
 
     def every(self, *levels: str) -> "MemorySubject":
-        """Return this subject for all of its entities, to look everywhere as an administrator.
+        """Return this subject for all of its entities, for administrators.
 
             everyone = memory.view(subjects=[USER.every()])
             tenant = memory.view(subjects=[USER.every("acme")])
 
-        Only views take it, and there `recall` and `contents`. Everything else raises
+        Only `recall` and `contents` of a view accept it. Everything else raises
         `UnboundSubjectError`.
 
         Args:
@@ -125,33 +124,33 @@ class MemorySubject:
 
     @property
     def is_every(self) -> bool:
-        """Whether it stands for several entities; see `every`."""
+        """Whether it stands for many entities; see `every`."""
         return self.entity is not None and self.entity.startswith(EVERY)
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The levels of the entity, as `of` took them; empty if there is no entity."""
+        """The levels of the entity, as passed to `of`; empty if there is no entity."""
         return () if self.entity is None else levels_of(self.entity)
 
     def check_bound(self) -> None:
         """Raise `UnboundSubjectError` if the subject does not stand for one entity."""
         if self.is_every:
             raise UnboundSubjectError(
-                f"The subject {self.name!r} stands for every entity, which only recall and contents "
-                f"of a view take: bind it with {self.name}.of(entity) for everything else"
+                f"The subject {self.name!r} stands for every entity; only recall and contents of a "
+                f"view accept that: bind it with {self.name}.of(entity) for everything else"
             )
         if self.per_entity and self.entity is None:
             raise UnboundSubjectError(
-                f"The subject {self.name!r} is per entity and has none: bind it with "
+                f"The subject {self.name!r} is per entity and has no entity: bind it with "
                 f"{self.name}.of(entity) before you save or load facts"
             )
 
 
 EVERY = "///"
-"""The beginning of the entity of `every`, then its levels. No bound entity begins so."""
+"""The prefix of the entities of `every`; its levels follow. No bound entity has this prefix."""
 
 _LEVELS = "//"
-"""The beginning of an entity with several levels; `of` refuses it in a single one."""
+"""The prefix of an entity with several levels; `of` rejects it in a single level."""
 
 
 def levels_of(entity: str) -> tuple[str, ...]:
@@ -183,10 +182,10 @@ class MemoryScopeType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryScope:
-    """Where facts are visible: one agent, one feature, one product, or across products.
+    """Where facts are visible: to one agent, one feature, one product, or all products.
 
-    Made by `MemoryScope.Agent("desk")`, `Feature`, `Product` or `CrossProduct`. Names are global
-    within a store: two agents of one name share their facts.
+    Create it with `MemoryScope.Agent("desk")`, `Feature`, `Product` or `CrossProduct`. Names are
+    global within a store: two agents with the same name share their facts.
 
     Raises:
         ValueError: The type is unknown, or the name is invalid.
@@ -203,7 +202,7 @@ class MemoryScope:
         object.__setattr__(self, "name", checked_name(self.name, "scope name"))
 
     @classmethod
-    def Agent(cls, name: str) -> "MemoryScope":  # noqa: N802 - reads as the type it stands for
+    def Agent(cls, name: str) -> "MemoryScope":  # noqa: N802 - named like the scope type
         """Return the scope of one agent."""
         return cls(MemoryScopeType.AGENT, name)
 
@@ -224,7 +223,7 @@ class MemoryScope:
 
     @classmethod
     def parse(cls, text: str) -> "MemoryScope":
-        """Return the scope that `str()` of it gave: "product/my-app".
+        """Parse the string form of a scope, as `str(scope)` returns it: "product/my-app".
 
         Raises:
             ValueError: The string is not a scope.
@@ -234,7 +233,7 @@ class MemoryScope:
         kind, slash, name = text.partition("/")
         if not slash or kind not in MemoryScopeType.__members__.values():
             kinds = ", ".join(MemoryScopeType)
-            raise ValueError(f"A scope is written as type/name, with a type of {kinds}")
+            raise ValueError(f"text must have the form type/name, with one of these types: {kinds}")
         return cls(MemoryScopeType(kind), name)
 
     def __str__(self) -> str:
@@ -242,7 +241,7 @@ class MemoryScope:
 
 
 Identity: TypeAlias = tuple[str, str, str, str | None]
-"""What makes two places the same: scope type, scope name, subject name, entity."""
+"""The identity of a place: scope type, scope name, subject name, entity."""
 
 
 def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
@@ -267,7 +266,7 @@ def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
 
 
 def subject_keys(subjects: Iterable[MemorySubject]) -> tuple[tuple[str, str | None], ...]:
-    """Return what makes two subjects the same: the name and the entity of each.
+    """Return the identity of each subject: its name and its entity.
 
     Raises:
         UnboundSubjectError: A subject is per entity and has no entity.
@@ -281,7 +280,7 @@ def subject_keys(subjects: Iterable[MemorySubject]) -> tuple[tuple[str, str | No
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where facts live: a scope and a bound subject. The unit of isolation.
+    """A pair of a scope and a bound subject, where facts are stored. The unit of isolation.
 
     Raises:
         UnboundSubjectError: The subject is per entity and has no entity.
@@ -296,12 +295,12 @@ class Place:
 
     @property
     def identity(self) -> Identity:
-        """What makes two places the same; description and priority are no part of it."""
+        """The identity of the place; description and priority of the subject are not part of it."""
         return identity_of(self.subject, self.scope)
 
     @classmethod
     def of_identity(cls, identity: Identity) -> "Place":
-        """Return a place by its identity; the subject has no description.
+        """Create a place from its identity; the subject has no description.
 
         Raises:
             ValueError: A name or the type is invalid.
@@ -315,8 +314,8 @@ class Place:
             )
         kind, scope, subject, entity = identity
         is_named = type(kind) is str and type(scope) is str
-        # Field by field: a listing makes 100,000 of these, and a subject and a scope that were
-        # just made need no second look.
+        # The fields are set one by one to skip __post_init__: a listing creates 100,000 places, and
+        # a subject and a scope that were just created are valid.
         place = object.__new__(cls)
         put = object.__setattr__
         put(place, "scope", (_scope_of if is_named else _new_scope)(kind, scope))
@@ -341,7 +340,7 @@ def _new_scope(kind: str, name: str) -> MemoryScope:
 
 
 _scope_of = lru_cache(maxsize=1024)(_new_scope)
-"""A list of places has many subjects in few scopes."""
+"""Cached, because a list of places has many subjects in few scopes."""
 
 
 @lru_cache(maxsize=256)
@@ -350,7 +349,7 @@ def _subject_of_entities(name: str) -> MemorySubject:
 
 
 def _stored_subject(name: str, entity: str | None) -> MemorySubject:
-    """Return a subject as stores know it, without a description."""
+    """Return a subject as stores record it, without a description."""
     if entity is None or type(name) is not str or entity[:3] == EVERY:
         per_entity = entity is not None
         return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=per_entity, entity=entity)

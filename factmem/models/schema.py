@@ -1,8 +1,9 @@
-"""How a concept stands in a user's own pydantic models.
+"""The pydantic schema of `Concept`, for use as a field of a user's own models.
 
-An instance passes as it is. As JSON a concept is its keyword, description and fact type; the value
-type is code and is not written, so it comes from the annotation (`Concept[int]`), and without one
-the values are plain JSON. The other model types are standard dataclasses, which pydantic knows.
+Validation accepts an instance unchanged. As JSON a concept is its keyword, description and fact
+type. The value type is code and is not written: it comes from the annotation (`Concept[int]`), and
+without one the values are plain JSON. The other model types are standard dataclasses, which
+pydantic supports itself.
 """
 
 from typing import Any, NotRequired, get_args
@@ -23,7 +24,7 @@ class _ConceptShape(TypedDict):
 
 
 def concept_schema(cls: type[Any], source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-    """Return the schema of `Concept`, as `__get_pydantic_core_schema__` gives it."""
+    """Return the schema of `Concept`, for `__get_pydantic_core_schema__`."""
     value_type = _value_type(source)
 
     def build(shape: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Which scope each type of scope means for one agent."""
+"""MemoryScopesProfile: the scope names of one agent."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ __all__ = ["MemoryScopesProfile", "ScopeChoice", "checked_choice"]
 
 
 ScopeChoice: TypeAlias = MemoryScope | MemoryScopeType
-"""A scope, or a type of scope that a profile turns into one."""
+"""A scope, or a scope type that a profile resolves to a scope."""
 
 
 def checked_choice(choice: ScopeChoice) -> ScopeChoice:
-    """Return a scope or a type of scope.
+    """Return a scope or a scope type.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: The argument is neither.
     """
     if isinstance(choice, MemoryScope):
         return choice
@@ -25,19 +25,19 @@ def checked_choice(choice: ScopeChoice) -> ScopeChoice:
         return MemoryScopeType(choice)
     except ValueError:
         raise TypeError(
-            "A scope is a MemoryScope or a MemoryScopeType: MemoryScope.Product('my-app'), or "
+            "scope must be a MemoryScope or a MemoryScopeType: MemoryScope.Product('my-app') or "
             "MemoryScope.parse('product/my-app')"
         ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryScopesProfile:
-    """The names of an agent's scopes; a type without a name is a scope that the agent lacks.
+    """The names of an agent's scopes. The agent has no scope of a type without a name.
 
         MemoryScopesProfile(agent="support-bot", product="my-app")
 
     Raises:
-        ValueError: A name is no valid name.
+        ValueError: A name is invalid.
     """
 
     agent: str | None = None
@@ -49,12 +49,12 @@ class MemoryScopesProfile:
         self.scopes()
 
     def scope(self, choice: ScopeChoice) -> MemoryScope | None:
-        """Return the scope that a type means here, or None where it has no name.
+        """Return the scope of a type, or None if the type has no name here.
 
-        A `MemoryScope` is returned as it is.
+        A `MemoryScope` is returned unchanged.
 
         Raises:
-            TypeError: It is neither a scope nor a type of scope.
+            TypeError: `choice` is neither a scope nor a scope type.
         """
         kind = checked_choice(choice)
         if isinstance(kind, MemoryScope):
@@ -66,7 +66,7 @@ class MemoryScopesProfile:
         """Return the chosen scopes, without types that have no name; None chooses all.
 
         Raises:
-            TypeError: They are no list of scopes and types.
+            TypeError: `choices` is not a list of scopes and scope types.
         """
         chosen = MemoryScopeType if choices is None else choices
         if isinstance(chosen, str) or not isinstance(chosen, Iterable):
@@ -75,7 +75,7 @@ class MemoryScopesProfile:
         return [scope for scope in found if scope is not None]
 
     def writable(self, choice: ScopeChoice) -> MemoryScope:
-        """Return the scope that a type means here, to save facts in.
+        """Return the scope of a type, to save facts in.
 
         Raises:
             ValueError: The type has no name.
@@ -83,7 +83,7 @@ class MemoryScopesProfile:
         scope = self.scope(choice)
         if scope is None:
             raise ValueError(
-                f"Nothing can be saved in the scope {str(choice)!r}: it has no name here. Give it "
-                f"one, as in MemoryScopesProfile({choice}=...)"
+                f"Nothing can be saved in the scope {str(choice)!r}, because it has no name: set "
+                f"it with MemoryScopesProfile({choice}=...)"
             )
         return scope

@@ -1,4 +1,4 @@
-"""Where a fact comes from: a message, a tool, a document, the application."""
+"""Sources of facts: a message, a tool, a document, the application."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,7 +24,7 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FactSource:
-    """Where a fact comes from. `why()` shows it, and facts can be forgotten by it.
+    """The source of a fact. `why()` returns it, and facts can be deleted by their source.
 
     Raises:
         ValueError: `kind` is unknown, `message` is not an index from 0, or `before` is too long.
@@ -41,8 +41,8 @@ class FactSource:
     model: str | None = None
     """The model that extracted the fact."""
     before: str | None = None
-    """The end of the message before the one that states the fact, at most 500 characters. "By
-    ferry" is found by the words of the question that it answers. No model reads it."""
+    """The end of the message before the one that states the fact, at most 500 characters. It lets a
+    search find the answer "By ferry" by the words of its question. No model reads it."""
 
     def __post_init__(self) -> None:
         if type(self.kind) is not SourceKind:
@@ -62,5 +62,5 @@ class FactSource:
             )
 
     def covers(self, other: "FactSource") -> bool:
-        """Whether `other` agrees with everything that this source states."""
+        """Return whether each field of this source is None or equal to the one of `other`."""
         return all(getattr(self, name) in (None, getattr(other, name)) for name in self.__slots__)

@@ -1,9 +1,9 @@
-"""Facts and concepts as a store returns them: filled in, not checked again.
+"""Fast constructors of facts and concepts that a store returns, without validation.
 
-They were checked when they were saved. Setting the fields of a frozen object one by one through
+They were validated when they were saved. Setting the fields of a frozen object one by one through
 `object.__setattr__` takes three times as long as an `__init__` that assigns them, and 100,000 facts
-have 1.4 million fields. So each begins as an object of a class that has the same slots and is not
-frozen, and is given its own class at the end. Python allows that for classes of one layout alone.
+have 1.4 million fields. Each object is therefore created by a class with the same slots that is not
+frozen, and gets its final class at the end. Python allows this only for classes of the same layout.
 """
 
 from collections.abc import Callable
@@ -39,11 +39,11 @@ class _StoredConcept(Generic[T, F]):
 class _StoredSingle(AnyFact):
     __slots__ = ("concept", "value")
 
-    # Assigned to without the checks of a frozen class, which it inherits.
+    # Overrides the inherited methods of a frozen class, which reject assignments.
     __setattr__ = object.__setattr__
     __delattr__ = object.__delattr__
 
-    def __init__(  # noqa: PLR0917 - names of arguments would take a fifth of its time
+    def __init__(  # noqa: PLR0917 - keyword arguments would take a fifth of its time
         self: Any,
         concept: Concept[Any, Any],
         value: object,
@@ -70,7 +70,7 @@ class _StoredSingle(AnyFact):
 stored_concept: Callable[[str, str, FactType, object], Concept[Any, Any]] = cast(
     "Any", _StoredConcept
 )
-"""Returns a concept from its keyword, description, fact type and value type."""
+"""Creates a concept from its keyword, description, fact type and value type."""
 
 stored_single: Callable[..., SingleFact[Any]] = cast("Any", _StoredSingle)
-"""Returns a fact of one value; see the fields of `_StoredSingle`."""
+"""Creates a fact with one value; for the arguments see `_StoredSingle`."""

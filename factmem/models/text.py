@@ -10,8 +10,8 @@ __all__ = ["case_folded", "normalized"]
 
 Form: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
-# Every character with a combining class, and few others, none of them common in prose: 30 in a row
-# are no text in any language. The halfwidth katakana marks (U+FF9E, U+FF9F) count as letters, yet
+# Matches every character with a combining class and few others, none of them common in prose: no
+# language has 30 of them in a row. The halfwidth katakana marks (U+FF9E, U+FF9F) are letters, but
 # become combining marks in NFKC.
 _MARK = r"(?:[^\w\s\x00-\u02ff\u1fbd-\u1fff\u2000-\u20cf\u2100-\u2bff\u3000-\u3029]|[\uff9e\uff9f])"
 _LONGEST_RUN = 30  # the limit of Unicode's Stream-Safe Text Format (UAX 15, section 13)
@@ -21,9 +21,9 @@ _run = re.compile(f"{_MARK}{{{_LONGEST_RUN}}}")
 def normalized(form: Form, text: str) -> str:
     """Return a string in a normal form of Unicode.
 
-    The same as `unicodedata.normalize`, but for runs of more than 30 combining marks. Those are
-    sorted in parts, because sorting takes time quadratic in the length of a run: `normalize` needs
-    minutes for a string of a million marks.
+    The result equals that of `unicodedata.normalize`, except for runs of more than 30 combining
+    marks. These are normalised in parts, because sorting takes time quadratic in the length of a
+    run: `normalize` needs minutes for a string of a million marks.
     """
     if text.isascii():
         return text
@@ -35,9 +35,9 @@ def normalized(form: Form, text: str) -> str:
 
 
 def case_folded(text: str) -> str:
-    """Return a string without differences of case, width and compatibility forms.
+    """Fold differences of case, width and compatibility forms.
 
-    Folding the case can undo the normal form, so the string is normalised again.
+    Case folding can break the normal form, so the string is normalised again.
     """
     if text.isascii():
         return text.casefold()

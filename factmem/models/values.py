@@ -1,7 +1,7 @@
-"""How the values of one type become JSON, and come back equal.
+"""ValueCodec: conversion of the values of one type to JSON and back.
 
-A value is anything that pydantic can validate and serialise. What would come back changed is
-refused before it is stored: `ValueCodec.dump` reads its own output back and compares.
+A value can be anything that pydantic can validate and serialise. `ValueCodec.dump` parses its own
+output and compares: it rejects a value that would not be equal after loading.
 """
 
 from dataclasses import fields, is_dataclass
@@ -33,11 +33,11 @@ else:
     class JsonValue:
         """Stands for pydantic's `JsonValue` in annotations.
 
-        Importing that loads all of `pydantic.types`, half the time of `import factmem`. A schema of
-        an annotated class is the same as with pydantic's own.
+        Importing pydantic's own loads all of `pydantic.types`, half the time of `import factmem`.
+        The schema of an annotated class is the same with either.
         """
 
-        __module__ = "pydantic"  # what `help` shows
+        __module__ = "pydantic"  # shown by `help`
 
         @classmethod
         def __get_pydantic_core_schema__(
@@ -47,14 +47,14 @@ else:
 
 
 Canonical: TypeAlias = str | bytes
-"""A value's canonical JSON as a dictionary key: two values are equal when theirs are.
+"""A value's canonical JSON as a dictionary key: equal for equal values.
 
-Text stands for itself, everything else is bytes, so the two kinds never meet.
+A string represents itself and every other value is bytes: the two can never be equal.
 """
 
 
 def canonical(value: JsonValue) -> Canonical:
-    """Return the form of a plain JSON value by which values are compared."""
+    """Return the canonical form of a plain JSON value, for comparisons."""
     if type(value) is str:
         return value
     try:
@@ -72,9 +72,10 @@ def _sorted(value: JsonValue) -> JsonValue:
 
 
 class ValueCodec:
-    """Checks, dumps and loads the values of one type.
+    """Validates, dumps and loads the values of one type.
 
-    Text takes a short way, as nearly all facts are text. No error message quotes a value.
+    Strings have a fast path, because nearly all values are strings. No error message contains a
+    value.
     """
 
     __slots__ = ("_built", "_form", "_name", "is_plain_text")
@@ -84,8 +85,9 @@ class ValueCodec:
         self._name = _type_name(value_type)
         form: Any = value_type
         self._form = form
-        # Text needs no adapter until it is wrong. The first adapter of a process takes 10 ms, as
-        # pydantic looks for its plugins; any other type shows at once whether pydantic knows it.
+        # A string needs no adapter unless it is invalid, and the first adapter of a process takes
+        # 10 ms, because pydantic searches for its plugins. For any other type the adapter is built
+        # here, to fail early if pydantic does not support the type.
         self._built: TypeAdapter[Any] | None = None if self.is_plain_text else TypeAdapter(form)
 
     @property
@@ -95,15 +97,15 @@ class ValueCodec:
         return self._built
 
     def check(self, value: object, keyword: str) -> Any:
-        """Return `value` as its type has it, validated strictly.
+        """Return `value` after strict validation.
 
         Raises:
-            ValueError: It is not of the type. The message names the concept and the kind of
+            ValueError: The value is not of the type. The message names the concept and the kind of
                 mismatch, never the value.
         """
         if self.is_plain_text and type(value) is str:
             if not is_text(value):
-                raise ValueError(f"The value for {keyword!r} holds a lone surrogate: not text")
+                raise ValueError(f"The value for {keyword!r} contains a lone surrogate")
             return value
         try:
             return self._adapter.validate_python(value, strict=True)
@@ -111,10 +113,10 @@ class ValueCodec:
             raise ValueError(self._mismatch(keyword, exc)) from None
 
     def dump(self, value: object, keyword: str) -> JsonValue:
-        """Return `value` as plain JSON, having made sure that it comes back equal.
+        """Return `value` as plain JSON that loads as an equal value.
 
         Raises:
-            ValueError: It has no JSON that validates back to an equal value of the same type:
+            ValueError: The value has no JSON that validates to an equal value of the same type:
                 NaN, infinity, secrets, lone surrogates, excluded fields, nesting beyond 200.
         """
         if self.is_plain_text:
@@ -129,16 +131,16 @@ class ValueCodec:
             back, plain = _NOTHING, None
         if not _is_same(value, back):
             raise ValueError(
-                f"The value for {keyword!r} cannot be stored: as JSON it would not come back as "
-                f"an equal {self._name}. Give the concept a value_type whose values survive JSON"
+                f"The value for {keyword!r} cannot be stored: its JSON does not load as an equal "
+                f"{self._name}. Use a value_type whose values can be stored as JSON"
             )
         return plain
 
     def load(self, plain: JsonValue) -> Any:
-        """Return the value that `dump` made `plain` from.
+        """Return the value of plain JSON that `dump` returned.
 
         Raises:
-            ValueError: It does not fit the type. The message holds the kind of mismatch only.
+            ValueError: It does not fit the type. The message contains the kind of mismatch only.
         """
         if self.is_plain_text and type(plain) is str:
             return plain
@@ -150,7 +152,7 @@ class ValueCodec:
             raise ValueError("is nested too deeply") from None
 
     def json_schema(self) -> dict[str, Any]:
-        """Return the JSON schema of the type, as it is shown to a model."""
+        """Return the JSON schema of the type, as models see it."""
         return self._adapter.json_schema(by_alias=False)
 
     def _load_json(self, text: bytes) -> Any:
@@ -164,7 +166,7 @@ _NOTHING = object()
 
 
 def _kinds(exc: ValidationError) -> str:
-    """Name the kinds of mismatch; messages and places would quote the value."""
+    """Return the kinds of mismatch; pydantic's messages and locations can contain the value."""
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
     return ", ".join(sorted({error["type"] for error in errors}))
 
@@ -178,19 +180,19 @@ def _type_name(value_type: object) -> str:
 
 
 def _in_order(value: object, plain: JsonValue) -> JsonValue:
-    """Return a value's plain JSON with the items of its sets in an order that all processes share.
+    """Sort the items of all sets in a value's plain JSON, so that all processes agree on the order.
 
-    Python orders a set by hashes that differ from process to process.
+    Python orders a set by hashes that differ between processes.
     """
     if isinstance(plain, list):
         is_set = isinstance(value, set | frozenset)
         parts = [*value] if isinstance(value, set | frozenset) else _parts(value)
         if len(parts) == len(plain):
-            # What is inside comes first: the order of a set hangs on it.
+            # Items come first: the order of a set depends on the order inside its items.
             plain = [_in_order(mine, theirs) for mine, theirs in zip(parts, plain, strict=True)]
         return sorted(plain, key=_rank) if is_set else plain
     if isinstance(plain, dict):
-        if isinstance(value, dict) and len(value) == len(plain):  # keys may be no strings
+        if isinstance(value, dict) and len(value) == len(plain):  # its keys may not be strings
             both = zip(plain.items(), value.values(), strict=True)
             return {key: _in_order(mine, part) for (key, part), mine in both}
         named = _named_parts(value)
@@ -207,7 +209,7 @@ def _rank(plain: JsonValue) -> bytes:
 
 
 def _is_same(ours: object, back: object) -> bool:
-    """Whether two values are equal and of the same types all the way down."""
+    """Return whether two values are equal and of the same types all the way down."""
     if type(ours) is not type(back):
         return False
     if isinstance(ours, datetime) and isinstance(back, datetime):
@@ -219,12 +221,12 @@ def _is_same(ours: object, back: object) -> bool:
 
 
 def _instant(moment: datetime) -> datetime:
-    """Return a moment in UTC: where clocks are put back, equal moments compare as different."""
+    """Return a moment in UTC: equal moments compare as different when clocks are set back."""
     return moment if moment.utcoffset() is None else moment.astimezone(UTC)
 
 
 def _named_parts(value: Any) -> dict[str, object]:
-    """Return the parts of a value that its JSON has by name."""
+    """Return the parts of a value by the names that they have in its JSON."""
     if isinstance(value, BaseModel):
         return {**vars(value), **(value.__pydantic_extra__ or {})}
     if is_dataclass(value):
@@ -235,7 +237,7 @@ def _named_parts(value: Any) -> dict[str, object]:
 
 
 def _parts(value: Any) -> list[object]:
-    """Return what a value is made of, in an order that equal values share."""
+    """Return the parts of a value, in the same order for equal values."""
     if isinstance(value, BaseModel):
         private = value.__pydantic_private__ or {}
         return list({**_named_parts(value), **private}.items())
@@ -249,10 +251,10 @@ def _parts(value: Any) -> list[object]:
 
 
 def codec_of(value_type: object) -> ValueCodec:
-    """Return the codec of a type; the same one for the same type where it can be hashed."""
+    """Return the codec of a type; cached if the type can be hashed."""
     try:
         return _cached_codec(value_type)
-    except TypeError:  # some annotations hold what cannot be hashed
+    except TypeError:  # some annotations contain unhashable objects
         return ValueCodec(value_type)
 
 

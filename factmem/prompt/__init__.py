@@ -1,4 +1,4 @@
-"""Text that chat models read: the memory message, escaping, transcripts, token counts.
+"""Prompt text: the memory message, escaping, transcripts, token counts.
 
 Imports ledger and llm.
 """

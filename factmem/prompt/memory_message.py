@@ -1,4 +1,4 @@
-"""MemoryMessage: the one message of a chat that holds facts and instructions."""
+"""MemoryMessage: the message of a chat that contains facts and instructions."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,27 +44,27 @@ class LoadReport(Displayed, Generic[L_co]):
     """The facts that were put into a chat, and those that were left out."""
 
     facts: list[L_co]
-    """The current facts of the concepts that were read, those without room included. Instructions
-    come last."""
+    """The current facts of the concepts that were loaded, including those that did not fit the
+    message. Instructions come last."""
     left_out: int
-    """How many values the message has no room for, of these concepts and of earlier ones. The
-    message says so too."""
+    """The number of values that did not fit the message, of these concepts and of concepts loaded
+    earlier. The message contains this number."""
     unreadable: list[UnreadableConcept]
-    """Concepts with a stored value that does not fit their type, each with its place and error.
-    They are left out with everything less specific about them; the values stay stored."""
+    """Concepts with a stored value that does not fit their type, each with its place and error. The
+    message contains no value of such a concept from this place or a less specific one. The values
+    stay stored."""
     text: str = field(default="", kw_only=True, repr=False)
-    """The content of the memory message; empty if there is none. The same facts give the same
-    bytes."""
+    """The content of the memory message; empty if there is none. Equal facts give equal bytes."""
 
 
 INSTRUCTIONS = "factmem_instructions"
-"""The tag of the block of instructions, before the block of facts."""
+"""The tag of the block of instructions, which precedes the block of facts."""
 
 FORM = MessageForm()
-"""The usual wording."""
+"""The default wording."""
 
 MEMORY = FORM.frame(MEMORY_MESSAGE)
-"""Facts of earlier conversations."""
+"""The frame of facts from earlier conversations."""
 
 HISTORY = Frame(
     HISTORY_MESSAGE,
@@ -73,20 +73,20 @@ HISTORY = Frame(
     "markup inside a value. Each value is followed by its speaker and date.",
     FORM.lines,
 )
-"""Facts that stand for messages of this conversation."""
+"""The frame of facts that replace messages of this conversation."""
 
 
 class MemoryMessage:
     """Writes the memory message of chats, within a budget.
 
     Args:
-        subjects: Subjects whose priority levels rank what a chat holds already.
+        subjects: Subjects whose priority levels rank the facts that are in a chat already.
         max_tokens: The largest size of the message; None sets no limit.
         count: Counts the tokens of a string.
         form: The wording of the message.
 
     Raises:
-        ValueError: `max_tokens` has no room for a fact.
+        ValueError: `max_tokens` is too small for any fact.
     """
 
     def __init__(
@@ -113,15 +113,15 @@ class MemoryMessage:
         best_first: bool = False,
         instructions: Sequence[PlacedFact] = (),
     ) -> LoadReport[L]:
-        """Put current facts into a chat.
+        """Write current facts into a chat, in place.
 
         Args:
             messages: The chat.
             resolution: The current facts, without `instructions`.
-            places: The places that were read.
-            asked: The concepts that were read; None means all.
-            best_first: Whether facts without room are left out from the end.
-            instructions: The facts that the model is to follow. They come first.
+            places: The places that were loaded.
+            asked: The concepts that were loaded; None means all.
+            best_first: Whether facts that do not fit are dropped from the end.
+            instructions: The facts that the model has to follow. They come first.
         """
         rendering = self._text(
             own_text(messages, MEMORY_MESSAGE),
@@ -146,7 +146,7 @@ class MemoryMessage:
         best_first: bool,
         **options: Any,
     ) -> "Rendering":
-        """Return both blocks. Instructions have the room first: they are few, and always apply."""
+        """Return both blocks. Instructions use the budget first: they are few and always apply."""
         earlier, facts_before = _blocks(before)
         first = render(
             instructions,
@@ -169,7 +169,7 @@ class MemoryMessage:
                 **options,
             )
             text = f"{head}{rest.text}" if rest.text else first.text
-            # A tokenizer may count both blocks together as more than each alone.
+            # A tokenizer may count more tokens for both blocks together than for each alone.
             over = 0 if self._max_tokens is None else self._count(text) - self._max_tokens
             if room is None or over <= 0 or not rest.text:
                 unreadable = [*first.unreadable, *rest.unreadable]
@@ -179,14 +179,15 @@ class MemoryMessage:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """A block of the message, and what it leaves out."""
+    """A block of the message, and what was left out of it."""
 
     text: str
-    """The block; empty without facts, or without room for them."""
+    """The block; empty if there are no facts or none fits."""
     left_out: int
-    """How many values had no room. The text says so too."""
+    """The number of values that did not fit. The text contains this number."""
     unreadable: list[UnreadableConcept]
-    """Concepts left out because a value has no JSON, which only custom providers return."""
+    """Concepts left out because a value cannot be written as JSON; only custom providers return
+    such values."""
 
 
 def render(
@@ -200,20 +201,21 @@ def render(
     max_tokens: int | None = None,
     count: TokenCounter = estimate_tokens,
 ) -> Rendering:
-    """Return the block of facts, joined with the other concepts of an earlier block.
+    """Return the block of facts, merged with the other concepts of an earlier block.
 
-    Without room for all, values are kept by the priority of their subject, then by importance, then
-    by their last confirmation. A value is left out for a later one only if it is too large for the
-    budget even alone. Values of the earlier block rank by the subject, importance and day that it
-    shows.
+    If not all values fit, they are ranked by the priority of their subject, then by importance,
+    then by their last confirmation. A value is skipped in favour of a later one only if it alone
+    exceeds the budget. Values of the earlier block are ranked by the subject, importance and day
+    that the block shows.
 
     Args:
         facts: The current facts, as `resolve` returns them.
         frame: The text around the facts.
         before: The earlier block.
-        asked: The keywords that were read: their lines in `before` are replaced. Other concepts
-            stay, and facts about them join their lines. None means all: nothing of `before` stays.
-        best_first: Whether `facts` are in the order in which they are to be kept, instead.
+        asked: The keywords that were loaded; their lines in `before` are replaced. Other concepts
+            stay, and `facts` of them are added to their lines. None means all: nothing of `before`
+            stays.
+        best_first: Whether to rank `facts` by their order instead.
         priorities: The priority level of each subject's name, to rank the values of `before`.
         max_tokens: The largest size of the block; None sets no limit.
         count: Counts the tokens of a string.
@@ -227,18 +229,18 @@ def render(
         kept = _fitted(kept, frame, asked or (), max_tokens, count)
     text = kept.text(frame)
     if max_tokens is not None and count(text) > max_tokens:
-        text = ""  # not even room to say that there is none
+        text = ""  # not even the note about what was left out fits
     return Rendering(text, kept.left_out, unreadable)
 
 
 def check_budget(max_tokens: int | None, frame: Frame, count: TokenCounter) -> None:
-    """Raise `ValueError` if a budget has room for no more than the text around facts."""
+    """Raise `ValueError` if a budget is too small for more than the text around facts."""
     if max_tokens is None:
         return
     around = count(frame.opening) + count(frame.closing)
     if max_tokens <= around:
         raise ValueError(
-            f"max_tokens={max_tokens} has no room for a fact: the text around facts alone takes "
+            f"max_tokens={max_tokens} is too small for any fact: the text around facts alone has "
             f"{around}"
         )
 
@@ -303,8 +305,8 @@ def _plain(fact: AnyFact, value: object) -> JsonValue:
 def _unwritable(placed: PlacedFact) -> UnreadableConcept:
     keyword = placed.fact.concept.keyword
     error = StoredFactError(
-        f"A value of {keyword!r} in {str(placed.place)!r} has no JSON, so no model can see it; it "
-        f"stays stored as it is"
+        f"A value of {keyword!r} in {str(placed.place)!r} cannot be written as JSON and was not "
+        "shown to the model; it stays stored unchanged"
     )
     return UnreadableConcept(placed.place, keyword, error)
 
@@ -316,7 +318,7 @@ def _fitted(
     max_tokens: int,
     count: TokenCounter,
 ) -> MemoryParts:
-    """Return the parts with as many lines as there is room for, taken in their rank."""
+    """Return the parts with as many lines as fit the budget, in the order of their rank."""
     kept: list[tuple[Part, Line]] = []
     costs: list[int] = []
     empty = used = count(frame.opening) + count(frame.closing)

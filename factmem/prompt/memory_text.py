@@ -1,8 +1,8 @@
-"""MemoryParts: the text of a memory message by concepts, written and read back.
+"""MemoryParts: the text of a memory message, by concept; writes and parses it.
 
 A part has the lines of one concept: a head line with keyword and description, then one line for
-each value. Lines that are read back are written again from their parsed values, and every other line is
-dropped, so that a forged text cannot add anything.
+each value. Parsed lines are written again from their values and all other lines are dropped: a
+forged text cannot add anything.
 """
 
 import re
@@ -19,10 +19,10 @@ __all__ = ["UNRANKED", "Line", "MemoryParts", "Part", "Rank"]
 
 
 Rank: TypeAlias = tuple[int, float, float]
-"""Priority level, importance and recency, the last two negated: less is kept first."""
+"""Priority level, importance and recency, the last two negated. Lower ranks are kept first."""
 
 UNRANKED: Rank = (0, 0.0, 0.0)
-"""The rank of a line where there is room for all."""
+"""The rank of a line if there is no budget."""
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _NAME = rf"(?:{NAME.pattern}|{_QUOTED})"
@@ -33,19 +33,19 @@ _MOST_NAMED = 10
 
 
 class Line(NamedTuple):
-    """One value as the text has it; values stand in the order of their lines."""
+    """One value of a concept. Lines sort by day, then by value."""
 
     day: str
-    """When it was said, as `2026-08-01`."""
+    """The day on which it was stated: `2026-08-01`."""
     value: str
-    """The value as the line has it."""
+    """The escaped value, as the line shows it."""
     text: str
-    """The whole line, without its end."""
+    """The whole line, without the line break."""
     rank: Rank
 
     @classmethod
     def read(cls, text: str, form: LineForm, priorities: Mapping[str, int]) -> "Line | None":
-        """Return the line in a string, written again; None if it contains none."""
+        """Parse a line and write it again; None if the string is not a line of a value."""
         found = form.read_line(text)
         if found is None:
             return None
@@ -63,37 +63,37 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Part:
-    """What the text says about one concept."""
+    """The lines of one concept."""
 
     keyword: str
     description: str
     lines: list[Line] = field(default_factory=list[Line])
     left_out: int = 0
-    """How many of its values had no room."""
+    """The number of its values that did not fit."""
 
     def head(self, form: LineForm) -> str:
-        """Return the first line of the part, without its end."""
+        """Return the first line of the part, without the line break."""
         return form.head(self.keyword, self.description, self.left_out)
 
 
 @dataclass(slots=True)
 class MemoryParts:
-    """A whole text, taken apart."""
+    """The parts of a whole message."""
 
     parts: dict[str, Part] = field(default_factory=dict[str, Part])
     named: dict[str, int] = field(default_factory=dict[str, int])
-    """Concepts that were asked for by name and had no room at all: how many values each."""
+    """Concepts that were loaded by name and did not fit at all, with their numbers of values."""
     others: int = 0
-    """How many values of further concepts had no room."""
+    """The number of values of other concepts that did not fit."""
 
     @property
     def left_out(self) -> int:
-        """How many values had no room, in all."""
+        """The total number of values that did not fit."""
         partly = sum(part.left_out for part in self.parts.values())
         return partly + sum(self.named.values()) + self.others
 
     def join(self, fresh: "MemoryParts", asked: Collection[str]) -> None:
-        """Add other parts: they replace the parts about `asked`, and the rest stays."""
+        """Add the parts of `fresh`, in place of those about `asked`; all other parts stay."""
         for keyword in asked:
             part = fresh.parts.get(keyword)
             known = self.parts.pop(keyword, None) is not None
@@ -115,7 +115,7 @@ class MemoryParts:
                 yield part, line
 
     def only(self, kept: Iterable[tuple[Part, Line]], asked: Collection[str]) -> "MemoryParts":
-        """Return the text with these lines, and with the others counted.
+        """Return the parts with these lines only; the others are counted as left out.
 
         Concepts in `asked` that lose all their lines are named in the text.
         """
@@ -137,7 +137,7 @@ class MemoryParts:
         return fewer
 
     def text(self, frame: Frame) -> str:
-        """Return the text; empty when there is nothing to say."""
+        """Return the text; empty if there is no part and nothing was left out."""
         pieces = [frame.opening]
         for keyword in sorted(self.parts):
             part = self.parts[keyword]
@@ -162,11 +162,11 @@ class MemoryParts:
 
     @classmethod
     def parsed(cls, text: str, frame: Frame, priorities: Mapping[str, int]) -> "MemoryParts":
-        """Return the content of a string that `text` wrote, in this version or an earlier one.
+        """Parse a string that `text` wrote, in this version or an earlier one.
 
         Args:
             text: The content of a memory message.
-            frame: The frame that it was written with; a string with another frame has no content.
+            frame: The frame that it was written with; a string with another frame gives no parts.
             priorities: The priority level of each subject's name, for the ranks.
         """
         parsed = cls()

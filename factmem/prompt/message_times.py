@@ -1,4 +1,4 @@
-"""Times of messages: reading them from a history, and the days that prompts show."""
+"""Times of messages in a history, and their days in prompts."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
@@ -11,16 +11,16 @@ _KEYS = ("timestamp", "created_at")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LONGEST = 40
 _MILLISECONDS = 100_000_000_000
-"""Epochs from here on count milliseconds: in seconds it is the year 5138."""
+"""Epochs from this number on are in milliseconds: in seconds it is the year 5138."""
 _MICROSECONDS = 100_000_000_000_000
 
 
 def message_time(message: Mapping[str, object], zone: tzinfo) -> datetime | None:
-    """Return the time that a message carries itself, or None.
+    """Return the time in a message's own fields, or None.
 
-    It is read from `timestamp`, then from `created_at`: a datetime, an ISO 8601 string, or seconds,
-    milliseconds or microseconds since 1970. A time without a zone is in `zone`. Anything else is
-    ignored: a history comes from many programs, and a wrong field must not stop detection.
+    It is parsed from `timestamp`, then from `created_at`: a datetime, an ISO 8601 string, or
+    seconds, milliseconds or microseconds since 1970. A time without a zone is in `zone`. Anything
+    else is ignored: histories come from many programs, and a wrong field must not stop detection.
     """
     for key in _KEYS:
         if (moment := _read(message.get(key), zone)) is not None:
@@ -29,7 +29,7 @@ def message_time(message: Mapping[str, object], zone: tzinfo) -> datetime | None
 
 
 def day_of(moment: datetime) -> str:
-    """Return the day of a time as prompts show it: "2024-05-12, Sunday"."""
+    """Return the day of a time in the form of prompts: "2024-05-12, Sunday"."""
     return f"{moment:%Y-%m-%d}, {_DAYS[moment.weekday()]}"
 
 

@@ -1,4 +1,4 @@
-"""Quotes: text folded for comparison, the place of a quote in it, and negations."""
+"""Quotes: strings folded for comparison, the search for a quote in them, and negations."""
 
 import re
 import unicodedata
@@ -22,11 +22,11 @@ _KEPT_MARKS = frozenset("#%&@")
 
 
 def folded(text: str) -> str:
-    """Return text as values and questions are compared.
+    """Fold a string for comparing values and questions.
 
-    Compatibility forms (NFKC), case, white space, invisible characters and the shapes of quotation
-    marks and dashes make no difference: models change them when they copy, and Korean or Chinese
-    words are joined and wrapped at will.
+    It folds compatibility forms (NFKC), case and the shapes of quotation marks and dashes, and
+    removes white space and invisible characters. Models change these when they copy, and Korean and
+    Chinese text has no fixed spaces and line breaks.
     """
     plain = case_folded(text.translate(_PLAIN_MARKS)).translate(_PLAIN_MARKS)
     kept = (c for c in normalized("NFKC", plain) if not c.isspace())
@@ -34,17 +34,17 @@ def folded(text: str) -> str:
 
 
 class FoldedText:
-    """Text as quotes are searched in it: letters, digits and signs, without case.
+    """A string folded for searching quotes: letters, digits and symbols, without case.
 
-    White space, punctuation, emoji and invisible characters make no difference. Every match can be
-    traced back to `plain`.
+    White space, punctuation, emoji and invisible characters are ignored. Every match maps to a
+    position in `plain`.
     """
 
     __slots__ = ("bare", "offsets", "plain")
 
     def __init__(self, text: str) -> None:
         self.plain: str = normalized("NFKC", text.translate(_PLAIN_MARKS)).translate(_PLAIN_MARKS)
-        """The text in NFKC with plain quotation marks and dashes; spaces and case are kept."""
+        """The string in NFKC with plain quotation marks and dashes; spaces and case are kept."""
         pieces: list[str] = []
         self.offsets: array[int] = array("L")
         """The position in `plain` of each character of `bare`."""
@@ -53,16 +53,16 @@ class FoldedText:
                 pieces.append(piece)
                 self.offsets.extend(repeat(position, len(piece)))
         self.bare: str = "".join(pieces)
-        """The text as it is compared."""
+        """The folded string that is searched."""
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return where in `plain` the characters `start` to `end` of `bare` are."""
+        """Return the span in `plain` of the characters `start` to `end` of `bare`."""
         return self.offsets[start], self.offsets[end - 1] + 1
 
 
 @lru_cache(maxsize=8192)
 def _bare(char: str) -> str:
-    """Return what is compared of one character; empty for what makes no difference."""
+    """Fold one character; empty if it is ignored in comparisons."""
     category = unicodedata.category(char)
     is_word = category[0] in "LN" or category in {"Mc", "Me", "Mn", "Sm", "Sc"}
     is_selector = "\ufe00" <= char <= "\ufe0f"
@@ -98,16 +98,16 @@ _NEGATION = re.compile(
 
 
 def has_negation(text: str) -> bool:
-    """Whether a negation is among the words of a text in English, German, Korean or a like language.
+    """Return whether a string contains a negation in English, German or Korean.
 
-    French, Spanish, Italian, Portuguese, Dutch, the Nordic languages, Russian, Polish, Turkish,
-    Japanese and Chinese are read as well, by their commonest words.
+    The most common words of French, Spanish, Italian, Portuguese, Dutch, the Nordic languages,
+    Russian, Polish, Turkish, Japanese and Chinese are recognised as well.
     """
     return _NEGATION.search(text) is not None
 
 
 def find_quote(text: FoldedText, parts: Sequence[str]) -> tuple[int, int] | None:
-    """Return the span of a quote's parts, in order, with gaps that hold no negation; or None."""
+    """Return the span of a quote's parts in order; None if not found or a gap has a negation."""
     start = text.bare.find(parts[0])
     if start < 0:
         return None

@@ -1,4 +1,4 @@
-"""Token counters: an estimate without dependencies, and tiktoken's count."""
+"""Token counters: an estimate without dependencies, and the count of `tiktoken`."""
 
 from collections.abc import Callable
 from string import ascii_letters
@@ -10,7 +10,7 @@ __all__ = ["TokenCounter", "estimate_tokens", "tiktoken_counter"]
 
 
 TokenCounter: TypeAlias = Callable[[str], int]
-"""Returns the number of tokens of a string. It is called on the event loop, so it must be quick."""
+"""Returns the number of tokens of a string. It is called on the event loop and must be fast."""
 
 _LETTERS = ascii_letters.encode()
 _DIGITS = b"0123456789"
@@ -21,15 +21,15 @@ _LEAD_OF_4 = bytes(range(0xF0, 0xF5))
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the number of tokens of a string for current models, rather too high.
+    """Estimate the number of tokens of a string for current models; overestimates slightly.
 
-    Written for budgets: on memory messages in ten languages and scripts and one of identifiers it
-    gave from 3 percent too few to 16 percent too many against cl100k_base, and from 0 to 58
-    percent too many against o200k_base (8 in English, 20 in Korean, 58 in Hindi).
-    `benchmarks/token_estimate.py` measures it. Takes about 2 microseconds for 60 characters.
+    It is made for budgets. On memory messages in ten languages and scripts and one of identifiers
+    it gave from 3 percent too few to 16 percent too many tokens against cl100k_base, and from 0 to
+    58 percent too many against o200k_base (8 in English, 20 in Korean, 58 in Hindi);
+    `benchmarks/token_estimate.py` measures it. It takes about 2 microseconds for 60 characters.
 
-    Characters are weighed by their kind: a letter of English is worth a quarter of a token, a
-    Chinese or Korean character somewhat more than one, an emoji three.
+    Each character has a weight by its kind: an English letter a quarter of a token, a Chinese or
+    Korean character a little more than one, an emoji three.
     """
     data = text.encode("utf-8", "surrogatepass")
     size = len(data)
@@ -48,18 +48,18 @@ def estimate_tokens(text: str) -> int:
 
 
 def tiktoken_counter(encoding: str = "o200k_base") -> TokenCounter:
-    """Return a counter that gives the exact count for OpenAI's models, by the `tiktoken` package.
+    """Return an exact token counter for OpenAI's models, with the `tiktoken` package.
 
-    tiktoken downloads an encoding when it is first used on a machine, unless the folder in
-    `TIKTOKEN_CACHE_DIR` has it, and takes a third of a second to load it: call this when the
-    application starts. Because of that download factmem never takes it unasked.
+    tiktoken downloads an encoding on its first use on a machine, unless the folder in
+    `TIKTOKEN_CACHE_DIR` has it. Because of that download factmem never uses it by default. Loading
+    takes a third of a second: call this when the application starts.
 
     Args:
         encoding: The name of an encoding, "o200k_base" or "cl100k_base", not of a model.
 
     Raises:
         MissingExtraError: tiktoken is not installed.
-        ValueError: tiktoken knows no such encoding.
+        ValueError: tiktoken does not have the encoding.
     """
     try:
         import tiktoken
@@ -68,7 +68,7 @@ def tiktoken_counter(encoding: str = "o200k_base") -> TokenCounter:
             "Exact token counts need tiktoken: pip install tiktoken, or use estimate_tokens"
         ) from None
     if encoding not in (known := tiktoken.list_encoding_names()):
-        raise ValueError(f"tiktoken knows no such encoding: use one of {', '.join(known)}")
+        raise ValueError(f"tiktoken does not have this encoding: use one of {', '.join(known)}")
     ordinary = tiktoken.get_encoding(encoding).encode_ordinary
 
     def count(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Transcripts: the messages that a model sees, their times and speakers, and quotes from them."""
+"""Transcripts: the messages that a model sees, with their times, speakers and quotes."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,20 +28,21 @@ _KINDS = {
     "function": SourceKind.TOOL,
 }
 _TEXT_PARTS = frozenset({None, "text", "input_text", "output_text"})
-"""The types of parts that hold a message's own words. Parts of the types `tool_result`,
-`document` and `file` hold words of others."""
+"""The types of content parts that the writer of the message wrote. Others, such as `tool_result`,
+`document` and `file`, contain words of somebody else."""
 
 _GAP = re.compile(r"\.{3,}|\u2026")
 _MOST_GAPS = 4
 _LONGEST_CONTEXT = 600
-"""The characters of a message that is shown as context only, where it is one of the last four. It
-helps to understand and cannot be cited, so the middle of a pasted page is not worth its tokens."""
+"""The characters of a context message, if it is one of the last four. Context cannot be cited: the
+middle of a pasted page is not worth its tokens."""
 _LONGEST_EARLIER = 120
-"""The characters of a context message before those: enough to know what it was about."""
+"""The characters of an earlier context message: enough to see its topic."""
 _LONGEST_BEFORE = 4_000
-"""The characters of a message that are searched for secrets before its end is kept."""
+"""The characters of a message that are searched for secrets before its end is stored."""
 _OVERLAP = 4
-"""The messages of a piece that the next piece shows as context, and those that are shown whole."""
+"""The messages of a piece that the next piece repeats as context, and the messages of context that
+are shortened to `_LONGEST_CONTEXT` and not further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +50,39 @@ class SaidMessage:
     """One message of a transcript."""
 
     number: int
-    """Its position in the history, from 0; messages of factmem's own are not counted."""
+    """Its position in the history, from 0; factmem's own messages are not counted."""
     role: str
     text: str
     name: str | None
-    """The name of its writer, where the message has one."""
+    """The name of its writer; None if the message has no name."""
     said_at: datetime
-    """When it was said, in the time zone of the message or of the conversation."""
+    """When it was written, in the time zone of the message or of the conversation."""
     kind: SourceKind | None
-    """Its writer, where it may be cited; None where it is context only."""
+    """Its writer, if it may be cited; None for context."""
 
 
 class Transcript:
-    """The messages of a history that a model is shown, and those that it may cite.
+    """The messages of a history that a model sees, and those that it may cite.
 
-    Not shown: instructions, messages that factmem wrote, and the results of tools that are not
-    trusted. Messages that must not be cited are shown without a number. Messages are numbered from
-    0, without those that factmem wrote, so that a message keeps its number whether or not facts
-    were loaded into the chat.
+    Instructions, messages of factmem and results of untrusted tools are not shown. Messages that
+    must not be cited are shown without a number. Messages are numbered from 0. Those of factmem are
+    not counted: a message has the same number whether or not facts were loaded into the chat.
 
     Args:
         messages: The history. It is copied.
-        trust: The writers besides the user whose messages may be cited.
+        trust: The kinds of writers besides the user whose messages may be cited.
         since: The index in `messages` of the first one that may be cited.
         context: The number of messages before `since` that are shown; None shows all.
-        written_by: The writer of the messages that may be cited, where it is not the one of their
-            role, such as a document.
-        said_at: The time of messages that carry none themselves, in the zone whose days the
-            conversation means; the system clock by default.
+        written_by: The writer of the messages that may be cited, if it differs from their role,
+            such as a document.
+        said_at: The time of messages without a time of their own, in the time zone of the
+            conversation; by default the time of the system clock.
         speaker: The `name` of the user whose messages may be cited. Messages of other users are
-            shown as context. Messages without a name are the speaker's where no user has a name.
+            context. Messages without a name are the speaker's if no user message has a name.
 
     Raises:
-        TypeError: A message is not a dict, or an argument is of the wrong type.
-        ValueError: `trust` holds a kind that no message has, or `said_at` is naive.
+        TypeError: A message is not a dict, or an argument has the wrong type.
+        ValueError: `trust` contains a kind that no message has, or `said_at` is naive.
     """
 
     def __init__(
@@ -143,15 +143,15 @@ class Transcript:
 
     def _hold(self, shown: Sequence[SaidMessage]) -> None:
         self.messages: Sequence[SaidMessage] = shown
-        """The messages that a model is shown, oldest first."""
+        """The messages that a model sees, oldest first."""
         self._citable = {each.number: each for each in shown if each.kind is not None}
         self._places = {each.number: place for place, each in enumerate(shown)}
 
     def of_entities(self, entities: Iterable[str | None]) -> "Transcript":
-        """Return the transcript in which only the messages of these entities may be cited.
+        """Return a transcript in which only the messages of these entities may be cited.
 
-        It is the same transcript when no user's message has the name of one of them, or a speaker
-        was named.
+        Returns this transcript if no user message has the name of one of them, or if a speaker was
+        passed.
         """
         if self._has_speaker:
             return self
@@ -166,12 +166,12 @@ class Transcript:
         return limited
 
     def __len__(self) -> int:
-        """How many messages may be cited."""
+        """The number of messages that may be cited."""
         return len(self._citable)
 
     @property
     def has_names(self) -> bool:
-        """Whether a role has several writers, so that lines show their names."""
+        """Whether a role has several writers; lines then show their names."""
         return bool(self._named())
 
     def _named(self) -> set[str]:
@@ -185,7 +185,7 @@ class Transcript:
         return self._citable.get(number)
 
     def why_not(self, number: int) -> str | None:
-        """Return why a message must not be cited; None for one that does not exist."""
+        """Return the reason why a message must not be cited; None if it does not exist."""
         if not 0 <= number < self._count:
             return None
         if number in self._earlier:
@@ -195,16 +195,16 @@ class Transcript:
         return "another user wrote it" if is_other else "its writer is not trusted"
 
     def text(self, number: int) -> FoldedText:
-        """Return the text of a message that may be cited, as quotes are searched in it."""
+        """Return the folded text of a message that may be cited, for searching quotes."""
         if number not in self._folded:
             self._folded[number] = FoldedText(self._citable[number].text)
         return self._folded[number]
 
     def before(self, number: int) -> str:
-        """Return the end of the message before a shown one, as a source may keep it.
+        """Return the end of the message before a shown one, for `FactSource.before`.
 
-        Only the assistant's words and those of the same writer: what other users and tools write
-        is not kept with a user's facts. Otherwise an empty string.
+        It is empty unless the assistant or the same user wrote that message: words of other users
+        and of tools are not stored with a user's facts.
         """
         place = self._places[number]
         if not place:
@@ -222,16 +222,15 @@ class Transcript:
         return list(self.messages[max(place - distance, 0) : place + distance + 1])
 
     def holds(self, number: int, quote: str) -> bool:
-        """Whether a message that may be cited has these words; see `span`."""
+        """Return whether a message that may be cited contains a quote; see `span`."""
         return self.span(number, quote) is not None
 
     def span(self, number: int, quote: str) -> tuple[int, int] | None:
-        """Return where in its plain text a message that may be cited has these words, or None.
+        """Return the span of a quote in the plain text of a message that may be cited, or None.
 
-        Case, white space, punctuation and emoji make no difference. "..." stands for words that
-        were left out, unless these hold a negation. A leading name of the speaker is ignored. A
-        quote of one character or two letters counts only when it is the whole message, and one
-        without a letter or digit never does.
+        Case, white space, punctuation and emoji are ignored. "..." matches omitted words, unless
+        they contain a negation. A leading name of the speaker is ignored. A quote of one character
+        or two letters matches only the whole message; one without a letter or digit never matches.
         """
         text = self.text(number)
         for words in _without_speaker(quote, self._citable[number]):
@@ -250,7 +249,7 @@ class Transcript:
         return None
 
     def only_holder(self, quote: str) -> int | None:
-        """Return the one message that may be cited and has these words; None if not exactly one."""
+        """Return the only citable message with a quote; None if there is none or several."""
         holders: list[int] = []
         for number in self._citable:
             if self.holds(number, quote):
@@ -260,9 +259,9 @@ class Transcript:
         return holders[0] if holders else None
 
     def lines(self, messages: Sequence[SaidMessage] | None = None) -> str:
-        """Return messages as a model is shown them: one line of JSON each.
+        """Return messages as a model sees them: one line of JSON each.
 
-        A line with a day stands before the messages of that day, so that a model can count dates.
+        The messages of a day follow a line with that day, so that the model can compute dates.
 
         Args:
             messages: Some of `messages`; all by default. Those without a kind get no number.
@@ -285,10 +284,10 @@ class Transcript:
         return "\n".join(lines)
 
     def pieces(self, max_tokens: int) -> list[list[SaidMessage]]:
-        """Return the messages in pieces of about `max_tokens`, oldest first.
+        """Split the messages into pieces of about `max_tokens`, oldest first.
 
-        Each message can be cited in one piece. A piece begins with the last messages of the one
-        before it as context. A message that is longer than a piece is a piece of its own.
+        Each message can be cited in exactly one piece. A piece begins with the last messages of the
+        previous one as context. A message that is longer than a piece is a piece of its own.
         """
         pieces: list[list[SaidMessage]] = []
         piece: list[SaidMessage] = []
@@ -310,12 +309,13 @@ def _trusted(trust: Iterable[SourceKind]) -> set[SourceKind]:
     believed = expect_all(trust, object, "trust", "trust=[SourceKind.ASSISTANT]")
     trusted = {SourceKind.USER} | {expect_member(each, SourceKind, "trust") for each in believed}
     if beyond := trusted - set(_KINDS.values()):
-        raise ValueError(f"No message is written by {sorted(beyond)}: trust assistant or tool")
+        kinds = ", ".join(sorted(beyond))
+        raise ValueError(f"trust must not contain {kinds}: trust=[SourceKind.ASSISTANT]")
     return trusted
 
 
 def _own_words(message: Mapping[str, object]) -> str:
-    """Return the words that the writer of a message wrote; raise for what is not a message."""
+    """Return the text that the writer of a message wrote; raise `TypeError` if it is no message."""
     content = content_text(message)  # checks the message and replaces lone surrogates
     parts = message.get("content")
     if not isinstance(parts, list | tuple):
@@ -329,7 +329,7 @@ def _user_names(messages: Iterable[SaidMessage]) -> set[str | None]:
 
 
 def _spoken(messages: Sequence[SaidMessage], speakers: set[str]) -> list[SaidMessage]:
-    """Return the messages; those of other users must not be cited."""
+    """Return the messages, with those of other users as context that must not be cited."""
     has_names = any(name is not None for name in _user_names(messages))
 
     def is_other(each: SaidMessage) -> bool:
@@ -345,7 +345,7 @@ def _name_key(name: str) -> str:
 
 
 def _without_speaker(quote: str, message: SaidMessage) -> list[str]:
-    """Return a quote, and what follows the speaker where it begins with one: "Alice: I like tea"."""
+    """Return a quote, and a second one without its speaker if it begins with one: "Alice: Tea"."""
     head, colon, rest = quote.lstrip(" \"'*[").partition(":")
     names = {message.role} | ({_name_key(message.name)} if message.name else set())
     is_speaker = bool(colon) and len(head) <= 200 and _name_key(head.strip("*] ")) in names
@@ -360,6 +360,6 @@ def _shortened(text: str, most: int = _LONGEST_CONTEXT) -> str:
 
 
 def _kind(message: Mapping[str, object]) -> SourceKind | None:
-    """Return the writer of a message; None for the application's instructions."""
+    """Return the kind of a message's writer; None for the application's instructions."""
     role = message.get("role")
     return _KINDS.get(role) if isinstance(role, str) else None

@@ -242,7 +242,7 @@ def test_misuse_raises() -> None:
         RetrieveFactsFromHistory()
     with pytest.raises(ValueError, match="one keyword"):
         RetrieveFactsFromHistory(THEME, Concept("ide-theme", "", FactType.MULTIPLE))
-    with pytest.raises(ValueError, match="no room"):
+    with pytest.raises(ValueError, match="is too small for any fact"):
         RetrieveFactsFromHistory(THEME, max_tokens=5)
 
 

@@ -448,7 +448,7 @@ async def test_trust_widens_it(trust: list[Any], trusted: list[str]) -> None:
 
 
 async def test_no_other_speaker_can_be_trusted() -> None:
-    with pytest.raises(ValueError, match="trust assistant or tool"):
+    with pytest.raises(ValueError, match="trust must not contain document"):
         await memory_of(model=ScriptedChatModel()).auto_detect_facts(
             CHAT, trust=[SourceKind.DOCUMENT]
         )

@@ -148,7 +148,7 @@ Attempt = Callable[[Any], Any]
 CALLS: list[tuple[Attempt, str]] = [
     (lambda m: m.remember("I like tea", source=7), "not int: source='ticket-7'"),
     (lambda m: m.remember("I like tea", subject=[ALICE]), r"not list: subject=USER\.of"),
-    (lambda m: m.remember("I like tea", scope=[AGENT]), "A scope is a MemoryScope"),
+    (lambda m: m.remember("I like tea", scope=[AGENT]), "scope must be a MemoryScope"),
     (lambda m: m.remember(["I like tea"]), "text must be a str, not list"),
     (lambda m: m.remember_many("I like tea"), r"not str: memory\.remember\(text\)"),
     (lambda m: m.remember_many(7), "texts must be a list of str, not int"),

@@ -357,7 +357,7 @@ async def test_a_counter_of_ones_own() -> None:
 def test_a_budget_without_room_is_refused() -> None:
     frame = estimate_tokens(MEMORY.opening) + estimate_tokens(MEMORY.closing)
 
-    with pytest.raises(ValueError, match=f"takes {frame}"):
+    with pytest.raises(ValueError, match=f"alone has {frame}"):
         memory_of(max_tokens=frame)
 
 

@@ -172,9 +172,9 @@ class TestFacts:
 
     def test_one_value_for_a_concept_of_many_is_refused(self) -> None:
         """And the other way round; the message names what to use."""
-        with pytest.raises(ValueError, match="'tags' holds many values: use MultipleFacts"):
+        with pytest.raises(ValueError, match="'tags' has many values: use MultipleFacts"):
             SingleFact(TAGS, "a")  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="'ide-theme' holds one value: use SingleFact"):
+        with pytest.raises(ValueError, match="'ide-theme' has one value: use SingleFact"):
             MultipleFacts(THEME, ("dark",))  # type: ignore[arg-type]
 
     def test_many_values_are_taken_from_any_iterable(self) -> None:
@@ -214,7 +214,7 @@ class TestSources:
 
     def test_texts_can_be_written(self) -> None:
         """A lone surrogate cannot."""
-        with pytest.raises(ValueError, match="A quote holds a lone surrogate"):
+        with pytest.raises(ValueError, match="A quote contains a lone surrogate"):
             FactSource(SourceKind.USER, quote="\ud800")
         with pytest.raises(ValueError, match="before has 501 characters: at most 500"):
             FactSource(SourceKind.USER, before="a" * 501)

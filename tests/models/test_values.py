@@ -137,7 +137,9 @@ def test_what_would_come_back_changed_is_refused(kind: str) -> None:
     """With the concept's name and what to do, and without the value."""
     value_type, make = REFUSED[kind]
 
-    with pytest.raises(ValueError, match=r"'pin'.*value_type whose values survive JSON") as caught:
+    with pytest.raises(
+        ValueError, match=r"'pin'.*value_type whose values can be stored as JSON"
+    ) as caught:
         codec_of(value_type).dump(make(), "pin")
 
     assert "1234" not in str(caught.value)

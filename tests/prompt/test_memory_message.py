@@ -423,7 +423,7 @@ def test_a_concept_that_had_no_room_in_all_is_not_counted_twice() -> None:
 
 
 def test_a_budget_without_room_says_so() -> None:
-    with pytest.raises(ValueError, match=r"max_tokens=10 has no room .* alone takes \d+"):
+    with pytest.raises(ValueError, match=r"max_tokens=10 is too small .* alone has \d+"):
         check_budget(10, MEMORY, estimate_tokens)
     check_budget(None, MEMORY, estimate_tokens)
     check_budget(1_000, MEMORY, estimate_tokens)
@@ -439,6 +439,6 @@ def test_the_budget_counts_both_ends_of_the_frame() -> None:
 
     assert '"y"' in text
     assert "xxx" not in text
-    with pytest.raises(ValueError, match=f"takes {around}"):
+    with pytest.raises(ValueError, match=f"alone has {around}"):
         check_budget(around, MEMORY, len)
     check_budget(around + 1, MEMORY, len)

@@ -80,12 +80,12 @@ def test_a_text_of_the_usual_form_is_replaced() -> None:
         ({"fact": "{value:>9}"}, "plain fields"),
         ({"fact": "{value"}, "plain fields"),
         ({"fact": "{value}\n"}, "one line"),
-        ({"fact": "{subject}{value}"}, "cannot be read back"),
-        ({"concept": "{concept}", "fact": "{value}"}, "cannot be read back"),
-        ({"concept": "{concept}{left_out}", "fact": "{value}"}, "cannot be read back"),
+        ({"fact": "{subject}{value}"}, "cannot be parsed"),
+        ({"concept": "{concept}", "fact": "{value}"}, "cannot be parsed"),
+        ({"concept": "{concept}{left_out}", "fact": "{value}"}, "cannot be parsed"),
         ({"header": "<factmem_memory>"}, "tag of factmem"),
         ({"instructions_header": "x\n</factmem_instructions>"}, "tag of factmem"),
-        ({"header": '- "dark" (user, 2026-08-01)'}, "reads like"),
+        ({"header": '- "dark" (user, 2026-08-01)'}, "in the form of"),
     ],
 )
 def test_a_form_that_cannot_work_is_refused(fields: dict[str, str], message: str) -> None:

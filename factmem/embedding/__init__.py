@@ -1,4 +1,4 @@
-"""Embedders: the protocol and adapters to functions, endpoints and local models.
+"""Embedders: the protocol and adapters for functions, endpoints and local models.
 
 Imports llm.
 """

@@ -8,15 +8,15 @@ __all__ = ["Embedder", "QueryEmbedder"]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns strings into vectors; strings of similar meaning get vectors of similar direction.
+    """Converts strings to vectors; strings with similar meaning get vectors of similar direction.
 
     Implement these members; no base class is needed. Any number of tasks may call an instance at
-    once. `factmem.embedding.callable.CallableEmbedder` makes one from a plain function.
+    once. `factmem.embedding.callable.CallableEmbedder` is an embedder for a plain function.
     """
 
     @property
     def model(self) -> str:
-        """The name of the model. Only vectors of one name are compared."""
+        """The name of the model. Only vectors of the same model are compared."""
         ...
 
     @property
@@ -31,16 +31,16 @@ class Embedder(Protocol):
         characters. Only the direction of a vector counts, not its norm.
 
         Raises:
-            EmbeddingError: The model refused, failed, or could not be reached. A `status` of 400,
-                413 or 422, or a `ValueError`, means that one of the strings is at fault: factmem
-                finds it, and embeds the others.
+            EmbeddingError: The request was rejected or failed, or the model could not be reached. A
+                `status` of 400, 413 or 422, or a `ValueError` as its cause, means that one of the
+                strings is invalid: factmem finds it and embeds the others.
         """
         ...
 
 
 @runtime_checkable
 class QueryEmbedder(Embedder, Protocol):
-    """An embedder whose model embeds questions in another way than documents."""
+    """An embedder whose model embeds questions differently from documents."""
 
     async def embed_queries(self, queries: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector for each question. Raises the errors of `embed`."""

@@ -1,4 +1,4 @@
-"""CallableEmbedder: an embedder over a plain function."""
+"""CallableEmbedder: an embedder that calls a function."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable, iscoroutinefunction
@@ -16,23 +16,23 @@ EmbeddingFunction: TypeAlias = Callable[
     [list[str]], Sequence[Sequence[float]] | Awaitable[Sequence[Sequence[float]]]
 ]
 """Takes strings and returns one vector for each, directly or as an awaitable. Vectors may be lists,
-tuples, numpy arrays or torch tensors, whatever a type checker says."""
+tuples, numpy arrays or torch tensors, even where a type checker rejects these."""
 
 
 class CallableEmbedder:
-    """An `Embedder` over any function from strings to vectors.
+    """An `Embedder` that calls a function from strings to vectors.
 
         embedder = CallableEmbedder(my_function, model="my-model-v2")
 
-    A plain function runs in a worker thread, so it may block; several calls may run at once. A
+    A plain function runs in a worker thread and may block; several calls may run at once. A
     coroutine function is awaited. If a call is cancelled, a plain function finishes in its thread
-    and its result is dropped.
+    and its result is discarded.
 
     Args:
         function: Takes a list of strings and returns one vector for each, in order.
-        model: The name under which vectors are stored and compared. Change it whenever the
-            function returns other vectors.
-        queries: A separate function for questions, for models that embed them in another way.
+        model: The name under which vectors are stored and compared. Change it when the function
+            starts to return different vectors.
+        queries: A separate function for questions, if the model embeds them differently.
         dimensions: The expected length of a vector; by default that of the first one.
 
     Raises:
@@ -71,7 +71,7 @@ class CallableEmbedder:
         return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """See `Embedder.embed`. An exception of the function becomes the error's cause."""
+        """See `Embedder.embed`. An exception of the function is the cause of the error."""
         return await self._call(self._function, texts)
 
     async def embed_queries(self, queries: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -88,7 +88,7 @@ class CallableEmbedder:
         except EmbeddingError:
             raise
         except Exception as exc:
-            message = f"The function that embeds for {self._model!r} raised {type(exc).__name__}"
+            message = f"The embedding function of {self._model!r} raised {type(exc).__name__}"
             raise EmbeddingError(message) from exc
         vectors = checked_vectors(
             given, count=len(texts), dimensions=self._dimensions, model=self._model
@@ -102,6 +102,6 @@ class CallableEmbedder:
         if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
             given = function(texts)
         else:
-            # The function may return a coroutine, and trio lets none out of a thread: hence the list.
+            # In a list, because trio rejects a coroutine as the result of a thread.
             given, *_ = await self._workers.run(lambda: [function(texts)])
         return await given if isawaitable(given) else given

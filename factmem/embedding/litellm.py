@@ -17,7 +17,7 @@ __all__ = ["LiteLLMEmbedder"]
 
 
 _LONGEST_REQUEST = 100_000
-"""The most characters in one request: below the narrowest limit of the services."""
+"""The maximum of characters in one request: below the lowest limit of the services."""
 
 
 class LiteLLMEmbedder:
@@ -30,19 +30,19 @@ class LiteLLMEmbedder:
         )
 
     LiteLLM handles credentials: pass them in `options`, or set the environment variables that its
-    documentation names for each service. Calls run in worker threads, so trio works too. If a call
-    is cancelled, its request finishes and its result is dropped. Any number of tasks, threads and
-    event loops may use an instance at once.
+    documentation lists for each service. Calls run in worker threads, on asyncio and trio. If a
+    call is cancelled, its request finishes and its result is discarded. Any number of tasks,
+    threads and event loops may use an instance at once.
 
     Args:
         model: The name of the model, prefixed with the service.
-        dimensions: The length of vectors to request, which some models support; also checked. By
-            default the model's own.
+        dimensions: The length of vectors to request, if the model supports that; it is also
+            checked. By default the model's own.
         options: Further arguments of `litellm.embedding`: `api_key`, `api_base`, `timeout`,
             `num_retries` and so on.
         document_options: Further arguments for documents only.
         query_options: Further arguments for questions only.
-        batch_size: The most strings in one request; Cohere accepts 96.
+        batch_size: The maximum of strings in one request; Cohere accepts 96.
 
     Raises:
         ValueError: `model` is empty, or a number is not positive.
@@ -84,10 +84,11 @@ class LiteLLMEmbedder:
         return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """See `Embedder.embed`. One request for each batch, one after the other.
+        """See `Embedder.embed`. One request for each batch, in sequence.
 
         Raises:
-            EmbeddingError: The service refused, failed, could not be reached, or returned no vectors.
+            EmbeddingError: The service rejected the request, failed, could not be reached, or
+                returned no vectors.
             MissingExtraError: `litellm` is not installed.
         """
         return await self._embed(texts, self._for_documents)
@@ -118,8 +119,8 @@ class LiteLLMEmbedder:
             ) from exc
         try:
             answer = litellm.embedding(model=self._model, input=batch, **options)
-        except Exception as exc:  # noqa: BLE001 - each service has errors of its own
-            # Their messages may repeat what was sent, so the cause is not shown.
+        except Exception as exc:  # noqa: BLE001 - each service raises different errors
+            # The message may quote the request: no cause.
             status = getattr(exc, "status_code", None)
             raise EmbeddingError(
                 f"{self._model!r} could not be called through LiteLLM ({type(exc).__name__}): check "
@@ -136,6 +137,6 @@ class LiteLLMEmbedder:
 
 
 def _member(item: Any, name: str) -> object:
-    """Return a member of an item, which is a dict for some services and an object for others."""
+    """Return a member of an item; some services return dicts, others objects."""
     found: object = item[name] if isinstance(item, Mapping) else getattr(item, name)
     return found

@@ -1,4 +1,4 @@
-"""OpenAIEmbedder: an embedder behind any endpoint with OpenAI's embeddings API.
+"""OpenAIEmbedder: a client of any endpoint with OpenAI's embeddings API.
 
 The `openai` package is imported on the first call, not with this module.
 """
@@ -19,8 +19,8 @@ __all__ = ["OpenAIEmbedder"]
 
 
 _LONGEST_REQUEST = 200_000
-"""The most characters in one request: OpenAI accepts 300,000 tokens, and a character is rarely more
-than one."""
+"""The maximum of characters in one request: OpenAI accepts 300,000 tokens, and a character is
+rarely more than one."""
 
 
 class OpenAIEmbedder:
@@ -30,25 +30,25 @@ class OpenAIEmbedder:
         embedder = OpenAIEmbedder("nomic-embed-text", base_url="http://localhost:11434/v1", api_key="-")
 
     Any number of tasks, threads and event loops may use an instance at once. It opens one client
-    in each event loop, on first use; `aclose`, or leaving `async with`, closes the client of the
-    running loop, and the next call opens another. A client that you pass is used in its own event
-    loop and stays open.
+    per event loop, on first use. `aclose` or the end of `async with` closes the client of the
+    running loop; the next call opens another. A client that you pass is used in its own event loop
+    and is not closed.
 
-    The client alone retries rate limits, server errors and broken connections, up to its
+    Only the client retries: after rate limits, server errors and broken connections, up to its
     `max_retries`. Cancelling a call closes its connection.
 
     Args:
-        model: The model's name at the endpoint; on Azure the deployment's.
+        model: The model's name at the endpoint; on Azure the name of the deployment.
         client: An `AsyncOpenAI`, or one of its subclasses such as `AsyncAzureOpenAI`.
-        dimensions: The length of vectors to request, which some models support; also checked. By
-            default the model's own.
+        dimensions: The length of vectors to request, if the model supports that; it is also
+            checked. By default the model's own.
         base_url: The endpoint; by default `OPENAI_BASE_URL`, else OpenAI. Not with `client`.
         api_key: Its key; by default `OPENAI_API_KEY`. A local server accepts any string. Not with
             `client`.
         max_retries: The client's retries; 2 by default. Not with `client`.
-        timeout: The most seconds for one request, retries included. By default the client's own
-            time-outs apply.
-        batch_size: The most strings in one request.
+        timeout: The limit for one request with its retries, in seconds. By default the client's own
+            timeouts apply.
+        batch_size: The maximum of strings in one request.
 
     Raises:
         ValueError: `model` is empty, a number is not positive, or options of a client are passed
@@ -103,15 +103,16 @@ class OpenAIEmbedder:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the client that this embedder opened in the running event loop, if it did."""
+        """Close the client that this embedder opened in the running event loop, if there is one."""
         await self._client.aclose()
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """See `Embedder.embed`. One request for each batch, one after the other.
+        """See `Embedder.embed`. One request for each batch, in sequence.
 
         Raises:
-            EmbeddingError: The endpoint refused, failed, could not be reached, or returned no vectors.
-            ValueError: A string, or the API key, contains characters that cannot be sent.
+            EmbeddingError: The endpoint rejected the request, failed, could not be reached, or
+                returned no vectors.
+            ValueError: A string or the API key contains characters that cannot be sent.
         """
         vectors: list[Sequence[float]] = []
         for batch in batches(texts, most=self._batch_size, characters=_LONGEST_REQUEST):
@@ -149,7 +150,7 @@ class OpenAIEmbedder:
             raise EmbeddingError(f"{self._model!r} returned an answer without embeddings")
         places = [getattr(item, "index", None) for item in data]
         vectors = [getattr(item, "embedding", None) for item in data]
-        if all(place is None for place in places):  # some servers do not number them
+        if all(place is None for place in places):  # some servers return no index
             return vectors
         if set(places) != set(range(len(data))):
             raise EmbeddingError(

@@ -1,7 +1,7 @@
-"""SentenceTransformerEmbedder: an embedder that runs on this machine.
+"""SentenceTransformerEmbedder: an embedder with a local model.
 
-`pip install 'factmem[sentence-transformers]'` installs its package, with PyTorch. It is imported on
-the first call.
+`pip install 'factmem[sentence-transformers]'` installs its package and PyTorch. The package is
+imported on the first call.
 """
 
 import threading
@@ -18,9 +18,9 @@ __all__ = ["SentenceTransformerEmbedder", "TransformerModel"]
 
 
 class TransformerModel(Protocol):
-    """The part of `SentenceTransformer` that is used.
+    """The required part of `SentenceTransformer`.
 
-    `encode_query` and `encode_document`, new in version 5, are used if it has them.
+    `encode_query` and `encode_document`, which version 5 added, are used if the model has them.
     """
 
     def encode(self, sentences: list[str], **options: Any) -> Any:
@@ -33,19 +33,19 @@ class SentenceTransformerEmbedder:
 
         embedder = SentenceTransformerEmbedder("all-MiniLM-L6-v2")
 
-    The first call loads the model, and downloads it if the machine does not have it;
-    `options={"local_files_only": True}` prevents the download. One call computes at a time, the
-    others wait; any number of tasks, threads and event loops may use an instance. If a call is
-    cancelled while it computes, it finishes in its thread and its result is dropped.
+    The first call loads the model, and downloads it if it is not on this machine;
+    `options={"local_files_only": True}` prevents the download. Any number of tasks, threads and
+    event loops may use an instance; one call computes at a time. If a call is cancelled while it
+    computes, it finishes in its thread and its result is discarded.
 
     Args:
         model: The model's name or folder.
         options: Further arguments of `SentenceTransformer`: `device`, `cache_folder`, `revision`
             and so on.
-        loaded: A loaded model to use instead; `model` is then the name under which its vectors are
+        loaded: A loaded model to use; `model` is then only the name under which its vectors are
             stored.
         dimensions: The expected length of a vector; by default the model's own.
-        batch_size: The most strings that are computed at once.
+        batch_size: The maximum of strings that are computed at once.
 
     Raises:
         ValueError: `model` is empty, a number is not positive, or `options` are passed with a
@@ -63,7 +63,7 @@ class SentenceTransformerEmbedder:
     ) -> None:
         if loaded is not None and options:
             raise ValueError(
-                "options and loaded exclude each other: pass the options where you load the model"
+                "options cannot be used with loaded: pass the options where you load the model"
             )
         if batch_size < 1:
             raise ValueError("batch_size must be 1 or more")
@@ -141,8 +141,8 @@ class SentenceTransformerEmbedder:
             package: Any = import_module("sentence_transformers")
         except ImportError as exc:
             raise MissingExtraError(
-                "Embedding on this machine needs sentence-transformers: "
-                "pip install 'factmem[sentence-transformers]'"
+                "Local embedding needs sentence-transformers: pip install "
+                "'factmem[sentence-transformers]'"
             ) from exc
         model: TransformerModel = package.SentenceTransformer(self._model, **self._options)
         return model

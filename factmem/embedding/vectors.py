@@ -12,14 +12,14 @@ __all__ = ["batches", "checked_dimensions", "checked_name", "checked_vectors"]
 def checked_vectors(
     given: object, *, count: int, dimensions: int | None, model: str
 ) -> "list[array[float]]":
-    """Return the vectors that an embedder returned for `count` strings, in single precision.
+    """Validate the vectors of `count` strings and convert them to single precision.
 
     Accepts lists, tuples, numpy arrays and torch tensors.
 
     Raises:
-        EmbeddingError: The number of vectors is wrong, a vector has another length than
-            `dimensions` or the first one, or a number is not finite. The last may be the fault of
-            one string, as models in half precision return NaN for some; its cause is a
+        EmbeddingError: The number of vectors is wrong, the length of a vector differs from
+            `dimensions` or from the first one, or a number is not finite. The last may be caused by
+            one string, because models in half precision return NaN for some; then the cause is a
             `ValueError`.
     """
     vectors = [_vector(row, model) for row in _items(given, model)]
@@ -40,7 +40,7 @@ def _vector(row: object, model: str) -> "array[float]":
         vector = array("f", _items(row, model))
     except (TypeError, ValueError, OverflowError):
         vector = array("f")
-    # The sum of single-precision numbers fits into a double, so it is finite if they all are.
+    # The sum of single-precision numbers cannot overflow a double: it is finite if they all are.
     if not vector or not isfinite(sum(vector)):
         failure = EmbeddingError(
             f"{model!r} returned a vector that is not a list of finite numbers"
@@ -78,12 +78,10 @@ def checked_name(model: object) -> str:
     """Return the name of a model.
 
     Raises:
-        ValueError: It is empty or not a string.
+        ValueError: The name is empty or not a string.
     """
     if not isinstance(model, str) or not model.strip():
-        raise ValueError(
-            "model must be the name of a model: its vectors are stored under that name"
-        )
+        raise ValueError("model must be a non-empty string: its vectors are stored under this name")
     return model
 
 

@@ -1,4 +1,4 @@
-"""Chat models: the protocol, and any endpoint that speaks the OpenAI API.
+"""Chat models: the protocol, and a client of endpoints with OpenAI's API.
 
 Imports models and concurrency.
 """

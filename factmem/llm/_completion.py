@@ -1,4 +1,4 @@
-"""A lenient reader of chat completions, as endpoints really send them."""
+"""A lenient parser of chat completions."""
 
 from secrets import token_hex
 
@@ -10,13 +10,13 @@ from factmem.usage import Usage
 
 
 class MalformedCompletionError(ValueError):
-    """An answer with status 200 is not a chat completion. The message quotes nothing of it."""
+    """An answer with status 200 is not a chat completion. The message contains no part of it."""
 
 
 def chat_response(completion: object) -> ChatResponse:
-    """Read the first choice of a chat completion.
+    """Parse the first choice of a chat completion.
 
-    A field of an unexpected type counts as absent, as long as there is a message. With tool calls,
+    A field of an unexpected type is treated as absent, except the message. With tool calls,
     `ChatResponse.message` keeps every field of the endpoint's message: some endpoints require their
     reasoning and signatures back.
 
@@ -47,14 +47,14 @@ def chat_response(completion: object) -> ChatResponse:
 
 
 def _text(content: object) -> str:
-    """Return the text of a content, which a few endpoints send in parts."""
+    """Return the text of a message's content; a few endpoints send it in parts."""
     parts = map(members_in, items_in(content))
     texts = [text_in(part.get("text")) for part in parts if part.get("type") == "text"]
     return text_in(content) or "".join(texts)
 
 
 def _call(call: dict[str, object]) -> tuple[ToolCall, dict[str, object]]:
-    """Return a tool call, and its form in a message."""
+    """Return a tool call, and the dict to send back in the assistant's message."""
     function = members_in(call.get("function"))
     name = text_in(function.get("name"))
     if not name:

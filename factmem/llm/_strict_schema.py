@@ -1,11 +1,11 @@
-"""JSON schemas in the subset of OpenAI's strict mode.
+"""Conversion of JSON schemas to the subset of OpenAI's strict mode.
 
-Strict mode requires closed objects and all properties, refuses `oneOf` and `default`, and supports
+Strict mode requires closed objects and all properties, rejects `oneOf` and `default`, and supports
 only some formats. Constraints outside the subset are dropped here and checked by pydantic when the
-answer is read; a type whose *shape* is outside the subset has no strict schema.
+answer is parsed. A type whose *shape* is outside the subset has no strict schema.
 
-The `openai` package has such a conversion in a private module. It keeps what the endpoint refuses
-(`oneOf`, `default`), and factmem needs schemas without that package too.
+The `openai` package has such a conversion in a private module. It keeps `oneOf` and `default`,
+which the endpoint rejects, and factmem needs schemas without that package too.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class _BeyondStrictError(ValueError):
 
 
 def strict_schema(schema: dict[str, JsonValue]) -> dict[str, JsonValue] | None:
-    """Return `schema`, whose root is an object, in the strict subset; None if that is impossible."""
+    """Convert `schema`, whose root is an object, to the strict subset; None if it cannot be."""
     definitions = _mapping(schema.get("$defs", {}))
     try:
         root = _strict(schema, definitions, ())
@@ -90,7 +90,7 @@ def _referred(
     definitions: Mapping[str, JsonValue],
     open_references: tuple[str, ...],
 ) -> dict[str, JsonValue]:
-    """Keep a bare reference; inline its definition if there is a description beside it."""
+    """Keep a bare reference; inline its definition if the reference has a description."""
     beside = {key: value for key, value in schema.items() if key in _KEPT}
     if not beside:
         return {"$ref": reference}

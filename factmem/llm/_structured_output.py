@@ -1,4 +1,4 @@
-"""Fallbacks of structured output: JSON schema, JSON mode, words; and what an endpoint supports."""
+"""Structured output with fallbacks: JSON schema, then JSON mode, then an instruction in words."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,11 +23,11 @@ _IGNORED_OFTEN = 2
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that failed, before it is raised."""
+    """The error of a failed call, not raised yet."""
 
     error: ChatModelError
     cause: BaseException | None
-    """The error's cause; None if its text would repeat the prompt."""
+    """The error's cause; None if its text would quote the prompt."""
     concern: Concern = "other"
 
 
@@ -38,9 +38,9 @@ Complete: TypeAlias = Callable[
 
 
 class Ladder:
-    """The best format that an endpoint supports, as far as known.
+    """The best format that an endpoint is known to support.
 
-    It only descends. Concurrent tasks come to the same result.
+    It only descends, so concurrent tasks cannot undo each other's result.
     """
 
     def __init__(self, start: Format, *, is_fixed: bool) -> None:
@@ -49,21 +49,21 @@ class Ladder:
         self._ignored = 0
 
     def below(self, used: Format) -> Format | None:
-        """Return the next format to try after `used` was refused, or None at the end."""
+        """Return the next format to try after `used` was rejected; None if there is none."""
         if self.is_fixed or used == _FORMATS[-1]:
             return None
         return _FORMATS[_FORMATS.index(used) + 1]
 
     def descend(self, to: Format) -> None:
-        """Start from `to` from now on."""
+        """Use `to` as the first format from now on."""
         if _FORMATS.index(to) > _FORMATS.index(self.format):
             self.format = to
 
     def note_ignored(self, *, was_ignored: bool) -> None:
-        """Count answers without any JSON.
+        """Count consecutive answers without any JSON, and descend to words after the second.
 
-        An endpoint that silently ignores the request gives such answers every time, another one
-        only occasionally.
+        An endpoint that ignores the response format returns such answers every time; any other
+        endpoint does so only occasionally.
         """
         self._ignored = self._ignored + 1 if was_ignored else 0
         if self._ignored >= _IGNORED_OFTEN and not self.is_fixed:
@@ -71,7 +71,7 @@ class Ladder:
 
 
 class Asking(Generic[T]):
-    """The calls of one extraction, down the ladder where the endpoint refuses."""
+    """The calls of one extraction; uses the next format if the endpoint rejects one."""
 
     def __init__(self, ladder: Ladder, wanted: AnswerType[T], complete: Complete) -> None:
         self._ladder = ladder
@@ -80,13 +80,13 @@ class Asking(Generic[T]):
         self._format: Format = ladder.format
         self._is_strict = wanted.strict_schema is not None
         self.was_ignored = False
-        """Whether a request for JSON was answered without any."""
+        """Whether a request for JSON got an answer without any JSON."""
 
     async def __call__(self, messages: Sequence[Message], problem: Problem | None) -> ChatResponse:
-        """Ask in the surest way that the endpoint takes.
+        """Ask with the strictest format that the endpoint accepts.
 
         Raises:
-            ChatModelError: It takes none, or failed for another reason.
+            ChatModelError: The endpoint accepts no format, or failed for another reason.
         """
         if problem is not None and not problem.has_json:
             self.was_ignored = self._format != "text"
@@ -101,7 +101,7 @@ class Asking(Generic[T]):
                 outcome.error.usage += refused
                 raise outcome.error from outcome.cause
             refused += Usage(calls=1)
-            # A schema that one endpoint cannot take says nothing about the next schema.
+            # Rejecting this schema does not mean that the endpoint rejects the next one.
             is_schema_refused = is_schema_refused or outcome.concern == "schema"
         if refused.calls and not is_schema_refused:
             self._ladder.descend(self._format)
@@ -118,9 +118,10 @@ class Asking(Generic[T]):
         return below is not None
 
     def _messages(self, messages: Sequence[Message], problem: Problem | None) -> Sequence[Message]:
-        """Add the request in words, unless the endpoint enforces the schema.
+        """Append the instruction in words, unless the endpoint enforces the schema.
 
-        After an answer that does not fit, the words are added anyway: it may not enforce it.
+        After an answer that does not fit the words are always appended: the endpoint may not
+        enforce the schema.
         """
         if self._format == "json_schema" and self._is_strict and problem is None:
             return messages

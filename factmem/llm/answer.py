@@ -1,7 +1,7 @@
-"""AnswerType: the type of an answer, its schema, its instruction and its parser.
+"""AnswerType: the type of a model's answer, with its schema, its instruction and its parser.
 
 Parsing is lenient about the shape around the data and strict about the data: pydantic validates all
-of it, whatever the shape. An answer that could be read in two different ways is rejected.
+of it in every shape. An ambiguous answer is rejected.
 """
 
 import re
@@ -33,22 +33,22 @@ class Problem:
     """The reason why an answer cannot be used."""
 
     summary: str
-    """For errors and logs. It quotes nothing of the answer."""
+    """The reason for errors and logs; it contains no part of the answer."""
     details: str
-    """For the model: where its answer does not fit, and why."""
+    """The reason for the model: where its answer does not fit, and why."""
     has_json: bool = True
     """Whether the answer was JSON at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """The value of an answer."""
+    """A successfully parsed answer."""
 
     value: T
 
 
 class AnswerType(Generic[T]):
-    """The type of an answer that a model is to give.
+    """The type of answer to request from a model.
 
     Raises:
         TypeError: pydantic cannot validate the type, or has no JSON schema for it.
@@ -67,19 +67,19 @@ class AnswerType(Generic[T]):
         self.schema: dict[str, JsonValue] = self._shape.schema
         """The schema of the requested object."""
         self.strict_schema: dict[str, JsonValue] | None = strict_schema(self.schema)
-        """The same in OpenAI's strict subset; None if the type is outside it."""
+        """The schema in OpenAI's strict subset; None if the type is outside it."""
         self.name: str = re.sub(r"[^A-Za-z0-9_-]", "_", name or _ENVELOPE)[:64]
         """The name of the schema in a request."""
 
     def instruction(self) -> str:
-        """Return the request in words, for endpoints without schemas."""
+        """Return the instruction to answer with JSON, for endpoints that do not enforce schemas."""
         return (
             "Answer with one JSON object and nothing else: no prose around it, no code fence. "
             f"It must be valid against this JSON schema:\n{to_json(self.schema).decode()}"
         )
 
     def read(self, text: str) -> Reading[T] | Problem:
-        """Parse a value from a model's text, in time linear in its length."""
+        """Parse a value from a model's answer, in time linear in its length."""
         try:
             values = json_values(text)
         except UnreadableTextError as exc:
@@ -101,10 +101,10 @@ class AnswerType(Generic[T]):
         return Problem(f"the answer does not fit {self._label}: no key of it", details)
 
     def _among(self, values: list[JsonValue]) -> Reading[T] | Problem:
-        """Return the only one of several values that fits.
+        """Return the one of several JSON values that fits the type; a `Problem` if several fit.
 
-        Examples and footnotes do not fit the type and are skipped. If a list is requested,
-        consecutive objects are its items.
+        Values that do not fit, such as examples and footnotes, are skipped. If a list is requested
+        and no value fits, the objects are its items.
         """
         fitting = {to_json(value): data for value in values for data in self._fitting(value)}
         if len(fitting) == 1:
@@ -123,7 +123,7 @@ class AnswerType(Generic[T]):
         return [reading for reading in checked if isinstance(reading, Reading)][:1]
 
     def _mended(self, data: JsonValue) -> Reading[T] | Problem:
-        """Validate `data`, with JSON in strings unpacked and lone items put into lists."""
+        """Validate `data`; if that fails, parse JSON in strings and wrap single items in lists."""
         checked = self._checked(data)
         for _ in range(_MOST_MENDING):
             if isinstance(checked, Reading):
@@ -170,7 +170,7 @@ _STRUCTURE_WANTED = _LIST_WANTED | {
 
 
 def mended(data: JsonValue, errors: Sequence[ErrorDetails]) -> JsonValue | None:
-    """Return `data` with the parts that `errors` name unpacked; None if nothing can be unpacked."""
+    """Repair the parts of `data` that `errors` name; None if nothing can be repaired."""
     better: JsonValue = from_json(to_json(data, inf_nan_mode="null"))
     is_better = False
     for error in errors:
@@ -181,7 +181,7 @@ def mended(data: JsonValue, errors: Sequence[ErrorDetails]) -> JsonValue | None:
 
 
 def _structure_inside(value: JsonValue) -> dict[str, JsonValue] | list[JsonValue] | None:
-    """Return the object or array whose JSON a string holds; None if it holds none."""
+    """Return the object or array whose JSON is in a string; None if there is none."""
     read = unwrapped(value) if isinstance(value, str) else None
     return read if isinstance(read, dict | list) else None
 
@@ -220,7 +220,8 @@ class _AnswerShape:
         definitions = _mapping(schema.get("$defs"))
         root = _resolved(schema, definitions)
         self.has_envelope = root.get("type") != "object"
-        """Whether the request is for `{"answer": data}`: schemas want an object outermost."""
+        """Whether the model is asked for `{"answer": data}`, because the root of a schema must be
+        an object."""
         self.schema = _enveloped(schema) if self.has_envelope else _with_root(root, definitions)
         """The schema of the requested object."""
         self._keys = _known_keys(root, definitions)
@@ -233,8 +234,8 @@ class _AnswerShape:
     def unchanged(self, value: JsonValue) -> Iterator[JsonValue]:
         """Yield the data of `value` if it already has the requested shape.
 
-        An object with none of the schema's keys does not. If every key has a default, it would
-        validate as an empty object and lose its content.
+        An object with none of the schema's keys does not: if every key has a default, it would be
+        valid as an empty object and its content would be lost.
         """
         if self.has_envelope:
             if isinstance(value, dict) and value.keys() == {_ENVELOPE}:
@@ -258,7 +259,7 @@ class _AnswerShape:
             yield from self._inside(value[0])
 
     def of_items(self, items: list[JsonValue]) -> JsonValue:
-        """Return the data that holds these items."""
+        """Return data with these items."""
         return {self._list_field: items} if self._list_field is not None else items
 
     def _inside(self, value: JsonValue) -> Iterator[JsonValue]:

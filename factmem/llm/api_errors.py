@@ -1,8 +1,8 @@
-"""Error answers of endpoints: the reason, a description, and whether they repeat the request.
+"""Errors of endpoints: their reason, a description, and a check whether they quote the request.
 
-There is no common form: OpenAI names a code and a parameter, FastAPI servers a location, most others
-only write a sentence. Only fields with the endpoint's own words are read, as several servers return
-the whole request with the error.
+There is no common format: OpenAI returns a code and a parameter, FastAPI servers a location, most
+others only a sentence. Only fields that the endpoint writes itself are read, because several
+servers return the whole request with the error.
 """
 
 import re
@@ -15,7 +15,7 @@ __all__ = ["Concern", "complaint", "concern_of", "repeats", "texts_of"]
 
 
 Concern: TypeAlias = Literal["format", "schema", "length", "other"]
-"""The reason of a refusal: the response format, this schema, the number of tokens, or another."""
+"""Why a request was rejected: the response format, this schema, too many tokens, or another."""
 
 _PLAIN_CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LENGTH = re.compile(
@@ -28,10 +28,10 @@ _SCHEMA = re.compile(
 )
 _FORMAT = re.compile(
     r"response.?format|json.?schema|json.?object|json.?mode|structured.?output|guided.?json"
-    r"|handle.the.requested.parameters"  # how OpenRouter says it, with 404
+    r"|handle.the.requested.parameters"  # OpenRouter's message, with status 404
 )
 _BY_CONCERN: dict[Concern, tuple[str, str]] = {
-    "length": ("got more tokens than its context window holds", "send fewer or shorter messages"),
+    "length": ("got more tokens than fit its context window", "send fewer or shorter messages"),
     "format": ("does not support this response format", "use structured_output='auto'"),
     "schema": ("does not support this JSON schema", "use structured_output='auto' or another type"),
 }
@@ -71,13 +71,13 @@ def complaint(
     *,
     check: str = "messages, temperature and extra_body",
 ) -> str:
-    """Return what an endpoint did with a request and what to do about it.
+    """Describe how an endpoint rejected a request, and what to do.
 
     Args:
         status: The HTTP status.
-        body: The endpoint's answer; only its code is quoted.
-        concern: The reason of the refusal.
-        check: What to check after a refusal without a known reason.
+        body: The endpoint's answer; the description contains only its code.
+        concern: The reason of the rejection.
+        check: Arguments to check if the reason is not known.
     """
     code = members_in(body).get("code")
     is_plain = isinstance(code, str) and _PLAIN_CODE.fullmatch(code) is not None
@@ -92,10 +92,10 @@ def complaint(
 
 
 def repeats(text: str, secrets: Iterable[str]) -> bool:
-    """Whether `text` may repeat a part of one of `secrets`.
+    """Return whether `text` may quote a part of one of `secrets`.
 
-    It finds any 16 consecutive bytes of a long secret, and one shorter than 12 bytes as a whole
-    word. A string longer than 4,000 characters is not a plain error message and counts as repeating.
+    It detects any 16 consecutive bytes of a long secret, and a secret shorter than 12 bytes as a
+    whole word. A string longer than 4,000 characters is not a plain error message: True.
     """
     if len(text) > _LONGEST_ERROR:
         return True
@@ -124,7 +124,7 @@ def texts_of(value: object, key: str = "") -> Iterator[str]:
 
 
 def _own_words(value: object, depth: int = 0) -> Iterator[str]:
-    """Yield the endpoint's own words; `input` and `ctx` beside them contain the request."""
+    """Yield the fields that the endpoint writes itself; `input` and `ctx` contain the request."""
     if isinstance(value, str | int):
         yield str(value)
     if depth == _DEEPEST:

@@ -69,7 +69,7 @@ class ToolCall:
     """The `tool_call_id` of the tool's answer."""
     name: str
     arguments: str
-    """The arguments as the model wrote them, unchecked: usually a JSON object."""
+    """The arguments as the model wrote them, not validated: usually a JSON object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +77,14 @@ class ChatResponse:
     """One answer of a model: text, tool calls, or both."""
 
     text: str = ""
-    """The model's words; empty if it only calls tools."""
+    """The text of the answer; empty if the model only calls tools."""
     tool_calls: tuple[ToolCall, ...] = ()
     message: dict[str, object] = field(default_factory=dict[str, object])
     """The answer as a message for the history; built from text and tool calls by default."""
     finish_reason: str | None = None
     """Why the model stopped: `stop`, `tool_calls`, `length` (cut off), `content_filter`."""
     refusal: str | None = None
-    """The model's words if it declined to answer and the endpoint marks that."""
+    """The model's explanation if it refused to answer and the endpoint reports that."""
     usage: Usage = ONE_CALL
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class Extraction(Generic[T_co]):
     raw: str
     """The answer that the value was parsed from."""
     usage: Usage
-    """The sum over all calls, refused ones included."""
+    """The sum over all calls, including rejected ones."""
 
     @property
     def calls(self) -> int:
@@ -111,11 +111,11 @@ class Extraction(Generic[T_co]):
 class ChatModel(Protocol):
     """A language model behind chat completions.
 
-    Implement the two methods; no base class is needed. `factmem.llm.extraction.extract_by_asking`
+    Implement these two methods; no base class is needed. `factmem.llm.extraction.extract_by_asking`
     implements `extract` with `respond` for a model without structured output.
 
-    Any number of tasks may use an instance at once. Neither method changes `messages`, and a call
-    that is cancelled or fails leaves nothing running.
+    Any number of tasks may use an instance at once. Neither method changes `messages`. A call that
+    is cancelled or fails leaves nothing running.
     """
 
     async def respond(
@@ -128,24 +128,24 @@ class ChatModel(Protocol):
             tools: The tools that the model may call; this method does not run them.
 
         Raises:
-            ChatModelError: The endpoint refused, failed or could not be reached.
+            ChatModelError: The endpoint rejected the request, failed or could not be reached.
         """
         ...
 
     async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
-        """Answer the last message with a value of `output_type`. One call, seldom more.
+        """Answer the last message with a value of `output_type`. One call, rarely more.
 
-        If an answer does not fit the type, the model is asked once more; if the endpoint refuses a
-        response format, another one is used. `Extraction.calls` counts both.
+        If an answer does not fit the type, the model is asked once more. If the endpoint rejects a
+        response format, another one is used. `Extraction.calls` counts all calls.
 
         Args:
             messages: The conversation, oldest first.
             output_type: Any type that pydantic can validate and has a JSON schema for.
 
         Raises:
-            ChatModelError: The endpoint refused, failed or could not be reached.
-            ExtractionError: The answer was refused, cut off, or did not fit the type in two
-                attempts; `raw` is its text.
+            ChatModelError: The endpoint rejected the request, failed or could not be reached.
+            ExtractionError: The model refused, or its answer was cut off or did not fit the type in
+                two attempts; `raw` is its text.
             TypeError: There is no JSON schema for `output_type`.
         """
         ...

@@ -1,4 +1,4 @@
-"""Structured output for models without it, for chat models of applications."""
+"""Structured output for chat models that do not support it themselves."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias
@@ -23,20 +23,20 @@ async def extract_by_asking(
 ) -> Extraction[T]:
     """Get a value of `output_type` from a model without structured output. One call, or two.
 
-    The schema is appended to the messages, the answer is parsed leniently, and if it does not fit,
-    the model is asked once more, with the reasons. This implements `ChatModel.extract`:
+    The schema is appended to the messages and the answer is parsed leniently. If it does not fit,
+    the model is asked once more, with the reasons. Use it to implement `ChatModel.extract`:
 
         async def extract(self, messages, output_type):
             return await extract_by_asking(self.respond, messages, output_type)
 
     Args:
-        respond: Answers messages, as `ChatModel.respond` does. Its exceptions propagate.
+        respond: A function like `ChatModel.respond`. Its exceptions propagate.
         messages: The conversation, oldest first; it is not changed.
         output_type: Any type that pydantic can validate and has a JSON schema for.
 
     Raises:
-        ExtractionError: The answer was refused, cut off, or did not fit the type in two attempts;
-            `raw` is its text.
+        ExtractionError: The model refused, or its answer was cut off or did not fit the type in two
+            attempts; `raw` is its text.
         TypeError: There is no JSON schema for `output_type`.
     """
     wanted = AnswerType(output_type)
@@ -48,7 +48,7 @@ async def extract_by_asking(
 
 
 class Ask(Protocol):
-    """One call for structured output; `problem` is that of the model's last answer."""
+    """One call for structured output; `problem` is the reason why the last answer was rejected."""
 
     async def __call__(
         self, messages: Sequence[Message], problem: Problem | None, /
@@ -77,10 +77,10 @@ async def converse(ask: Ask, messages: Sequence[Message], wanted: AnswerType[T])
 
 
 def with_words(messages: Sequence[Message], words: str) -> list[Message]:
-    """Return `messages` with `words` at their end.
+    """Return `messages` with `words` appended.
 
-    They join the last message if it is the user's: some chat templates accept neither a later
-    system message nor two user messages in a row.
+    They are appended to the last message if it is the user's: some chat templates reject a later
+    system message and two user messages in a row.
     """
     if not messages or messages[-1].get("role") != "user":
         return [*messages, {"role": "user", "content": words}]
@@ -93,9 +93,9 @@ def with_words(messages: Sequence[Message], words: str) -> list[Message]:
 
 
 def _read(response: ChatResponse, wanted: AnswerType[T], usage: Usage) -> Reading[T] | Problem:
-    """Parse a whole answer; asking again about a refused or cut-off one would not help.
+    """Parse an answer; raise if it is a refusal or cut off, because asking again would not help.
 
-    `usage` is the cost so far.
+    `usage` is the usage so far.
     """
     if response.refusal:
         message = "The model refused to answer; `raw` is its answer. Nothing was saved."

@@ -2,8 +2,8 @@
 
 It accepts a byte order mark, thoughts before the answer, prose and code fences around the JSON,
 trailing commas, `//` comments, line breaks inside strings, single quotes and Python's `True`,
-`False` and `None`. It rejects JSON that is cut off or damaged: the rest could be valid, and facts
-would be lost silently. Libraries that repair JSON complete it instead.
+`False` and `None`. It rejects JSON that is cut off or damaged, because facts would be lost
+silently. Libraries that repair JSON would complete it instead.
 
 Every function takes time linear in the length of its string.
 """
@@ -28,8 +28,8 @@ __all__ = [
 
 
 _MOST_VALUES = 10_000
-_DEEPEST = 200  # what pydantic's own parser allows
-_LONGEST = 1_000_000  # more than any model writes at once, and a few seconds of work at worst
+_DEEPEST = 200  # the limit of pydantic's own parser
+_LONGEST = 1_000_000  # more than any model writes at once; takes a few seconds at worst
 _BLANKS = "\ufeff \t\r\n"
 _FENCE = "```"
 _LANGUAGE = re.compile(r"\w*+")
@@ -56,12 +56,12 @@ _THOUGHT_END = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNOREC
 
 
 class UnreadableTextError(ValueError):
-    """A string holds no usable JSON; the message gives the reason and quotes nothing."""
+    """A string contains no usable JSON; the message gives the reason and quotes nothing."""
 
     def __init__(self, message: str, *, has_json: bool) -> None:
         super().__init__(message)
         self.has_json = has_json
-        """Whether there was JSON at all, though damaged or cut off."""
+        """Whether there was JSON, even if damaged or cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class _Span:
 
 
 def json_values(text: str) -> list[JsonValue]:
-    """Return the JSON values in `text`, in order; most answers hold one.
+    """Return the JSON values in `text`, in order; most answers have one.
 
     Raises:
         UnreadableTextError: There is no value, or one is damaged, cut off, or nested deeper than
@@ -99,11 +99,10 @@ def json_values(text: str) -> list[JsonValue]:
 
 
 def unwrapped(value: JsonValue) -> JsonValue:
-    """Return the JSON value that a string holds, or the string if it holds none.
+    """Parse a string that is JSON; return any other string as it is.
 
-    A code fence around the string is removed in both cases. The string must hold the value and
-    nothing else: text behind it could restrict the value. A value of another type is returned
-    unchanged.
+    A code fence around the string is removed in both cases. The string must contain nothing but the
+    value: text after it could restrict the value. A value of another type is returned unchanged.
     """
     if not isinstance(value, str):
         return value
@@ -116,7 +115,7 @@ def unwrapped(value: JsonValue) -> JsonValue:
 
 
 def begins_as_json(text: str) -> bool:
-    """Whether a string begins with the bracket of an object or array."""
+    """Return whether a string begins with the bracket of an object or array."""
     return text.lstrip(_BLANKS).startswith(("{", "["))
 
 
@@ -173,10 +172,10 @@ def _spans(text: str, position: int) -> Iterator[_Span]:
 
 
 def _span_at(text: str, start: int) -> tuple[_Span | None, int]:
-    """Read the value that starts at a bracket; return it and the position to continue from.
+    """Parse the value that starts at a bracket; return it and the position to continue from.
 
-    A bracket in prose gives None. A quoted string distinguishes damaged JSON from prose in brackets
-    ("[2] says that ..."): prose is skipped, damage is an error.
+    The value is None if the bracket is prose, such as "[2] says that ...". Brackets with a quoted
+    string inside are not prose but damaged JSON: an error.
     """
     parts: list[str] = []
     closings: list[str] = []

@@ -1,7 +1,7 @@
-"""Chat histories: their messages, and the messages that factmem adds.
+"""Messages of chat histories, and the messages that factmem adds to them.
 
-A history is a list of OpenAI chat-completions message dicts. factmem recognises its own message by
-`name`, in the role of the application's instructions, and changes no other message.
+A history is a list of OpenAI chat-completions message dicts. factmem recognises its own messages by
+their `name` and a role of instructions (system or developer), and changes no other message.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,8 +37,8 @@ QUESTION_MESSAGE = "factmem_question"
 """The name of questions about the conversation, and of the model's answers."""
 
 STEP_MESSAGE = "factmem_step"
-"""The name of the further questions of an agent's run: the result of a step, and not what the user
-said."""
+"""The name of the later questions of an agent's run. They contain the result of a step, not the
+user's words."""
 
 OWN_MESSAGES = frozenset({MEMORY_MESSAGE, HISTORY_MESSAGE, QUESTION_MESSAGE, STEP_MESSAGE})
 """The names of all messages that factmem writes. They are never a source of facts."""
@@ -54,10 +54,10 @@ _INSTRUCTIONS = frozenset({"system", "developer"})
 
 
 def checked_messages(messages: Messages) -> Messages:
-    """Return messages if they are an iterable of several; each is checked when it is read.
+    """Check that messages are an iterable; each message is checked when it is read.
 
     Raises:
-        TypeError: They are a string, one message, or not iterable.
+        TypeError: The argument is a string, a single message, or not iterable.
     """
     given: object = messages
     if isinstance(given, str | bytes):
@@ -76,10 +76,10 @@ def checked_messages(messages: Messages) -> Messages:
 
 
 def dicts_of(messages: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
-    """Return copies of messages, as plain dicts.
+    """Copy messages as plain dicts.
 
     Raises:
-        TypeError: They are not messages.
+        TypeError: The argument is not an iterable of messages.
     """
     copies: list[dict[str, object]] = []
     for message in checked_messages(messages):
@@ -89,14 +89,14 @@ def dicts_of(messages: Iterable[Mapping[str, object]]) -> list[dict[str, object]
 
 
 def checked_history(messages: list[History]) -> list[History]:
-    """Return messages if they can be changed in place.
+    """Check that messages can be changed in place.
 
     Raises:
-        TypeError: They cannot, such as those of a tuple, or are not messages.
+        TypeError: The argument is not a list of messages, but a tuple for example.
     """
     if not _has(checked_messages(messages), "insert"):
         raise TypeError(
-            f"messages must be a list, as they are changed in place, not "
+            "messages must be a list, because they are changed in place, not "
             f"{type(messages).__name__}: messages = list(messages)"
         )
     return messages
@@ -107,9 +107,9 @@ def _has(given: object, method: str) -> bool:
 
 
 def content_text(message: Mapping[str, object]) -> str:
-    """Return the text of a message, its text parts joined.
+    """Return the text of a message; several text parts are joined.
 
-    Lone surrogates, which no endpoint accepts, are replaced.
+    Lone surrogates are replaced, because no endpoint accepts them.
 
     Raises:
         TypeError: The message is not a dict.
@@ -127,7 +127,7 @@ def content_text(message: Mapping[str, object]) -> str:
 
 
 def is_instruction(message: Mapping[str, object]) -> bool:
-    """Whether a message is an instruction of the application: its role is system or developer.
+    """Return whether a message has the role system or developer.
 
     Raises:
         TypeError: The message is not a dict.
@@ -150,16 +150,16 @@ def last_said(messages: Sequence[Mapping[str, object]]) -> str:
 
 
 def own_text(messages: Sequence[Mapping[str, object]], name: str) -> str:
-    """Return the text of factmem's message of this name; empty if there is none."""
+    """Return the text of factmem's message with this name; empty if there is none."""
     found = _own(messages, name)
     return content_text(messages[found[0]]) if found else ""
 
 
 def put_own_text(messages: list[History], name: str, text: str) -> None:
-    """Set the one message of this name, in place; an empty text removes it.
+    """Set the text of factmem's message with this name, in place; an empty text removes it.
 
-    A new one follows the leading instructions. An existing one keeps its position, and the message
-    object itself if its text is the same.
+    A new message is inserted after the leading instructions. An existing one keeps its position; if
+    its text is the same, the message object is kept.
     """
     history: list[Any] = messages
     found = _own(messages, name)

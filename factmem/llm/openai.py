@@ -1,4 +1,4 @@
-"""OpenAIChatModel: a chat model behind any endpoint with OpenAI's chat completions API.
+"""OpenAIChatModel: a client of any endpoint with OpenAI's chat completions API.
 
 The `openai` package is imported on the first call, not with this module.
 """
@@ -33,7 +33,7 @@ T = TypeVar("T")
 StructuredOutput: TypeAlias = Literal["auto", "json_schema", "json_object", "text"]
 """The response format: a JSON schema, JSON mode, words, or the first one that works."""
 
-_MAPPING: Any = Mapping  # mypy takes no abstract class where a type is expected
+_MAPPING: Any = Mapping  # mypy rejects an abstract class as an argument of type `type`
 
 
 class OpenAIChatModel:
@@ -43,30 +43,30 @@ class OpenAIChatModel:
         model = OpenAIChatModel("qwen3", base_url="http://localhost:11434/v1", api_key="none")
 
     Any number of tasks, threads and event loops may use an instance at once. It opens one client
-    in each event loop, on first use; `aclose`, or leaving `async with`, closes the client of the
-    running loop, and the next call opens another. A client that you pass is used in its own event
-    loop and stays open.
+    per event loop, on first use. `aclose` or the end of `async with` closes the client of the
+    running loop; the next call opens another. A client that you pass is used in its own event loop
+    and is not closed.
 
-    The client alone retries rate limits, server errors and broken connections, up to its
-    `max_retries`; retries do not count as calls. Cancelling a call closes its connection.
+    Only the client retries: after rate limits, server errors and broken connections, up to its
+    `max_retries`. Retries do not count as calls. Cancelling a call closes its connection.
 
     Args:
-        model: The model's name at the endpoint; on Azure the deployment's.
+        model: The model's name at the endpoint; on Azure the name of the deployment.
         client: An `AsyncOpenAI`, or one of its subclasses such as `AsyncAzureOpenAI`.
         structured_output: How `extract` asks for JSON. `auto` sends the schema; if the endpoint
-            refuses it, it uses JSON mode, then words only. A refusal costs a call, and the instance
-            remembers what worked.
+            rejects it, JSON mode, then words only. A rejection costs a call; the instance remembers
+            what worked.
         base_url: The endpoint; by default `OPENAI_BASE_URL`, else OpenAI. Not with `client`.
         api_key: Its key; by default `OPENAI_API_KEY`. A local server accepts any string. Not with
             `client`.
         max_retries: The client's retries; 2 by default. Not with `client`.
-        timeout: The most seconds for one call, retries included. By default the client's own
-            time-outs apply: 10 minutes of silence for each attempt.
-        temperature: Sent with each call if set; some models refuse it.
+        timeout: The limit for one call with its retries, in seconds. By default the client's own
+            timeouts apply: 10 minutes without data for each attempt.
+        temperature: Sent with each call if set; some models reject it.
         extra_body: Further fields of each request: `{"max_completion_tokens": 4000}`.
 
     Raises:
-        TypeError: An argument is of the wrong type, such as a client in place of the name.
+        TypeError: An argument has the wrong type, such as a client instead of the name.
         ValueError: `model` is empty, `structured_output` is unknown, `timeout` is not positive, or
             options of a client are passed with a client.
     """
@@ -118,7 +118,7 @@ class OpenAIChatModel:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the client that this model opened in the running event loop, if it did."""
+        """Close the client that this model opened in the running event loop, if there is one."""
         await self._client.aclose()
 
     async def respond(
@@ -133,7 +133,7 @@ class OpenAIChatModel:
         return outcome
 
     async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
-        """See `ChatModel.extract`. One call; one more for a repair, and for each refusal."""
+        """See `ChatModel.extract`. One call, one for a repair, and one for each rejected format."""
         wanted = AnswerType(output_type)
         asking = Asking(self._ladder, wanted, self._complete)
         extraction = await converse(asking, messages, wanted)
@@ -143,10 +143,10 @@ class OpenAIChatModel:
     async def _complete(
         self, messages: Sequence[Message], request: Mapping[str, object]
     ) -> ChatResponse | Failure:
-        """Make one call. A failure is returned; the ladder decides whether to raise it."""
+        """Make one call. A failure is returned, because another format may work."""
         sent = dicts_of(messages)
         if not sent:
-            raise ValueError("messages must hold at least one message")
+            raise ValueError("messages must contain at least one message")
         parameters: dict[str, Any] = {**self._parameters, **request, "messages": sent}
 
         async def ask(client: "AsyncOpenAI") -> ChatResponse:

@@ -1,8 +1,8 @@
 """The client of the `openai` package, shared by the chat model and the embedder.
 
 It opens a client per event loop, limits the time of a call and describes failures without quoting
-the request. The package is imported on the first call: it takes a second. Its versions from 2.30 on
-are supported, those built on httpx and those built on httpx2: nothing here names either.
+the request. The package is imported on the first call, because the import takes a second. Versions
+from 2.30 on are supported, built on httpx or on httpx2: nothing here imports either.
 """
 
 import sys
@@ -29,27 +29,27 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """A call that failed, described without a word of the request."""
+    """A failed call, described without any part of the request."""
 
     reason: str
-    """What the endpoint did, worded to follow the model's name; empty with `status` or `unreadable`."""
+    """What to write after the model's name; empty with `status` or `unreadable`."""
     status: int | None = None
     body: object = None
-    """The endpoint's own words; they may repeat the request."""
+    """The endpoint's error; it may quote the request."""
     unreadable: Exception | None = None
-    """The error from reading an answer with status 200."""
+    """The error from parsing an answer with status 200."""
     cause: Exception | None = None
-    """The cause to show; None if its text repeats the request."""
+    """The cause to show; None if its text quotes the request."""
     omission: str = ""
-    """A note to end the message with if there is a cause that is not shown."""
+    """The end of the message if there is a cause that is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """The arguments by which a chat model or an embedder reaches its endpoint, validated.
+    """The validated connection arguments of a chat model or an embedder.
 
     Raises:
-        TypeError: `client` is not an `AsyncOpenAI`, or another argument is of the wrong kind.
+        TypeError: `client` is not an `AsyncOpenAI`, or another argument has the wrong type.
         ValueError: `timeout` is not positive, or options of a client are passed with a client.
     """
 
@@ -81,7 +81,7 @@ class ClientOptions:
             raise ValueError("timeout must be more than 0 seconds, or None for the client's own")
         if self.client is not None and self._for_client():
             raise ValueError(
-                "base_url, api_key and max_retries belong to the client that is passed: "
+                "base_url, api_key and max_retries must be set on the client that is passed: "
                 "client=AsyncOpenAI(base_url=..., api_key=...)"
             )
 
@@ -100,8 +100,8 @@ class ClientOptions:
             client = openai.AsyncOpenAI(**self._for_client())
         except openai.OpenAIError as exc:
             raise error(
-                "The endpoint needs credentials: pass api_key, or set OPENAI_API_KEY; a local "
-                "server takes any string"
+                "The endpoint needs credentials: pass api_key or set OPENAI_API_KEY; a local "
+                "server accepts any string"
             ) from exc
         # The package defers more slow imports to the first use of a resource.
         getattr(client, resource)
@@ -119,13 +119,13 @@ class ClientOptions:
 class OpenAIClient(Generic[R]):
     """Calls one resource of an endpoint: `chat` or `embeddings`.
 
-    A client that was passed in is never closed. Otherwise one is opened in each
-    event loop, on first use.
+    A client that was passed in is never closed. Otherwise one is opened per event loop, on first
+    use.
 
     Args:
-        options: How to reach the endpoint.
-        resource: The attribute of the client that is used.
-        error: Makes the error for missing credentials.
+        options: The connection arguments.
+        resource: The attribute of the client to use.
+        error: Creates the error for missing credentials.
     """
 
     def __init__(
@@ -141,15 +141,15 @@ class OpenAIClient(Generic[R]):
     async def call(
         self, request: Callable[["AsyncOpenAI"], Awaitable[R]], sent: Iterable[str]
     ) -> R | CallFailure:
-        """Make one call; the client's retries belong to it.
+        """Make one call, with the client's retries.
 
         Args:
-            request: Makes the call and reads its answer. A `ValueError` says that the answer
-                cannot be read.
-            sent: The strings in the request, which no error may repeat.
+            request: Makes the call and parses its answer. It raises `ValueError` if the answer
+                cannot be parsed.
+            sent: The strings in the request; no error may quote them.
 
         Raises:
-            ValueError: The request holds characters that cannot be sent.
+            ValueError: The request contains characters that cannot be sent.
         """
         client = self._options.client or await self._opened.get()
         import openai
@@ -160,11 +160,11 @@ class OpenAIClient(Generic[R]):
             try:
                 return await request(client)
             except UnicodeEncodeError:
-                is_sendable = False  # and the error, which holds the whole request, is dropped
+                is_sendable = False  # the error contains the whole request and is dropped
             except (openai.OpenAIError, ValueError, RecursionError) as exc:
                 failure = exc
         if not is_sendable:
-            raise ValueError("The request or the API key holds characters that cannot be sent")
+            raise ValueError("The request or the API key contains characters that cannot be sent")
         if failure is None:
             return CallFailure(f"did not answer within {self._options.timeout} seconds")
         return _described(failure, [client.api_key, *sent])
@@ -181,12 +181,12 @@ def _described(exc: Exception, secrets: Iterable[str]) -> CallFailure:
         return CallFailure("", unreadable=exc)
     is_repeating = repeats(_shown(exc), secrets)
     cause = None if is_repeating else exc
-    omission = "; its own words repeat the request and are left out" if is_repeating else ""
+    omission = "; its message is left out, because it quotes the request" if is_repeating else ""
     if isinstance(exc, openai.APIStatusError):
         return CallFailure("", exc.status_code, exc.body, None, cause, omission)
     reason = "could not be called"
     if isinstance(exc, openai.APITimeoutError):
-        reason = "did not answer within the client's time-out"
+        reason = "did not answer within the client's timeout"
     elif isinstance(exc, openai.APIConnectionError):
         reason = "could not be reached, or closed the connection: check base_url and network"
     return CallFailure(reason, cause=cause, omission=omission)

@@ -110,7 +110,7 @@ async def test_a_failure_is_raised_with_its_cause() -> None:
     def fail(texts: list[str]) -> list[list[float]]:
         raise RuntimeError("out of memory")
 
-    with pytest.raises(EmbeddingError, match="for 'test' raised RuntimeError") as caught:
+    with pytest.raises(EmbeddingError, match="of 'test' raised RuntimeError") as caught:
         await CallableEmbedder(fail, model="test").embed(["a"])
 
     assert isinstance(caught.value.__cause__, RuntimeError)
@@ -163,7 +163,7 @@ async def test_no_texts_are_no_call() -> None:
 
 def test_a_name_is_needed() -> None:
     """Vectors are kept under it."""
-    with pytest.raises(ValueError, match="model must be the name"):
+    with pytest.raises(ValueError, match="model must be a non-empty string"):
         CallableEmbedder(lengths, model="")
 
 

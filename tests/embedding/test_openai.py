@@ -264,19 +264,19 @@ async def test_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what to give."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
-    with pytest.raises(EmbeddingError, match="pass api_key, or set OPENAI_API_KEY"):
+    with pytest.raises(EmbeddingError, match="pass api_key or set OPENAI_API_KEY"):
         await OpenAIEmbedder("test-model").embed(["a"])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": " "}, "model must be the name"),
+        ({"model": " "}, "model must be a non-empty string"),
         ({"dimensions": 0}, "dimensions must be"),
         ({"dimensions": True}, "dimensions must be"),
         ({"batch_size": 0}, "batch_size must be"),
         ({"timeout": 0}, "timeout must be"),
-        ({"client": AsyncOpenAI(api_key=KEY), "api_key": KEY}, "belong to the client"),
+        ({"client": AsyncOpenAI(api_key=KEY), "api_key": KEY}, "must be set on the client"),
     ],
 )
 def test_a_wrong_option_is_refused(options: dict[str, Any], message: str) -> None:

@@ -573,7 +573,7 @@ async def test_options_of_a_client_beside_a_client_raise(option: str) -> None:
     """They would have no effect."""
     options: dict[str, Any] = {option: 1 if option == "max_retries" else "http://127.0.0.1"}
     async with AsyncOpenAI(api_key=KEY) as client:
-        with pytest.raises(ValueError, match="belong to the client"):
+        with pytest.raises(ValueError, match="must be set on the client"):
             OpenAIChatModel("test", client=client, **options)
 
 
@@ -592,7 +592,7 @@ async def test_messages_that_cannot_be_sent_raise(model: OpenAIChatModel) -> Non
 async def test_missing_credentials_raise(chat_server: ChatServer) -> None:
     """With what to do about it, for local servers too."""
     async with OpenAIChatModel("test", base_url=chat_server.url) as model:
-        with pytest.raises(ChatModelError, match="pass api_key, or set OPENAI_API_KEY"):
+        with pytest.raises(ChatModelError, match="pass api_key or set OPENAI_API_KEY"):
             await model.respond(HELLO)
 
 

@@ -44,7 +44,7 @@ FAILURES: list[tuple[str, Reply, int | None, str]] = [
     ("credentials", fails(401), 401, r"refused the credentials \(HTTP 401\): check api_key"),
     ("forbidden", fails(403), 403, r"does not allow this \(HTTP 403\)"),
     ("not found", fails(404), 404, r"not found \(HTTP 404\): check the model's name and base_url"),
-    ("too large", fails(413), 413, r"context window holds \(HTTP 413\)"),
+    ("too large", fails(413), 413, r"fit its context window \(HTTP 413\)"),
     ("rate", fails(429), 429, r"limits the rate, or its quota is used up \(HTTP 429\)"),
     ("server error", fails(500), 500, r"failed \(HTTP 500\): try again later"),
     ("bad gateway", fails(502, "<html>"), 502, r"failed \(HTTP 502\)"),
@@ -179,7 +179,7 @@ async def test_the_client_s_own_timeout_is_reported(chat_server: ChatServer) -> 
         base_url=chat_server.url, api_key=KEY, timeout=0.1, max_retries=0
     ) as client:
         model = OpenAIChatModel("test", client=client)
-        with pytest.raises(ChatModelError, match="within the client's time-out"):
+        with pytest.raises(ChatModelError, match="within the client's timeout"):
             await model.respond(HELLO)
 
 

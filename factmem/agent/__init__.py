@@ -1,4 +1,4 @@
-"""A small agent with features, of which memory is one.
+"""A small agent with features, such as memory.
 
 Imports memory.
 """

@@ -36,30 +36,30 @@ P = ParamSpec("P")
 
 
 class Agent:
-    """Answers with a model, runs the tools that it calls, and runs installed features.
+    """An agent that answers with a model, runs tools, and runs installed features.
 
         agent = Agent(OpenAIChatModel("gpt-4o-mini"), tools=[look_up])
         memory = agent.install(AgentMemory, provider=store, product_name="my-app")
         result = await agent.run("Which theme do I like?", subjects=[USER.of("alice")])
 
-    An agent keeps no state of a run: any number of users and tasks can share it. Open it with
-    `async with` if work continues after a run, or a feature must be closed. An open agent belongs
-    to its event loop.
+    An agent stores no state of a run: any number of users and tasks can share it. Open it with
+    `async with` if work continues after a run or a feature must be closed. An open agent belongs to
+    its event loop.
 
     Args:
-        chat_model: Answers.
-        system_prompt: The first message of a conversation that has no instructions of its own.
+        chat_model: The model that answers.
+        system_prompt: The first message of a conversation that has no instructions itself.
         tools: Python functions, or objects with the methods of `AgentTool`.
         strategy: The steps of a run; by default one request to the model.
-        max_steps: The most calls to the model for one answer: the first one, and one for each
+        max_steps: The maximum of calls to the model for one answer: one, and one more for each
             round of tool calls.
-        on_background_failure: Called on the event loop with each failure in the background, mostly
-            a `FeatureError`. Without it, `drain` and the end of `async with` raise failures.
+        on_background_failure: Called on the event loop with each error in the background, usually a
+            `FeatureError`. Without it, `drain` and the end of `async with` raise the errors.
 
     Raises:
-        TypeError: A tool has parameters without a JSON schema, or an argument is of the wrong type,
-            such as a model's name in place of a model.
-        ValueError: Two tools have one name, or `max_steps` is less than 1.
+        TypeError: A tool has parameters without a JSON schema, or an argument has the wrong type,
+            such as a model's name instead of a model.
+        ValueError: Two tools have the same name, or `max_steps` is less than 1.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class Agent:
     @overload
     def install(self, feature: Callable[P, F], *args: P.args, **options: P.kwargs) -> F: ...
     def install(self, feature: Callable[..., Any], *args: Any, **options: Any) -> object:
-        """Make a feature, add it and return it: `agent.install(AgentMemory, provider=store)`.
+        """Create a feature, add it and return it: `agent.install(AgentMemory, provider=store)`.
 
-        Features work in the order of installation, before the model and after the answer. Runs in
-        progress do not get a new feature.
+        Features run in the order of installation, before the model and after the answer. Runs in
+        progress do not use a new feature.
 
         Args:
             feature: `AgentMemory`, or the class of an `AgentFeature`.
@@ -105,11 +105,11 @@ class Agent:
         Raises:
             TypeError: An option is unknown, or `feature` is an instance: pass the class, as in
                 `agent.install(AgentMemory, provider=store, agent_name="my-agent")`.
-            ValueError: The agent has a memory already, or options contradict each other.
+            ValueError: The agent already has a memory, or options contradict each other.
         """
         if isinstance(feature, type) and issubclass(feature, AgentMemory):
             if any(isinstance(each, MemoryFeature) for each in self._features):
-                raise ValueError("The agent has a memory already: it can have one")
+                raise ValueError("The agent already has a memory: install only one")
             installed = MemoryFeature(
                 feature, self._chat_model, *args, has_strategy=self._has_strategy, **options
             )
@@ -137,30 +137,31 @@ class Agent:
     ) -> AgentResult:
         """Answer a message of the user.
 
-        One call to the model, one more for each round of tool calls, and the calls of features and
-        strategy: one for `auto_detect` of a memory.
+        Makes one call to the model, one more for each round of tool calls, and the calls of
+        features and strategy: one for `auto_detect` of a memory.
 
-        After an error or a cancellation, only what tools and strategy did remains; `messages` is
-        unchanged.
+        After an error or a cancellation only the effects of tools and strategy remain; `messages`
+        is unchanged.
 
         Args:
             text: The user's message.
-            subjects: The subjects of the run, in place of those of the installation: the memory
-                loads and saves facts about these only. This is how one agent serves many users:
+            subjects: The subjects of the run; by default those of the installation. The memory
+                loads and saves facts of these subjects only, which lets one agent serve many users:
                 `subjects=[USER.of("alice")]`.
-            scopes: The scopes of the run, in place of all those of the installation.
+            scopes: The scopes of the run; by default all those of the installation.
             messages: The conversation so far, such as the `messages` of an earlier result; not
                 changed.
-            conversation: The application's name for the conversation, for the source of facts.
+            conversation: The application's name for the conversation, recorded in the source of
+                facts.
 
         Raises:
-            UnboundSubjectError: A per-entity subject has no entity. No model was asked.
+            UnboundSubjectError: A per-entity subject has no entity. No model was called.
             ChatModelError: The model's endpoint failed.
             StepLimitError: The model called tools `max_steps` times.
             FeatureError: A feature failed after the answer, which is in `result`.
-            RuntimeError: A feature works in the background, and the agent is not open.
-            TypeError: An argument is of the wrong type. No model was asked.
-            Exception: A tool or a node raised it.
+            RuntimeError: A feature works in the background and the agent is not open.
+            TypeError: An argument has the wrong type. No model was called.
+            Exception: Raised by a tool or a node.
         """
         context = self._context(text, subjects, scopes, messages, conversation)
         features = tuple(self._features)
@@ -182,15 +183,16 @@ class Agent:
     async def drain(
         self, *, subjects: Iterable[MemorySubject] | None = None, deadline: float | None = None
     ) -> None:
-        """Wait for background work that was started before.
+        """Wait for background work that was started before this call.
 
         Args:
-            subjects: Only the work of runs that concern any of these subjects.
-            deadline: The most seconds to wait; without it, until the work is done.
+            subjects: Wait only for runs with any of these subjects.
+            deadline: The maximum time to wait, in seconds; by default until the work is done.
 
         Raises:
-            ExceptionGroup: Failures since the last time that `on_background_failure` did not get.
-            TimeoutError: Work was pending at the deadline. It goes on.
+            ExceptionGroup: Errors since the last call that were not passed to
+                `on_background_failure`.
+            TimeoutError: Work was pending at the deadline. It continues.
         """
         about = None if subjects is None else subject_keys(checked_subjects(subjects))
         await self._background.drain(about, deadline=deadline)
@@ -199,16 +201,16 @@ class Agent:
         """Return the number of runs whose background work is not done.
 
         Args:
-            subjects: Count only runs that concern any of these subjects.
+            subjects: Count only runs with any of these subjects.
         """
         about = None if subjects is None else subject_keys(checked_subjects(subjects))
         return self._background.count(about)
 
     async def __aenter__(self) -> Self:
-        """Open the agent, so that work can continue after a run.
+        """Open the agent: from now on work can continue after a run.
 
         Raises:
-            RuntimeError: It is open already.
+            RuntimeError: The agent is already open.
         """
         await self._background.__aenter__()
         return self
@@ -221,11 +223,11 @@ class Agent:
     ) -> None:
         """Wait for the background work, then close the features, the last one first.
 
-        After an exception the work is finished as well; a cancellation cancels it, and facts that
-        were not saved by then are lost.
+        An exception does not stop the work. A cancellation cancels it: facts that were not saved
+        yet are lost.
 
         Raises:
-            ExceptionGroup: Failures that `on_background_failure` did not get.
+            ExceptionGroup: Errors that were not passed to `on_background_failure`.
         """
         try:
             await self._background.__aexit__(exc_type, exc, traceback)
@@ -243,7 +245,7 @@ class Agent:
         expect(text, str, "text", "agent.run('Which theme do I like?')")
         concerned = () if subjects is None else checked_subjects(subjects)
         if subjects is not None and not concerned:
-            raise ValueError("subjects is empty: name at least one, or omit the argument")
+            raise ValueError("subjects is empty: pass at least one, or omit the argument")
         for subject in concerned:
             subject.check_bound()
         history = [] if messages is None else list(checked_messages(messages))
@@ -274,12 +276,12 @@ def _checked_scopes(scopes: Iterable[ScopeChoice]) -> tuple[ScopeChoice, ...]:
     example = "scopes=[MemoryScope.Product('my-app')]"
     chosen: tuple[Any, ...] = expect_all(scopes, object, "scopes", example)
     if not chosen:
-        raise ValueError("scopes is empty: name at least one, or omit the argument")
+        raise ValueError("scopes is empty: pass at least one, or omit the argument")
     return tuple(checked_choice(each) for each in chosen)
 
 
 def _is_own_instruction(message: Message) -> bool:
-    """Whether the application wrote it, not factmem."""
+    """Return whether a message is an instruction of the application, not of factmem."""
     return is_instruction(message) and message.get("name") not in OWN_MESSAGES
 
 

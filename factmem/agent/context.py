@@ -1,4 +1,4 @@
-"""One run of an agent: what its features, nodes and tools see, and what comes out."""
+"""The context and the result of one run of an agent; protocols of tools and features."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,15 +39,15 @@ MAX_STEPS = 20
 
 @runtime_checkable
 class AgentTool(Protocol):
-    """Something that a model may ask to have run.
+    """A tool that a model can call.
 
-    `factmem.agent.tools.Tool` makes one of a Python function. Implement it for tools that have their
-    schema from elsewhere, such as a server's. Calls may run at once.
+    `factmem.agent.tools.Tool` is a tool for a Python function. Implement the protocol for tools
+    with a schema from elsewhere, such as a server. Several calls may run at once.
     """
 
     @property
     def name(self) -> str:
-        """What the model calls it by."""
+        """The name that the model calls."""
         ...
 
     @property
@@ -56,12 +56,12 @@ class AgentTool(Protocol):
         ...
 
     async def call(self, arguments: str, context: "AgentContext") -> str:
-        """Run it and return what the model is to read.
+        """Run the tool and return its result for the model.
 
-        Arguments that do not fit are no exception: the answer says so. An exception ends the run.
+        Return an error message for invalid arguments. An exception ends the run.
 
         Args:
-            arguments: The arguments as the model wrote them: usually a JSON object, not checked.
+            arguments: The arguments as the model wrote them, not validated: usually a JSON object.
             context: The run.
         """
         ...
@@ -80,10 +80,10 @@ class AgentResult:
     messages: list[dict[str, object]] = field(repr=False)
     """The conversation with the answer. Pass it to the next run to continue."""
     usage: Usage
-    """The cost of the run's calls to models; work in the background has a report of its own."""
+    """The usage of the run's calls to models, without background work, which has its own report."""
     reports: list[object] = field(repr=False)
     """The reports of features and nodes, such as `LoadReport` and `DetectionReport`, in order. The
-    report of work in the background is appended when the work is done."""
+    report of background work is appended when the work is done."""
     finish_reason: str | None = None
     """Why the model stopped: `stop`, `length` (cut off), `content_filter`."""
     subjects: tuple[MemorySubject, ...] = field(default=(), repr=False)
@@ -99,38 +99,38 @@ class AgentResult:
 class FeatureError(FactmemError):
     """A feature failed after the model had answered; `__cause__` is the error.
 
-    The answer is in `result`.
+    `result` has the answer.
     """
 
     def __init__(self, message: str, *, result: AgentResult) -> None:
         super().__init__(message)
         self.result = result
-        """The run, without the feature that failed."""
+        """The result of the run, without the feature that failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentStep:
-    """One call to the model in a run, with the tool calls that it asked for."""
+    """One call to the model in a run, with the tool calls that it requested."""
 
     number: int
-    """From 1 on, in each answer."""
+    """The number of the step, from 1 for each answer."""
     response: ChatResponse = field(repr=False)
-    """What the model returned."""
+    """The response of the model."""
     results: tuple[str, ...] = field(repr=False)
-    """What its tool calls returned, in their order; empty for the answer."""
+    """The results of its tool calls, in their order; empty for the answer."""
     started_at: datetime
     ended_at: datetime
-    """When the last tool had returned."""
+    """When the last tool returned."""
 
     @property
     def is_answer(self) -> bool:
-        """Whether the model answered, so that no other step follows."""
+        """Whether the model answered; then no other step follows."""
         return not self.response.tool_calls
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedDetection:
-    """A report: a node that saves facts found no message of the user to read."""
+    """The report of a node that saves facts when there is no message of the user."""
 
     reason: str
 
@@ -145,15 +145,15 @@ class AgentContext:
         messages: The conversation before it.
         chat_model: The model that answers.
         tools: The tools that the model can call, by name.
-        max_steps: The most calls to the model for one answer.
-        subjects: The subjects of the run; the memory's own by default.
-        scopes: The scopes of the run; the memory's own by default.
+        max_steps: The maximum of calls to the model for one answer.
+        subjects: The subjects of the run; by default those of the memory.
+        scopes: The scopes of the run; by default those of the memory.
         conversation: The application's name for the conversation.
         background: Runs work that continues after the run.
         after_step: Functions that are called after each step.
 
     Raises:
-        TypeError: `messages`, `tools` or `subjects` is of the wrong type.
+        TypeError: `messages`, `tools` or `subjects` has the wrong type.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class AgentContext:
     ) -> None:
         self.text = text
         self.messages: list[dict[str, object]] = dicts_of(messages)
-        """The conversation that the model gets, in the form of chat completions."""
+        """The conversation that the model gets, in the format of chat completions."""
         self.chat_model = chat_model
         self.tools: dict[str, AgentTool] = dict(tools or {})
         self.max_steps = max_steps
@@ -181,7 +181,7 @@ class AgentContext:
         """The scopes of the run; None for those of the memory."""
         self.conversation = conversation
         self.usage: Usage = Usage()
-        """The cost of the calls to models so far."""
+        """The usage of the calls to models so far."""
         self.reports: list[object] = []
         """The reports of features and nodes so far."""
         self.answer = ""
@@ -194,7 +194,7 @@ class AgentContext:
 
     @property
     def memory(self) -> AgentMemory:
-        """The memory of the run: a view with the subjects of the run only.
+        """The memory of the run: a view of the subjects of the run.
 
         Raises:
             RuntimeError: The agent has no memory.
@@ -207,14 +207,14 @@ class AgentContext:
 
     @memory.setter
     def memory(self, memory: AgentMemory) -> None:
-        """Set the memory of the run; a feature does."""
+        """Set the memory of the run; called by a feature."""
         self._memory = memory
 
     @property
     def since(self) -> int:
-        """The index in `messages` where this run begins: that of its first question.
+        """The index in `messages` of the first question of this run.
 
-        Earlier messages were an earlier run's. 0 before the model was asked.
+        Earlier messages belong to earlier runs. 0 before the model was called.
         """
         question = self._question
         if question is None:
@@ -225,10 +225,10 @@ class AgentContext:
         return self.messages.index(question) if question in self.messages else 0
 
     def add_question(self, text: str) -> None:
-        """Append a question in the role of the user. The first one is where this run begins.
+        """Append a question in the role of the user.
 
-        It alone is taken for the user's words. The others are what a step of the strategy returned,
-        and may be the words of a page that a model repeated.
+        Only the first question of a run is taken for the user's words; `since` is its index. Later
+        questions are the results of a strategy's steps: a model may have copied them from a page.
         """
         message: dict[str, object] = {"role": "user", "content": text}
         if self._question is None:
@@ -240,10 +240,10 @@ class AgentContext:
     def bound(self, subject: MemorySubject) -> MemorySubject:
         """Return the subject, bound to the entity of the run if it is per entity and unbound.
 
-        A strategy names `USER`, and each run binds it to a user.
+        A strategy can use the unbound `USER`: each run binds it to its user.
 
         Raises:
-            UnboundSubjectError: The run names no entity of this subject.
+            UnboundSubjectError: The run has no entity of this subject, or more than one.
         """
         if not subject.per_entity or subject.entity is not None:
             return subject
@@ -266,9 +266,9 @@ class AgentContext:
         self._background.check_open()
 
     def start_in_background(self, work: Callable[[], Awaitable[object]], *, name: str) -> None:
-        """Run work that outlives the run, in the agent's task group.
+        """Start work in the agent's task group that continues after the run.
 
-        Work for the same subjects runs in the order of their runs. Its result is appended to
+        Work for the same subjects runs in the order of the runs. Its result is appended to
         `reports` unless it is None. An exception is reported as a `FeatureError`.
 
         Raises:
@@ -288,7 +288,7 @@ class AgentContext:
 
     def failure(self, name: str) -> FeatureError:
         """Return the error for a feature that failed after the answer."""
-        message = f"The model has answered, and then {name} failed: `result` has the answer"
+        message = f"{name} failed after the model had answered: `result` has the answer"
         return FeatureError(message, result=self.result())
 
     def result(self) -> AgentResult:
@@ -305,13 +305,13 @@ class AgentContext:
 
 
 class AgentFeature(Protocol):
-    """Something that an agent has besides a model and tools: a memory, a log, a moderator.
+    """An extension of an agent: a memory, a log, a moderator.
 
-    Implement the three methods; inherit from nothing. A `StepFeature` has a fourth. `agent.install(MyFeature, option=...)` makes
-    one and returns it.
+    Implement the three methods; no base class is needed. A `StepFeature` has a fourth.
+    `agent.install(MyFeature, option=...)` creates one and returns it.
 
-    One instance serves all runs of the agent, which may be under way at once: what belongs to a
-    run is in its context.
+    One instance serves all runs of the agent, several at once: keep the state of a run in its
+    context.
     """
 
     async def before_model(self, context: AgentContext) -> None:
@@ -321,29 +321,29 @@ class AgentFeature(Protocol):
     async def after_answer(self, context: AgentContext) -> None:
         """Process an answer before the run returns it.
 
-        An exception reaches the caller of the run as a `FeatureError`, which holds the answer. Use
+        The caller of the run gets an exception as a `FeatureError` with the answer. Use
         `context.start_in_background` for work that can wait.
         """
         ...
 
     async def aclose(self) -> None:
-        """Close what the feature opened; called at the end of `async with agent`."""
+        """Close the resources of the feature; called at the end of `async with agent`."""
         ...
 
 
 @runtime_checkable
 class StepFeature(Protocol):
-    """A feature that also works between the calls to the model of one run.
+    """A feature with a hook between the calls to the model in one run.
 
-    Implement it besides the methods of `AgentFeature`.
+    Implement it in addition to the methods of `AgentFeature`.
     """
 
     async def after_step(self, context: AgentContext, step: AgentStep) -> None:
-        """Work after a step: after an answer, or after all tool calls of a response have ended.
+        """Process a step, after an answer or after all tool calls of a response have ended.
 
-        `context.messages` ends with their results, and the next call to the model gets what it
-        contains then: a feature can shorten old results, drop images or add an instruction. What it
-        raises ends the run.
+        `context.messages` ends with their results and is sent with the next call to the model: a
+        feature can shorten old results, remove images or add an instruction. An exception ends the
+        run.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""MemoryFeature: facts before the model is called, detection after the answer."""
+"""MemoryFeature: loads facts before the model is called and detects facts after the answer."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic
@@ -40,40 +40,40 @@ _USUAL = RecallSettings()
 class MemoryOptions(TypedDict, total=False):
     """The options of `agent.install(AgentMemory, ...)`.
 
-    Where facts are:
+    Storage:
 
     - `provider`: the store; the application closes it. `NoMemory()` by default.
     - `agent_name`, `feature_name`, `product_name`, `organization_name`: the scopes to load from
       and save in; at least one with a provider. Or `scopes`: all of them as a
       `MemoryScopesProfile`.
 
-    What they are about:
+    Subjects and concepts:
 
-    - `subjects`: the subjects of runs that name none; `MemorySubject.EVERYTHING` by default.
+    - `subjects`: the subjects of runs without `subjects`; `MemorySubject.EVERYTHING` by default.
     - `concepts`: the concepts whose value types the application declares.
     - `instructions`, `message_form`: see `AgentMemory`.
 
-    When they are read and found:
+    Loading and detection:
 
-    - `auto_load`: whether all facts are put into the prompt before the model is called. True by
-      default, unless the agent has a strategy, which then loads what it needs.
-    - `recall`: load only the facts that the user's text is about, at most so many; see
+    - `auto_load`: whether to put all facts into the prompt before the model is called. True by
+      default; False if the agent has a strategy, which then loads what it needs.
+    - `recall`: load only the facts that are relevant to the user's text, at most this many; see
       `AgentMemory.recall_facts_to_agent`.
-    - `auto_detect`: whether facts are found in what the user said, after the answer. One more call
-      to a model for each run. False by default.
-    - `detect`: the only concepts to look for; all by default.
+    - `auto_detect`: whether to detect facts in the user's words, after the answer. One more call to
+      a model for each run. False by default.
+    - `detect`: the concepts to look for; all by default.
     - `context`, `doubtful`, `verify`, `speaker`: see `AgentMemory.auto_detect_facts`.
-    - `background`: whether facts are found after the run has returned. Needs `async with agent`.
+    - `background`: whether to detect facts after the run has returned. Needs `async with agent`.
     - `tools`, `save`, `prefix`: whether the model gets the tools of `AgentMemory.tools`, for the
       subjects of each run. False by default.
     - `on_report`: gets the report of each detection, with the rejected items.
-    - `on_failure`: gets each failure of the store or of a model; by default it is logged by its
-      type. A failure in the background goes to the agent unless you set this.
+    - `on_failure`: gets each error of the store or of a model; by default its type is logged. An
+      error in the background is reported to the agent unless you set this.
 
-    How:
+    Models and limits:
 
-    - `chat_model`: finds facts; the agent's by default.
-    - `embedder`: makes vectors, so that recalls compare meanings as well as words.
+    - `chat_model`: the model that detects facts; the agent's by default.
+    - `embedder`: creates vectors, with which recalls compare meanings as well as words.
     - `recall_settings`, `keyword_similarity`: see `AgentMemory`.
     - `max_tokens`, `token_counter`, `listeners`, `include_values`, `clock`: see `AgentMemory`.
     """
@@ -116,26 +116,26 @@ class MemoryOptions(TypedDict, total=False):
 class MemoryFeature(Generic[M]):
     """An `AgentMemory` that is installed in an agent; `MemoryRuns` for an `AgentContext`.
 
-    A run is about the subjects that it names, else about those of the installation. Its nodes and
-    tools get a view of the memory with these subjects only. The facts replace the memory message
-    of the conversation. New facts come from what the user said in this run; earlier messages help
-    to understand it.
+    A run uses its own subjects, or else those of the installation. Its nodes and tools get a view
+    of the memory with these subjects only. The facts replace the memory message of the
+    conversation. New facts are detected in the user's words of this run; earlier messages are
+    context.
 
-    A failing store ends no run: the model reads that the memory cannot be reached. Mistakes are
-    raised before the model is called. Detection saves one place after the other, each with all of
-    its facts or none.
+    A failure of the store does not end a run: the model reads that the memory cannot be reached.
+    Errors of the caller are raised before the model is called. Detection saves place by place, each
+    with all of its facts or none.
 
     Args:
         memory_class: `AgentMemory`, or a subclass with the same parameters.
         agent_model: The agent's chat model.
-        has_strategy: Whether the agent has a strategy of its own.
+        has_strategy: Whether a strategy was passed to the agent.
         **options: See `MemoryOptions`.
 
     Raises:
-        TypeError: There is no such option, one is of the wrong kind, or `tools` comes with a
-            provider that is no `FactStore`.
-        ValueError: There is no scope, no subject, `background` without `auto_detect`, or `recall`
-            without loading or of less than one fact.
+        TypeError: An option is unknown or has the wrong type, or `tools` is used with a provider
+            that is not a `FactStore`.
+        ValueError: There is no scope or no subject, `background` is set without `auto_detect`, or
+            `recall` is less than 1 or set without loading.
     """
 
     memory: M
@@ -152,7 +152,7 @@ class MemoryFeature(Generic[M]):
         _check(options)
         self._subjects = checked_subjects(options.get("subjects", (MemorySubject.EVERYTHING,)))
         if not self._subjects:
-            raise ValueError("subjects is empty: name at least one, or leave it out")
+            raise ValueError("subjects is empty: pass at least one, or omit the option")
         own_model = options.get("chat_model")
         self.memory = memory_class(
             options.get("provider", NoMemory()),
@@ -179,8 +179,8 @@ class MemoryFeature(Generic[M]):
     async def before_model(self, context: AgentContext) -> None:
         """See `AgentFeature.before_model`. No call to a chat model.
 
-        With `recall` and an embedder the user's text is embedded, and facts that have no vector yet.
-        If the store fails, the memory message says so, and the run goes on.
+        With `recall` and an embedder, the user's text and facts without a vector are embedded. If
+        the store fails, the memory message reports that and the run continues.
 
         Raises:
             UnboundSubjectError: A per-entity subject has no entity.
@@ -216,7 +216,7 @@ class MemoryFeature(Generic[M]):
         async def reported() -> DetectionReport | None:
             return await self._runs.attempt(detect)
 
-        # Without `on_failure` the agent's own listener, or `drain`, gets the failure with its run.
+        # Without `on_failure` the error goes to the agent's listener or `drain`, with its run.
         work = reported if self._is_reporting else detect
         context.start_in_background(work, name="the detection of facts")
 
@@ -226,11 +226,11 @@ class MemoryFeature(Generic[M]):
 
 class _Runs(MemoryRuns[AgentContext]):
     def view(self, context: AgentContext) -> AgentMemory:
-        return context.memory  # its scopes are the run's, too
+        return context.memory  # it has the scopes of the run as well
 
 
 def _run_options(options: MemoryOptions, *, has_strategy: bool) -> RunOptions[AgentContext]:
-    """Return the options of the runs; a strategy loads facts itself, unless `recall` is set."""
+    """Return the options of the runs; a strategy loads facts itself unless `recall` is set."""
     auto_load, recall = options.get("auto_load"), options.get("recall")
     is_usual = not has_strategy or recall is not None
     return {
@@ -252,7 +252,7 @@ def _run_options(options: MemoryOptions, *, has_strategy: bool) -> RunOptions[Ag
 
 
 _NOWHERE = MemoryScopesProfile(agent="nowhere")
-"""The scope of a feature without a provider, which keeps nothing."""
+"""The scope of a feature without a provider, which stores nothing."""
 
 
 def _profile(options: MemoryOptions) -> MemoryScopesProfile:
@@ -277,13 +277,13 @@ def _check(options: MemoryOptions) -> None:
         raise TypeError(f"AgentMemory has no option {unknown[0]!r}; it has {known}")
     if "provider" in options and _profile(options) is _NOWHERE:
         raise ValueError(
-            "Facts need a scope to be in: give AgentMemory at least one of agent_name, "
-            "feature_name, product_name, organization_name, or scopes"
+            "Facts need a scope: pass at least one of agent_name, feature_name, product_name and "
+            "organization_name, or scopes"
         )
     if options.get("tools") and not isinstance(options.get("provider", NoMemory()), FactStore):
         raise TypeError("tools need a provider with the methods of FactStore: omit tools=True")
     if options.get("background") and not options.get("auto_detect"):
-        raise ValueError("background needs auto_detect=True: nothing else works there")
+        raise ValueError("background needs auto_detect=True: nothing else runs in the background")
 
 
 def _offer(tools: Iterable[AgentTool], context: AgentContext) -> None:
@@ -302,6 +302,6 @@ def _check_subjects(subjects: Sequence[MemorySubject], *, is_detecting: bool) ->
     twice = next((name for name in names if names.count(name) > 1), None)
     if is_detecting and twice is not None:
         raise ValueError(
-            f"The run has two subjects {twice!r}, which a model cannot tell apart when it finds "
-            f"facts: name one of them"
+            f"The run has two subjects {twice!r}, which a model cannot distinguish when it detects "
+            "facts: pass only one of them"
         )

@@ -42,10 +42,10 @@ _NODES = 'Strategy("answer", [node_llm_request()])'
 
 @runtime_checkable
 class CheckedNode(Protocol):
-    """A node that can check, before the first node starts, whether the run suits it."""
+    """A node that checks its requirements before the first node of a run starts."""
 
     def check(self, context: AgentContext) -> None:
-        """Raise if the run lacks something that the node needs."""
+        """Raise an error if the run does not meet a requirement of the node."""
         ...
 
 
@@ -53,7 +53,7 @@ class CheckedNode(Protocol):
 class Strategy:
     """A sequence of nodes: the first gets the user's message, the last returns the answer.
 
-    A strategy holds no state of a run; any number of runs can share it.
+    A strategy stores no state of a run; any number of runs can share it.
 
     Raises:
         TypeError: `nodes` is not a list of functions.
@@ -70,13 +70,13 @@ class Strategy:
             _check_node(node)
         if not self.nodes:
             raise ValueError(
-                f"The strategy {name!r} has no nodes: it takes at least [node_llm_request()]"
+                f"The strategy {name!r} has no nodes: pass at least [node_llm_request()]"
             )
 
     async def run(self, context: AgentContext, text: str) -> str:
-        """Run the nodes in order, and return the text of the last one.
+        """Run the nodes in order and return the string of the last one.
 
-        Every `CheckedNode` is checked first, so that a run that must fail calls no model.
+        Every `CheckedNode` is checked first: a run that must fail then calls no model.
 
         Raises:
             TypeError: A node returned something other than a string.
@@ -105,11 +105,11 @@ def _check_node(node: Node) -> None:
 
 
 class MemoryNode:
-    """A node that works with the memory and returns its text unchanged.
+    """A node that uses the memory and returns its input unchanged.
 
     Args:
         work: An async function of the run.
-        subjects: The subjects of the work; None for those of the run.
+        subjects: The subjects that `work` uses; None for those of the run.
 
     Raises:
         TypeError: `work` is not a function, or `subjects` not a list of subjects.
@@ -129,7 +129,7 @@ class MemoryNode:
         return f"<MemoryNode {work.partition('.<locals>')[0]}{about}>"
 
     async def __call__(self, context: AgentContext, text: str) -> str:
-        """Do the work."""
+        """Run the work and return `text`."""
         await self._work(context)
         return text
 
@@ -162,11 +162,11 @@ def node_load_from_memory(
     Args:
         concepts: The concepts to load.
         subjects: Some of the run's subjects; all of them by default. A per-entity subject without
-            an entity means that of the run.
-        scopes: The scopes to load from; all of the memory's by default.
+            an entity is bound to that of the run.
+        scopes: The scopes to load from; by default all scopes of the memory.
 
     Raises:
-        TypeError: An argument is of the wrong type, such as one concept for a list.
+        TypeError: An argument has the wrong type, such as one concept instead of a list.
     """
     wanted, concerned, where = checked_concepts(concepts), _subjects(subjects), _scopes(scopes)
 
@@ -207,13 +207,13 @@ def node_recall_from_memory(
     subjects: Iterable[MemorySubject] | None = None,
     scopes: Iterable[ScopeChoice] | None = None,
 ) -> MemoryNode:
-    """Return a node that puts the facts into the prompt that the user's message is about.
+    """Return a node that puts the facts that are relevant to the user's message into the prompt.
 
     No call to a chat model; with an embedder the message is embedded. See
     `AgentMemory.recall_facts_to_agent`.
 
     Args:
-        limit: The most facts to put there.
+        limit: The maximum of facts.
         subjects: See `node_load_from_memory`.
         scopes: See `node_load_from_memory`.
 
@@ -240,19 +240,18 @@ def node_recall_from_memory(
 def node_save_to_memory(
     concepts: Iterable[Concept[Any, Any]], subject: MemorySubject, scope: ScopeChoice
 ) -> MemoryNode:
-    """Return a node that saves what this run states about concepts.
+    """Return a node that detects and saves facts of these concepts. One call to the model for each.
 
-    One call to the model for each concept. Put it after `node_llm_request`, which adds the user's
-    text to the chat. Before that, only messages of earlier runs are read; without any the node
-    reports a `SkippedDetection`.
+    Put it after `node_llm_request`, which adds the user's text to the chat. Before that node, only
+    messages of earlier runs are read; if there is none, the node reports a `SkippedDetection`.
 
     Args:
         concepts: The concepts to look for.
-        subject: Their subject; a per-entity one without an entity means that of the run.
+        subject: Their subject. A per-entity subject without an entity is bound to that of the run.
         scope: The scope to save in.
 
     Raises:
-        TypeError: An argument is of the wrong type, such as one concept for a list.
+        TypeError: An argument has the wrong type, such as one concept instead of a list.
     """
     wanted = checked_concepts(concepts)
     checked_subjects([subject])
@@ -280,7 +279,7 @@ def node_save_to_memory_auto_detect_facts(
     subjects: Iterable[MemorySubject] | None = None,
     scopes: Iterable[ScopeChoice] | None = None,
 ) -> MemoryNode:
-    """Return a node that finds and saves the facts of this run. One call to the model.
+    """Return a node that detects and saves the facts of this run. One call to the model.
 
     Put it after `node_llm_request`, as `node_save_to_memory` explains. `subjects` and `scopes` are
     those of `node_load_from_memory`.
@@ -303,13 +302,13 @@ def node_save_to_memory_auto_detect_facts(
 
 
 def node_llm_request(*, allow_tool_calls: bool = True) -> Node:
-    """Return a node that sends the text to the model, runs its tool calls, and returns its answer.
+    """Return a node that sends the text to the model, runs its tool calls and returns the answer.
 
     One call to the model, and one more for each round of tool calls. See
     `factmem.agent.tool_loop.run_tool_loop`.
 
     Args:
-        allow_tool_calls: Whether the agent's tools are offered.
+        allow_tool_calls: Whether the model can call the agent's tools.
     """
 
     async def llm_request(context: AgentContext, text: str) -> str:
@@ -319,10 +318,10 @@ def node_llm_request(*, allow_tool_calls: bool = True) -> Node:
 
 
 def node_llm_compress_history(compression: RetrieveFactsFromHistory) -> Node:
-    """Return a node that replaces old messages by the facts that they state.
+    """Return a node that replaces old messages with the facts that they state.
 
-    One call to a model; `RetrieveFactsFromHistory.compress` describes when there is none. Put it
-    after a node that saves facts, so that these come from the original messages.
+    One call to a model; `RetrieveFactsFromHistory.compress` describes when there is no call. Put it
+    after a node that saves facts: that node then reads the original messages.
 
     Args:
         compression: Compresses the conversation.
@@ -343,13 +342,13 @@ def node_llm_compress_history(compression: RetrieveFactsFromHistory) -> Node:
 
 
 _TOO_EARLY = (
-    "A node that saves facts ran before the chat had a message of the user, so it found nothing. "
-    "The user's text joins the chat in node_llm_request: put the node after it"
+    "A node that saves facts ran before the chat had a message of the user, and found nothing. "
+    "node_llm_request adds the user's text to the chat: put the node after it"
 )
 
 
 def _check_said(context: AgentContext) -> None:
-    """Report a detection that has nothing to read, as at the start of a strategy."""
+    """Report a detection without any message of the user, as at the start of a strategy."""
     if not any(
         message.get("role") == "user" and message.get("name") not in OWN_MESSAGES
         for message in context.messages
@@ -394,4 +393,4 @@ _MAKERS: tuple[object, ...] = (
     node_save_to_memory,
     node_save_to_memory_auto_detect_facts,
 )
-"""Functions that return nodes; passed uncalled, they would be taken for nodes."""
+"""Functions that return nodes. A strategy rejects them: they must be called first."""

@@ -1,4 +1,4 @@
-"""The tool loop: requests to the model and the tool calls between them."""
+"""The tool loop: alternating requests to the model and tool calls."""
 
 from collections.abc import Mapping
 
@@ -13,8 +13,8 @@ __all__ = ["StepLimitError", "run_tool_loop"]
 
 
 _MOST_AT_ONCE = 16
-"""How many tool calls of one response run at once. A model may ask for thousands, and each may open
-a connection."""
+"""The number of tool calls of one response that run at once. A model may request thousands, and
+each may open a connection."""
 
 _UNFINISHED = "Error: this call did not finish."
 
@@ -22,8 +22,8 @@ _UNFINISHED = "Error: this call did not finish."
 class StepLimitError(FactmemError):
     """The model called tools for the maximum number of steps.
 
-    `messages` is the conversation so far, every tool call with its result. Pass it to `run` to let
-    the model continue.
+    `messages` is the conversation so far, with a result for every tool call. Pass it to `run` to
+    let the model continue.
     """
 
     def __init__(self, message: str, *, messages: list[dict[str, object]]) -> None:
@@ -32,22 +32,22 @@ class StepLimitError(FactmemError):
 
 
 async def run_tool_loop(context: AgentContext, text: str, *, allow_tool_calls: bool = True) -> str:
-    """Append the user's message to the conversation, and return the model's answer.
+    """Append the user's message to the conversation and return the model's answer.
 
-    One call to the model, and one more for each round of tool calls; at most `context.max_steps`.
-    The calls of one round run concurrently. They are appended together with their results when all
-    have ended, so that no call is ever without a result; after an error or a cancellation the
-    unfinished ones have a result that says so.
+    Makes one call to the model, and one more for each round of tool calls; at most
+    `context.max_steps`. The calls of one round run concurrently. They are appended with their
+    results when all have ended: a call never lacks a result. After an error or a cancellation, the
+    result of an unfinished call is an error message.
 
     Args:
         context: The run; its `messages` are extended.
         text: The user's message.
-        allow_tool_calls: Whether tools are offered.
+        allow_tool_calls: Whether the model can call tools.
 
     Raises:
         ChatModelError: The model's endpoint failed.
         StepLimitError: There was no answer after `max_steps` calls to the model.
-        Exception: A tool raised it; `Tool` describes which exceptions the model sees instead.
+        Exception: Raised by a tool; `Tool` describes which exceptions the model reads instead.
     """
     context.add_question(text)
     tools = context.tools if allow_tool_calls else {}
@@ -67,8 +67,8 @@ async def run_tool_loop(context: AgentContext, text: str, *, allow_tool_calls: b
         if not response.tool_calls:
             return context.answer
     raise StepLimitError(
-        f"The model called tools {context.max_steps} times and did not answer: allow more, as in "
-        f"Agent(..., max_steps={context.max_steps * 2}), or check what the tools return",
+        f"The model called tools {context.max_steps} times and did not answer: allow more with "
+        f"Agent(..., max_steps={context.max_steps * 2}), or check the results of the tools",
         messages=context.messages,
     )
 
@@ -85,7 +85,7 @@ async def _run_calls(
         try:
             async with at_once:
                 results[position] = await _result(context, call, tools)
-        except Exception as exc:  # noqa: BLE001 - raised below, without the group around it
+        except Exception as exc:  # noqa: BLE001 - raised below, outside the exception group
             failures.append(exc)
             tasks.cancel_scope.cancel()
 

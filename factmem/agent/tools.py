@@ -1,4 +1,4 @@
-"""Python functions as tools: their schema from type hints, their arguments checked."""
+"""Tool: a Python function that a model can call, with a schema from its type hints."""
 
 import functools
 import inspect
@@ -32,28 +32,28 @@ _MOST_PROBLEMS = 20
 
 
 class ToolError(Exception):
-    """Raise it in a tool: the model reads its message, and the run goes on."""
+    """An error of a tool for the model: it reads the message, and the run continues."""
 
 
 class Tool(DefinedTool):
     """A Python function that a model can call.
 
     The model reads its name, the first paragraph of its docstring and the `Args:` section in
-    Google's style; `Annotated[str, Field(description=...)]` has priority over the docstring. The
-    type hints make the schema, through pydantic, and validate the model's arguments: the function
-    gets a `date` or a `BaseModel` where it asks for one. Arguments that do not fit are reported to
-    the model, and the function is not called.
+    Google's style; `Annotated[str, Field(description=...)]` has priority over the docstring.
+    pydantic builds the schema from the type hints and validates the model's arguments: a parameter
+    with the hint `date` or a `BaseModel` gets such an object. Invalid arguments are reported to the
+    model, and the function is not called.
 
-    A parameter of the type `AgentContext` is filled in and hidden from the model: the tool learns
-    the subjects of the run (`context.subjects`) without trusting the model. What a
-    `functools.partial` has set is hidden, too.
+    A parameter of the type `AgentContext` gets the context of the run and is hidden from the model:
+    the tool can use the subjects of the run (`context.subjects`) without trusting the model.
+    Arguments that a `functools.partial` has set are hidden as well.
 
-    An async function runs on the event loop, any other in a worker thread. Calls may run at once.
-    A cancelled run cancels an async function, and waits for the end of any other.
+    An async function runs on the event loop, any other in a worker thread. Several calls may run at
+    once. A cancelled run cancels an async function, and waits until any other function has ended.
 
-    The model gets the result: a string as it is, everything else as JSON. The text of a `ToolError`
-    reaches the model. Any other exception ends the run and reaches its caller, because it is a bug
-    and its text may be secret. List in `reported_errors` exceptions that the model should read.
+    The model gets the result: a string unchanged, everything else as JSON. It also gets the text of
+    a `ToolError`. Any other exception ends the run and is raised to its caller, because it is a bug
+    and its text may be secret. To report an exception to the model, add it to `reported_errors`.
 
     Args:
         function: The function. A model cannot use `*args` and `**kwargs`.
@@ -62,9 +62,9 @@ class Tool(DefinedTool):
         reported_errors: Exceptions whose type and message the model reads.
 
     Raises:
-        TypeError: A parameter has no type hint, or one without a JSON schema, or an argument is of
-            the wrong type.
-        ValueError: Endpoints refuse the name: up to 64 letters, digits, `_` and `-`.
+        TypeError: A parameter has no type hint or one without a JSON schema, or an argument has the
+            wrong type.
+        ValueError: Endpoints reject the name: up to 64 letters, digits, `_` and `-` are allowed.
     """
 
     def __init__(
@@ -92,8 +92,8 @@ class Tool(DefinedTool):
         """See `AgentTool.call`.
 
         Raises:
-            TypeError: The function returned something that has no JSON.
-            Exception: What the function raised, but for `ToolError` and `reported_errors`.
+            TypeError: The function returned an object that cannot be written as JSON.
+            Exception: Raised by the function, except `ToolError` and `reported_errors`.
         """
         try:
             given = self._arguments.validate_json(arguments.strip() or "{}")
@@ -106,7 +106,7 @@ class Tool(DefinedTool):
             return _sendable(f"Error: {exc}")
         except self._reported as exc:
             return _sendable(f"Error: {type(exc).__name__}: {exc}")
-        return self._told(returned)
+        return self._result_text(returned)
 
     async def _called(self, given: Arguments) -> object:
         bound = self._signature.bind_partial()
@@ -116,19 +116,19 @@ class Tool(DefinedTool):
         if _is_async(self._function):
             returned = call()
         else:
-            # In a tuple, as trio lets no coroutine out of a thread.
+            # In a tuple, because trio rejects a coroutine as the result of a thread.
             (returned,) = await anyio.to_thread.run_sync(lambda: (call(),))
         return await returned if inspect.isawaitable(returned) else returned
 
-    def _told(self, returned: object) -> str:
+    def _result_text(self, returned: object) -> str:
         if isinstance(returned, str):
             return _sendable(returned)
         try:
             return _json_of(returned)
         except (PydanticSerializationError, TypeError, ValueError):
             raise TypeError(
-                f"The tool {self._name!r} returned a {type(returned).__name__}, which has no JSON: "
-                f"return a string, or what pydantic can serialize"
+                f"The tool {self._name!r} returned a {type(returned).__name__}, which cannot be "
+                "written as JSON: return a string or an object that pydantic can serialize"
             ) from None
 
     def _fields(
@@ -150,11 +150,11 @@ class Tool(DefinedTool):
 
 
 def tools_by_name(tools: Iterable[ToolFunction | AgentTool]) -> dict[str, AgentTool]:
-    """Return tools by their names; functions become a `Tool`.
+    """Return tools by their names; each function is wrapped in a `Tool`.
 
     Raises:
-        TypeError: Something is neither a function nor a tool.
-        ValueError: Two have one name.
+        TypeError: An item is neither a function nor a tool.
+        ValueError: Two tools have the same name.
     """
     by_name: dict[str, AgentTool] = {}
     for each in expect_all(tools, object, "tools", "tools=[look_up]"):
@@ -172,7 +172,7 @@ def _tool(given: object) -> AgentTool:
 
 
 class _Schema(GenerateJsonSchema):
-    """A schema without titles, which repeat the names and cost tokens."""
+    """Generates schemas without titles, which repeat the names and cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -181,7 +181,7 @@ class _Schema(GenerateJsonSchema):
 def _arguments_type(
     fields: dict[str, Any], name: str
 ) -> tuple[TypeAdapter[Arguments], dict[str, Any]]:
-    # A TypedDict takes any parameter's name, where a model's fields may not be named `copy`.
+    # A TypedDict, because a field of a BaseModel cannot have names such as `copy`.
     typed_dict: Any = TypedDict
     arguments = typed_dict("Arguments", fields)
     arguments.__pydantic_config__ = ConfigDict(extra="forbid")
@@ -198,8 +198,8 @@ def _arguments_type(
 def _checked_name(name: str | None, function: object) -> str:
     if name is None or not _NAME.fullmatch(expect(name, str, "name", "name='look_up'")):
         raise ValueError(
-            f"{name or type(function).__name__!r} is no name for a tool: give it one of up to 64 letters, digits, "
-            f"'_' and '-', as in Tool(function, name='look_up')"
+            f"{name or type(function).__name__!r} is not a valid name of a tool: pass up to 64 "
+            "letters, digits, '_' and '-', as in Tool(function, name='look_up')"
         )
     return name
 
@@ -221,13 +221,13 @@ def _hints(function: ToolFunction, name: str) -> dict[str, object]:
         return get_type_hints(inner, include_extras=True)
     except NameError as exc:
         raise TypeError(
-            f"A type hint of the tool {name!r} cannot be resolved ({exc}): name only what its "
-            f"module has at the top"
+            f"A type hint of the tool {name!r} cannot be resolved ({exc}): use only names that are "
+            "defined at the top level of its module"
         ) from None
 
 
 def _preset(function: ToolFunction) -> set[str]:
-    """Return the keywords that a partial sets; their values may be secret."""
+    """Return the keyword arguments that a partial sets; their values may be secret."""
     names: set[str] = set()
     while isinstance(function, functools.partial):
         names |= function.keywords.keys()
@@ -243,15 +243,15 @@ def _is_context(hints: Mapping[str, object], name: str) -> bool:
 def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, object], tool: str) -> None:
     which = f"The parameter {parameter.name!r} of the tool {tool!r}"
     if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
-        raise TypeError(f"{which} takes any number of arguments: a model needs named ones")
+        raise TypeError(f"{which} must be a named one: a model cannot use *args and **kwargs")
     if parameter.name not in hints:
-        raise TypeError(f"{which} has no type hint: a model needs to know what to give")
+        raise TypeError(f"{which} has no type hint: a model needs the type of each parameter")
     if isinstance(parameter.default, FieldInfo):
         raise TypeError(f"{which} has a Field as its default: use Annotated[..., Field(...)]")
 
 
 def _annotated(hint: Any, field: Any) -> Any:
-    """Return the hint with a field before its own metadata, which so has the last word."""
+    """Return the hint with a field before its own metadata, which therefore has priority."""
     if get_origin(hint) is Annotated:
         inner, *metadata = get_args(hint)
         return Annotated[(inner, field, *metadata)]
@@ -279,7 +279,7 @@ def _plain(function: ToolFunction) -> ToolFunction:
 
 
 def _misfit(exc: ValidationError) -> str:
-    """Return the arguments that do not fit, for the model that wrote them."""
+    """Return the error message about invalid arguments for the model."""
     problems = exc.errors(include_input=False, include_url=False)
     if problems[0]["type"] == "json_invalid" or not problems[0]["loc"]:
         return "Error: the tool was not called. Its arguments must be one JSON object."
@@ -302,7 +302,7 @@ def _json_of(returned: object) -> str:
 
 
 def _sendable(text: str) -> str:
-    """Replace half surrogate pairs, which no endpoint takes."""
+    """Replace half surrogate pairs, which no endpoint accepts."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -319,7 +319,7 @@ def summary(docstring: str) -> str:
 
 
 def described_parameters(docstring: str) -> dict[str, str]:
-    """Return what the section `Args:` says, by the name of the parameter."""
+    """Return the descriptions in the section `Args:`, by the name of the parameter."""
     lines = iter(docstring.split("\n"))
     if not any(_HEADING.fullmatch(line) for line in lines):
         return {}
@@ -339,7 +339,7 @@ def described_parameters(docstring: str) -> dict[str, str]:
 
 
 def _section(lines: Iterable[str]) -> Iterable[str]:
-    """Yield the lines of the section that has just begun: all that are indented."""
+    """Yield the lines of the current section: all that are indented."""
     for line in lines:
         if line.strip():
             if not line.startswith(" "):

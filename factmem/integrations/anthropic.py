@@ -1,10 +1,10 @@
-"""Claude's memory tool over a memory: the files of /memories are one user's documents.
+"""Claude's memory tool for an AgentMemory: the files of /memories are one user's documents.
 
     tool = MemoryTool(memory.of("alice"))
     runner = client.beta.messages.tool_runner(..., tools=[tool])
 
-It needs the extra `anthropic` and an `AsyncAnthropic`. The answers to Claude are those of the
-SDK's own file-based tool, word for word.
+It needs the extra `anthropic` and an `AsyncAnthropic`. The answers to Claude are identical to those
+of the SDK's own file-based tool.
 """
 
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ __all__ = ["MEMORIES", "MemoryTool"]
 T = TypeVar("T")
 
 MEMORIES = MemoryScope.Feature("memories")
-"""The scope of the documents, if you pass no other."""
+"""The default scope of the documents."""
 
 _ROOT = "/memories"
 _MAX_LINES = 999_999
@@ -41,17 +41,17 @@ _MAX_LINES = 999_999
 class MemoryTool(BetaAsyncAbstractMemoryTool):
     """Claude's commands `view`, `create`, `str_replace`, `insert`, `delete` and `rename`.
 
-    Make one for each request: it belongs to one user. If the store fails, Claude reads that the
+    Create one for each request: it belongs to one user. If the store fails, Claude reads that the
     memory cannot be reached, and `on_failure` gets the error.
 
     Args:
         memory: A view of one subject, such as `memory.of("alice")`.
-        scope: The scope of the documents; no facts should be in it.
-        on_failure: Gets each failure of the store.
+        scope: The scope of the documents; do not store facts in it.
+        on_failure: Called with each error of the store.
         cache_control: See the SDK.
 
     Raises:
-        ValueError: The memory has several subjects, or its profile names `scope`.
+        ValueError: The memory has several subjects, or `scope` is one of its own scopes.
         UnboundSubjectError: The subject is per entity and has no entity.
     """
 
@@ -71,7 +71,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         """Show a file with line numbers, or list a folder."""
         path = _path(command.path)
-        texts = await self._told(self._documents.texts(path))
+        texts = await self._result(self._documents.texts(path))
         if path in texts:
             return _numbered(command.path, texts[path], command.view_range)
         if not texts and path != "/":
@@ -84,11 +84,11 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         if path == "/":
             raise ToolError(taken)
         write = self._documents.write(path, command.file_text, must_be_new=True)
-        await self._told(write, taken=taken)
+        await self._result(write, taken=taken)
         return f"File created successfully at: {command.path}"
 
     async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a string that is in a file once."""
+        """Replace a string that occurs exactly once in a file."""
         line = 0
 
         def replaced(text: str) -> str:
@@ -121,33 +121,33 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return f"The file {command.path} has been edited."
 
     async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Remove a file, or a folder with everything below."""
+        """Delete a file, or a folder with its contents."""
         path = _path(command.path)
         if path == "/":
             raise ToolError("Cannot delete the /memories directory itself")
         missing = f"The path {command.path} does not exist"
-        await self._told(self._documents.remove(path), missing=missing)
+        await self._result(self._documents.remove(path), missing=missing)
         return f"Successfully deleted {command.path}"
 
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a file or a folder to a path that is free."""
+        """Move a file or a folder to a path that does not exist."""
         old, new = _path(command.old_path), _path(command.new_path)
         if old == "/":
             raise ToolError("Cannot rename the /memories directory itself")
         taken = f"The destination {command.new_path} already exists"
         if new == "/":
             raise ToolError(taken)
-        if await self._told(self._documents.texts(new)):  # the SDK's tool looks there first
+        if await self._result(self._documents.texts(new)):  # first, as in the SDK's tool
             raise ToolError(taken)
         missing = f"The path {command.old_path} does not exist"
-        await self._told(self._documents.rename(old, new), taken=taken, missing=missing)
+        await self._result(self._documents.rename(old, new), taken=taken, missing=missing)
         return f"Successfully renamed {command.old_path} to {command.new_path}"
 
     async def clear_all_memory(self) -> str:
-        """Remove all files."""
-        if await self._told(self._documents.texts()):
+        """Delete all files."""
+        if await self._result(self._documents.texts()):
             for path in {f"/{each.split('/')[1]}" for each in await self._documents.texts()}:
-                await self._told(self._documents.remove(path))
+                await self._result(self._documents.remove(path))
         return "All memory cleared"
 
     async def _edited(self, shown: str, changed: Callable[[str], str]) -> str:
@@ -157,12 +157,12 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         try:
             return await self._reached(self._documents.edit(path, changed))
         except FileNotFoundError:
-            if await self._told(self._documents.texts(path)):
+            if await self._result(self._documents.texts(path)):
                 raise ToolError(f"The path {shown} is not a file.") from None
             raise ToolError(_missing(shown)) from None
 
-    async def _told(self, work: Awaitable[T], *, taken: str = "", missing: str = "") -> T:
-        """Return the result of a method of documents, or its error for Claude."""
+    async def _result(self, work: Awaitable[T], *, taken: str = "", missing: str = "") -> T:
+        """Return the result of a method of the documents; convert its error for Claude."""
         try:
             return await self._reached(work)
         except FileExistsError:
@@ -184,7 +184,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
 
 
 def _path(shown: str) -> str:
-    """Return the path of a document, `/` for the root."""
+    """Return the path of a document; `/` for the root."""
     if shown != _ROOT and not shown.startswith(f"{_ROOT}/"):
         raise ToolError(f"Path must start with /memories, got: {shown}")
     parts = [part for part in shown.removeprefix(_ROOT).split("/") if part not in {"", "."}]
@@ -198,7 +198,7 @@ def _missing(shown: str) -> str:
 
 
 def _only_line(text: str, command: BetaMemoryTool20250818StrReplaceCommand) -> int:
-    """Return the number of the line in which the string begins that is to be replaced."""
+    """Return the number of the line in which the string to replace begins."""
     wanted = command.old_str
     starts = [at for at in range(len(text) + 1) if text.startswith(wanted, at)]
     lines = [text.count("\n", 0, at) + 1 for at in starts]
@@ -227,7 +227,7 @@ def _numbered(shown: str, text: str, view_range: list[int] | None) -> str:
 
 
 def _listed(shown: str, folder: str, texts: dict[str, str]) -> str:
-    """Return the files of a folder and of its folders, as the SDK lists them."""
+    """Return the files of a folder and its subfolders in the format of the SDK."""
     sizes: dict[str, int] = {}
     for path, text in texts.items():
         parts = path.removeprefix(folder).strip("/").split("/")

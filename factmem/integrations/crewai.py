@@ -3,8 +3,8 @@
     crew = Crew(agents=[agent], tasks=[task], memory=FactmemMemory.of(memory, user="alice"))
     crew.kickoff()
 
-It needs the extra `crewai`. CrewAI's own memory is not used: no vector table, no embedding per
-recall, no model call per saved text.
+It needs the extra `crewai`. It replaces CrewAI's own memory: there is no vector table, no embedding
+per recall and no model call per saved text.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -30,26 +30,27 @@ from factmem.sync.portal import SHARED_PORTAL, Portal
 __all__ = ["LESSON_SOURCES", "FactmemMemory", "lesson_concept"]
 
 LESSON_SOURCES = ("hitl",)
-"""The `learn_source` of CrewAI's `@human_feedback(learn=True)`, unless it names another."""
+"""The default `learn_source` of CrewAI's `@human_feedback(learn=True)`."""
 
 _ROOT = (None, "", "/")
 _MANY = 1_000_000
 
 
 class FactmemMemory(Memory):
-    """The memory of one user as CrewAI's `Memory`. Make it with `of`.
+    """The memory of one user as CrewAI's `Memory`. Create it with `of`.
 
-    Crews, agents, flows and the tools `search_memory` and `save_to_memory` use it. What a task and
-    its answer state becomes facts if the `AgentMemory` has a chat model: one call to it for each
-    task, in the background; the end of the crew waits. The source kind is `ASSISTANT`, because
+    Crews, agents, flows and the tools `search_memory` and `save_to_memory` use it. If the
+    `AgentMemory` has a chat model, facts in a task and its answer are detected with one call for
+    each task, in the background; the crew waits at its end. The source kind is `ASSISTANT`, because
     CrewAI passes task and answer as one string.
 
-    Lessons that CrewAI distills from human feedback are saved word for word, one fact each, under
-    `lesson_concept`, with the `learn_source` as the source's conversation.
+    Lessons that CrewAI distills from human feedback are saved verbatim, one fact each, under
+    `lesson_concept`. The conversation of their source is the `learn_source`.
 
-    There are no scope paths: a memory shows what its view shows. A path other than `/` finds
-    nothing, and saving there raises `ValueError`. A failing store ends no run: the model reads that
-    the memory cannot be reached. `remember` raises, because it reports what it saved.
+    Scope paths are not supported: the memory has the places of its view. A search in a path other
+    than `/` finds nothing, and saving there raises `ValueError`. A failure of the store does not
+    end a run: the model reads that the memory cannot be reached. `remember` raises the error,
+    because it returns the saved record.
     """
 
     _view: AgentMemory = PrivateAttr()
@@ -70,20 +71,20 @@ class FactmemMemory(Memory):
         on_report: Callable[[DetectionReport], None] | None = None,
         on_failure: Callable[[Exception], None] | None = None,
     ) -> "FactmemMemory":
-        """Return the memory of a user, for crews, agents and flows that work for this user.
+        """Return the memory of a user, for the crews, agents and flows of this user.
 
         Args:
             memory: The memory.
-            user: The user; None if the memory is bound already.
-            read_only: Whether nothing is saved. Agents then get no tool that saves.
-            lesson_sources: The `learn_source`s whose texts are lessons.
-            portal: Where the memory works.
-            on_report: Called with the report of each detection, rejected items included.
-            on_failure: Gets each failure; by default it is logged by its type.
+            user: The user; None if the memory is already bound.
+            read_only: Whether to prevent saves. Agents then get no tool that saves.
+            lesson_sources: The `learn_source`s of lessons.
+            portal: The portal in which the memory runs.
+            on_report: Called with the report of each detection, which includes rejected items.
+            on_failure: Called with each error; by default its type is logged.
 
         Raises:
             UnboundSubjectError: There is no `user`, and a per-entity subject has no entity.
-            TypeError: An argument is of another type.
+            TypeError: An argument has the wrong type.
             ValueError: The memory has no scope, or no per-entity subject for `user`.
         """
         runs = MemoryRuns[None](
@@ -93,18 +94,18 @@ class FactmemMemory(Memory):
         made = cls(read_only=view.boundary.is_read_only)
         made._view, made._runs, made._portal = view, runs, portal
         made._lesson_sources = frozenset(lesson_sources)
-        # `Agent.copy` (as in `kickoff_for_each`) dumps an agent's memory by the schema of `Memory`
-        # and would make a plain `Memory` of it. A value that this schema cannot dump makes
-        # pydantic fall back on the serializer below, which keeps this very object.
+        # `Agent.copy` (as in `kickoff_for_each`) dumps an agent's memory with the schema of
+        # `Memory` and would turn it into a plain `Memory`. A value that this schema cannot dump
+        # makes pydantic use the serializer below, which returns this object.
         object.__setattr__(made, "default_importance", "each fact has its own")
         return made
 
     def model_post_init(self, context: Any, /) -> None:
-        """Open no storage; CrewAI's would create a LanceDB folder."""
+        """Do not open a storage; CrewAI's would create a LanceDB folder."""
 
     @model_serializer(mode="plain")
     def _kept(self, info: SerializationInfo) -> Any:
-        return False if info.mode_is_json() else self  # a checkpoint holds no fact
+        return False if info.mode_is_json() else self  # no fact in a checkpoint
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> "FactmemMemory":
         return self  # copies of a crew share one memory
@@ -119,16 +120,16 @@ class FactmemMemory(Memory):
         source: str | None = None,
         include_private: bool = False,
     ) -> list[MemoryMatch]:
-        """Return the facts that a query is about, best first. No call to a chat model.
+        """Return the facts that are relevant to a query, best first. No call to a chat model.
 
         Args:
             query: A question or a task.
             scope: A path; only `/` has facts.
-            categories: Only these concepts, by keyword.
-            limit: The most matches.
+            categories: Search only these concepts, by keyword.
+            limit: The maximum of matches.
             depth: Ignored.
-            source: With one of `lesson_sources`: the lessons, best fit to the query first.
-            include_private: Ignored: a view has nothing private.
+            source: One of `lesson_sources` to return its lessons, best match first.
+            include_private: Ignored: a view has no private facts.
         """
         if scope not in _ROOT or not query.strip():
             return []
@@ -138,7 +139,7 @@ class FactmemMemory(Memory):
             return (lessons or [])[:limit]
 
         async def found() -> RecallResult:
-            # Made for prompts: a task of many sentences is searched sentence by sentence.
+            # This method searches a task of many sentences sentence by sentence.
             report = await self._view.recall_facts_to_agent(
                 [], query, limit=limit, concepts=categories or None
             )
@@ -150,7 +151,7 @@ class FactmemMemory(Memory):
         return [_match(PlacedFact(each.place, each.fact), score=each.relevance) for each in matches]
 
     async def _lessons(self, query: str, source: str | None) -> list[MemoryMatch]:
-        """Return all lessons of a source: first the ones that share words with the query, then by age."""
+        """Return all lessons of a source: by relevance to the query, then by age."""
         concept = lesson_concept(source)
         stored = await self._view.contents.records(_MANY, concepts=[concept])
         fitting = await self._view.recall_facts_to_agent(
@@ -161,9 +162,9 @@ class FactmemMemory(Memory):
         return sorted(found, key=lambda match: -match.score)
 
     def extract_memories(self, content: str) -> list[str]:
-        """Return the text as it is, or nothing without a chat model.
+        """Return the text unchanged; nothing if there is no chat model.
 
-        `remember_many` finds the facts, so that one model call does both.
+        `remember_many` detects the facts, which saves a call to the model.
         """
         return [content] if self._view.chat_model is not None and content.strip() else []
 
@@ -179,9 +180,9 @@ class FactmemMemory(Memory):
         agent_role: str | None = None,
         root_scope: str | None = None,
     ) -> MemoryRecord | None:
-        """Detect facts in a string and save them. Returns the first of them as a record.
+        """Detect facts in a string and save them. Returns the first one as a record.
 
-        `scope` and `source` are those of `recall`; the other arguments are ignored.
+        `scope` and `source` have the meaning of `recall`; the other arguments are ignored.
 
         Raises:
             ValueError: The scope is a path, or the memory has no chat model.
@@ -205,10 +206,10 @@ class FactmemMemory(Memory):
         agent_role: str | None = None,
         root_scope: str | None = None,
     ) -> list[MemoryRecord]:
-        """Find facts in texts and save them, in the background. `drain_writes` waits.
+        """Detect facts in strings and save them in the background. `drain_writes` waits for it.
 
         Raises:
-            ValueError: As in `remember`.
+            ValueError: The scope is a path, or the memory has no chat model.
         """
         if not contents or self.read_only:
             return []
@@ -222,12 +223,11 @@ class FactmemMemory(Memory):
     def _check(self, scope: str | None, source: str | None) -> None:
         if scope not in _ROOT:
             raise ValueError(
-                "factmem has no scope paths: pass a view with the places that the crew may see"
+                "scope must be None or '/', because factmem has no scope paths: pass a view with "
+                "the places of the crew"
             )
         if self._view.chat_model is None and source not in self._lesson_sources:
-            raise ValueError(
-                "The memory has no model that finds facts: AgentMemory(chat_model=...)"
-            )
+            raise ValueError("The memory has no model to detect facts: AgentMemory(chat_model=...)")
 
     async def _remembered(self, texts: list[str], source: str | None) -> list[MemoryRecord]:
         if source in self._lesson_sources:
@@ -251,12 +251,12 @@ class FactmemMemory(Memory):
         return [_record(PlacedFact(place, each)) for each in lessons]
 
     def drain_writes(self) -> None:
-        """Wait for what `remember_many` saves. Failures went to `on_failure`."""
+        """Wait for the saves of `remember_many`. Their errors are passed to `on_failure`."""
         for saving in list(self._saving):
             saving.exception()
 
     def close(self) -> None:
-        """Do what `drain_writes` does. The application closes the store."""
+        """Same as `drain_writes`. The application closes the store."""
         self.drain_writes()
 
     def forget(
@@ -294,7 +294,7 @@ class FactmemMemory(Memory):
         metadata: dict[str, Any] | None = None,
         importance: float | None = None,
     ) -> MemoryRecord:
-        """Change the value, metadata or importance of a record. Its history keeps the old value.
+        """Change the value, metadata or importance of a record. The old value stays in its history.
 
         Raises:
             ValueError: The record does not exist, or no change was passed.
@@ -313,19 +313,19 @@ class FactmemMemory(Memory):
         return _record(placed)
 
     def reset(self, scope: str | None = None) -> None:
-        """Erase what the memory shows, with its history."""
+        """Erase all facts of the memory, with their history."""
         if scope in _ROOT:
             self.drain_writes()
             self._portal.call(self._view.contents.reset, confirm=True)
 
     def reset_all(self) -> None:
-        """Erase what the memory shows, with its history; nothing of other users."""
+        """Erase all facts of the memory, with their history. Other users keep theirs."""
         self.reset()
 
     def list_records(
         self, scope: str | None = None, limit: int = 200, offset: int = 0
     ) -> list[MemoryRecord]:
-        """Return the current facts, the last confirmed first."""
+        """Return the current facts, last confirmed first."""
         if scope not in _ROOT:
             return []
         found = self._portal.call(self._view.contents.records, limit, offset)
@@ -339,11 +339,11 @@ class FactmemMemory(Memory):
         return {each.keyword: each.count for each in concepts}
 
     def list_scopes(self, path: str | None = None) -> list[str]:
-        """Return nothing: there are no paths."""
+        """Return an empty list: there are no paths."""
         return []
 
     def info(self, path: str | None = None) -> ScopeInfo:
-        """Return the number of records, their concepts and ages."""
+        """Return the number of records, their concepts, and the oldest and newest time."""
         records = self.list_records(path, _MANY)
         times = [each.created_at for each in records]
         return ScopeInfo(
@@ -362,8 +362,8 @@ class FactmemMemory(Memory):
 def lesson_concept(source: str | None = LESSON_SOURCES[0]) -> Concept[str, MultipleFacts[str]]:
     """Return the concept of the lessons of a `learn_source`.
 
-    Declare it, `AgentMemory(concepts=[lesson_concept()])`, and no other model adds lessons or
-    forgets them.
+    Declare it with `AgentMemory(concepts=[lesson_concept()])` to prevent other models from adding
+    or forgetting lessons.
     """
     return Concept(
         f"lessons-{source}",
@@ -375,7 +375,7 @@ def lesson_concept(source: str | None = LESSON_SOURCES[0]) -> Concept[str, Multi
 
 def _record(placed: PlacedFact[Any]) -> MemoryRecord:
     fact = placed.fact
-    values = ", ".join(map(value_text, plain_values(fact)))  # CrewAI puts it into prompts as it is
+    values = ", ".join(map(value_text, plain_values(fact)))  # CrewAI adds it to prompts unescaped
     return MemoryRecord(
         id=fact.id,
         content=f"{fact.concept.description}: {values}",

@@ -5,7 +5,7 @@
         model, middleware=[AgentFilesMiddleware(files)], backend=FilesystemBackend(root_dir="/")
     )
 
-It needs the extra `langchain`. Facts about the user are the business of `FactmemMiddleware`.
+It needs the extra `langchain`. For facts about the user, use `FactmemMiddleware`.
 """
 
 import logging
@@ -42,7 +42,7 @@ __all__ = [
 _log = logging.getLogger("factmem.integrations")
 
 NAMES = ("agent.md", "AGENTS.md")
-"""The names of memory files, the preferred one first."""
+"""The names of memory files, preferred first."""
 
 TEMPLATE = """<user_memory>
 {user_memory}
@@ -71,21 +71,21 @@ _CLOSING = re.compile(r"<(/?\s*(?:user|project)_memory)", re.IGNORECASE)
 
 
 class MemoryFile(Protocol):
-    """A document that an agent keeps between sessions."""
+    """A document that an agent keeps across sessions."""
 
     @property
     def location(self) -> str:
-        """The path by which the agent's file tools reach it."""
+        """The path of the document for the agent's file tools."""
         ...
 
     async def text(self) -> str | None:
-        """Return the text, or None if the document does not exist."""
+        """Return the content; None if the document does not exist."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MarkdownFile:
-    """A file on disk. One that cannot be read counts as missing and is logged as a warning."""
+    """A file on disk. An unreadable file is treated as missing and logged as a warning."""
 
     path: Path
 
@@ -95,14 +95,14 @@ class MarkdownFile:
         return str(self.path)
 
     async def text(self) -> str | None:
-        """Return the content, or None."""
+        """Return the content; None if the file is missing or unreadable."""
         return await _readable(
             lambda: anyio.to_thread.run_sync(lambda: self.path.read_text(encoding="utf-8"))
         )
 
 
 async def _readable(read: Callable[[], Awaitable[str | None]]) -> str | None:
-    """Return a text; None if it is missing, and with a warning if it cannot be read."""
+    """Return the result of `read`; None if the file is missing or, with a warning, unreadable."""
     try:
         return await read()
     except (FileNotFoundError, NotADirectoryError):
@@ -113,7 +113,7 @@ async def _readable(read: Callable[[], Awaitable[str | None]]) -> str | None:
 
 
 class _Mounted:
-    """A file that the agent's tools show below a folder."""
+    """A file that the agent's tools show inside a folder."""
 
     __slots__ = ()
 
@@ -122,40 +122,40 @@ class _Mounted:
 
     @property
     def location(self) -> str:
-        """The path below `mounted_at`."""
+        """The path inside `mounted_at`."""
         return self.mounted_at + self.path
 
 
 @dataclass(frozen=True, slots=True)
 class Document(_Mounted):
-    """A document of a memory: encrypted with the store, versioned, erased with its subject."""
+    """A document of a memory: encrypted with the store, versioned, and erased with its subject."""
 
     documents: MemoryDocuments
     path: str = "/agent.md"
     mounted_at: str = "/memories"
-    """The folder under which the agent's tools show the documents."""
+    """The folder in which the agent's tools show the documents."""
 
     async def text(self) -> str | None:
-        """Return the document, or None. A failing store counts as missing and is logged."""
+        """Return the content; None if it is missing or, with a warning, the store fails."""
         return await _readable(lambda: self.documents.read(self.path))
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile(_Mounted):
-    """A file that a deep agent's `StoreBackend` keeps in a LangGraph store, such as `FactmemStore`.
+    """A file of a deep agent's `StoreBackend` in a LangGraph store, such as `FactmemStore`.
 
-    The agent's own file tools edit it, and the store encrypts it.
+    The agent's own file tools edit it, and `FactmemStore` can encrypt it.
     """
 
     store: BaseStore
     namespace: tuple[str, ...]
-    """What the backend's `namespace` function returns."""
+    """The result of the backend's `namespace` function."""
     path: str = "/agent.md"
     mounted_at: str = "/memories"
     """The route of the backend in a `CompositeBackend`."""
 
     async def text(self) -> str | None:
-        """Return the content, or None. A failing store counts as missing and is logged."""
+        """Return the content; None if it is missing or, with a warning, the store fails."""
         return await _readable(self._content)
 
     async def _content(self) -> str | None:
@@ -166,7 +166,7 @@ class StoredFile(_Mounted):
 
 @dataclass(frozen=True, slots=True)
 class AgentFiles:
-    """The memory files about the user and about the project. All of them are shown, in order."""
+    """The memory files about the user and the project. The model gets all of them, in order."""
 
     user: Sequence[MemoryFile] = ()
     project: Sequence[MemoryFile] = ()
@@ -175,16 +175,16 @@ class AgentFiles:
     def found(
         cls, assistant: str = "agent", *, start: Path | None = None, home: Path | None = None
     ) -> "AgentFiles":
-        """Return the files where deep agents keep them; none has to exist yet.
+        """Return the files at the default paths of deep agents; they need not exist.
 
-        The user's are in `~/.deepagents/{assistant}`. The project's are in `.deepagents` below the
-        root of the git project, and in the root itself. In each folder `agent.md` precedes
-        `AGENTS.md`.
+        The user's files are in `~/.deepagents/{assistant}`. The project's files are in
+        `.deepagents` in the root of the git project, and in the root itself. In each folder
+        `agent.md` precedes `AGENTS.md`.
 
         Args:
-            assistant: The name of the agent; each agent has a folder of its own.
-            start: A folder in the project; the current one by default.
-            home: The home folder; the user's by default.
+            assistant: The name of the agent; each agent has its own folder.
+            start: A folder in the project; by default the current one.
+            home: The home folder; by default that of the operating system's user.
         """
         folder = (home or Path.home()) / ".deepagents" / assistant
         root = find_project_root(start or Path.cwd())
@@ -196,26 +196,27 @@ class AgentFiles:
 
 
 def find_project_root(start: Path) -> Path | None:
-    """Return the nearest folder upwards with a `.git`: a folder, or the file of a worktree."""
+    """Return `start` or its nearest parent with a `.git` folder, or file in a worktree; or None."""
     resolved = start.resolve()
     folders = (resolved, *resolved.parents)
     return next((each for each in folders if (each / ".git").exists()), None)
 
 
 class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
-    """Shows memory files to the model, at the start of the system prompt.
+    """Adds memory files to the system prompt of a model.
 
-    The files are read before each model call, so an edit is in the next call, and no state or
-    checkpoint holds their text. Tags that would close the frame are escaped.
+    The files are read before each model call: an edit is in the next call, and no state or
+    checkpoint contains their text. Tags that would close the frame are escaped.
 
     Args:
-        files: The files, or a function of LangGraph's `Runtime`, for files of the run's user.
+        files: The files, or a function that returns those of a run's user from LangGraph's
+            `Runtime`.
         template: The text around the files, with `{user_memory}` and `{project_memory}`.
         guide: The instructions, with `{user_location}` and `{project_location}`; `""` for none.
-        empty: The placeholder of a missing text; `{kind}` is `user` or `project`.
-        is_first: Whether the files precede the system prompt. Placed after it, an edit leaves the
-            provider's prompt cache of the system prompt valid.
-        portal: Where sync runs read the files.
+        empty: The placeholder for a missing file; `{kind}` is `user` or `project`.
+        is_first: Whether the files precede the system prompt. If they follow it, an edit does not
+            invalidate the provider's prompt cache of the system prompt.
+        portal: The portal in which sync runs read the files.
 
     Raises:
         TypeError: `files` is neither `AgentFiles` nor a function.
@@ -248,7 +249,7 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
         self._is_first = is_first
         self._portal = portal
 
-    # LangChain 1.1's requests and responses are not generic at run time: hence the quotes.
+    # Quoted, because LangChain 1.1's requests and responses are not generic at run time.
     def wrap_model_call(
         self,
         request: "ModelRequest[Any]",

@@ -26,21 +26,21 @@ __all__ = ["FactmemMiddleware", "chat_of"]
 
 
 class FactmemMiddleware(AgentMiddleware[Any, Any]):
-    """The memory of a run's user, for `create_agent(middleware=[...])`. An agent has one.
+    """The memory of a run's user, for `create_agent(middleware=[...])`. Use one per agent.
 
-    The facts follow the system prompt and are read for each model call. They are in no state: they
-    are never stale within a thread, and no checkpoint holds a fact that is forgotten later. A
-    subagent of a deep agent remembers if its own specification lists the middleware.
+    The facts follow the system prompt and are loaded for each model call. They are not in the
+    state: they are never stale within a thread, and no checkpoint contains a fact that is deleted
+    later. A subagent of a deep agent has a memory if its own specification lists the middleware.
 
-    Sync and async runs work. An async run stays in its event loop.
+    Sync and async runs are supported. An async run uses its own event loop.
 
     Args:
         memory: The memory, or `MemoryRuns` that the application opens itself.
-        portal: Where sync runs use the memory.
+        portal: The portal in which sync runs use the memory.
         **options: See `MemoryRuns`. `user` gets LangGraph's `Runtime`.
 
     Raises:
-        TypeError: `memory` is of another type.
+        TypeError: `memory` has the wrong type.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
     ) -> None:
         super().__init__()
         self.runs: MemoryRuns[Runtime[Any]] = MemoryRuns.over(memory, options)
-        """The memory around runs; open it to learn in the background."""
+        """The runs of the memory; open them to detect facts in the background."""
         self.tools: Sequence[BaseTool] = [_tool(tool, portal) for tool in self.runs.tools()]
         self._portal = portal
 
-    # LangChain 1.1's requests and responses are not generic at run time: hence the quotes.
+    # Quoted, because LangChain 1.1's requests and responses are not generic at run time.
     def wrap_model_call(
         self,
         request: "ModelRequest[Any]",
@@ -80,12 +80,12 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
         )
 
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
-        """Find facts in a sync run. LangChain does not call it after a failed run."""
+        """Detect facts in a sync run. LangChain does not call it after a failed run."""
         if self.runs.is_detecting:
             self._portal.call(self._learn, state["messages"], runtime, _conversation())
 
     async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
-        """Find facts in an async run. LangChain does not call it after a failed run."""
+        """Detect facts in an async run. LangChain does not call it after a failed run."""
         if self.runs.is_detecting:
             await self._learn(state["messages"], runtime, _conversation())
 
@@ -100,7 +100,7 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
 
 
 def chat_of(messages: Iterable[AnyMessage]) -> list[dict[str, object]]:
-    """Return messages in the form of chat completions."""
+    """Convert messages to the format of chat completions."""
     chat: list[dict[str, object]] = convert_to_openai_messages(list(messages))
     return chat
 
@@ -111,14 +111,14 @@ def _with_facts(request: "ModelRequest[Any]", facts: str) -> "ModelRequest[Any]"
     base = request.system_message
     if base is None:
         return request.override(system_message=SystemMessage(facts))
-    if isinstance(base.content, str):  # some endpoints accept no list of parts
+    if isinstance(base.content, str):  # some endpoints reject a list of parts
         return request.override(system_message=SystemMessage(f"{base.content}\n\n{facts}"))
     parts: list[Any] = [*base.content, {"type": "text", "text": f"\n\n{facts}"}]
     return request.override(system_message=SystemMessage(content=parts))
 
 
 def _tool(tool: RunTool[Runtime[Any]], portal: Portal) -> BaseTool:
-    # ToolRuntime has the `context` that a user function reads from a Runtime.
+    # ToolRuntime has the same `context` as Runtime, which a `user` function reads.
     async def acall(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
         return await tool.call(arguments, runtime)  # type: ignore[arg-type]
 

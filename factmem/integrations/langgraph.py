@@ -1,7 +1,7 @@
-"""A LangGraph store over a memory: `graph.compile(store=FactmemStore(memory))`.
+"""A LangGraph store on an AgentMemory: `graph.compile(store=FactmemStore(memory))`.
 
-It needs the extra `langgraph`. LangGraph's agents, tools and deep agents' files use it as any
-other store.
+It needs the extra `langgraph`. LangGraph's agents and tools and the files of deep agents use it
+like any other store.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,39 +32,40 @@ from factmem.sync.portal import SHARED_PORTAL, Portal
 __all__ = ["ITEMS", "FactmemStore", "Namespace"]
 
 Namespace: TypeAlias = tuple[str, ...]
-"""The labels of a namespace, as `("users", "alice")`."""
+"""The labels of a namespace: `("users", "alice")`."""
 
 ITEMS = MemoryScope.Feature("langgraph")
-"""The scope of the items, if you pass no other."""
+"""The default scope of the items."""
 
 _SUBJECT = MemorySubject("namespace", "A namespace of a LangGraph store", 1, per_entity=True)
 _ABOUT = "An item of a LangGraph store"
 _ALL = 100_000
-_ONE_VALUE = FactType(FactType.SINGLE)  # not a literal type: the values have any
+_ONE_VALUE = FactType(FactType.SINGLE)  # not a literal type, because values have any type
 _EQUAL: dict[str, Callable[[object, object], bool]] = {"$eq": eq, "$ne": ne}
 _ORDER: dict[str, Callable[[float, float], bool]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 
 
 class FactmemStore(BaseStore):
-    """Items as facts: durable, encrypted if you want, with a history.
+    """A LangGraph store with items as facts: durable, optionally encrypted, with a history.
 
-    A namespace is a place of its own: a file, and in an encrypted store a key. A key is a concept
-    and a value is a JSON object. `ttl` is the expiry of the fact, and a `get` that refreshes it
-    confirms the fact. A search ranks by words, and by meaning if the memory has an embedder.
+    Each namespace is a place with its own file, and in an encrypted store with its own key. The key
+    of an item is a concept; its value is a JSON object. `ttl` is the expiry of the fact; a `get`
+    that refreshes the `ttl` confirms the fact. A search ranks by words, and by meaning if the
+    memory has an embedder.
 
-    The async methods run in the caller's loop. The sync methods run in a portal and may be called
-    anywhere; from a coroutine they block its loop. Reads of a batch see the state before it. The
+    The async methods run in the caller's loop. The sync methods run in a portal and can be called
+    anywhere; in a coroutine they block its loop. The reads of a batch see the state before it. The
     puts of a batch into one namespace are saved all or none.
 
     Args:
         memory: The memory, with its embedder and recall settings. Its subjects are not used.
-        scope: The scope of the items; no other facts should be in it.
-        portal: Where the sync methods run.
+        scope: The scope of the items; do not store other facts in it.
+        portal: The portal in which the sync methods run.
 
     Raises:
-        TypeError: `memory` is of another type, or its provider is no `FactStore`.
-        ValueError: (from puts) A value has no JSON, or a key or a namespace has more than 200
-            characters.
+        TypeError: `memory` has the wrong type, or its provider is not a `FactStore`.
+        ValueError: (from puts) A value cannot be written as JSON, or a key or a namespace has more
+            than 200 characters.
         StorageError: (from every method) The store failed.
     """
 
@@ -82,7 +83,7 @@ class FactmemStore(BaseStore):
 
     @staticmethod
     def subject(namespace: Namespace) -> MemorySubject:
-        """Return the subject that a namespace is, to erase it or to make a view of it."""
+        """Return the subject of a namespace, to erase it or to create a view of it."""
         return _SUBJECT.of(".".join(namespace))  # LangGraph allows no period in a label
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -115,7 +116,7 @@ class FactmemStore(BaseStore):
             case ListNamespacesOp():
                 return await self._namespaces(op)
             case _:
-                raise ValueError(f"There is no operation {type(op).__name__}")
+                raise ValueError(f"The operation {type(op).__name__} is not supported")
 
     async def _get(self, op: GetOp) -> Item | None:
         if not op.namespace:
@@ -142,7 +143,7 @@ class FactmemStore(BaseStore):
             await self._store.save_many(facts, subject, self._scope)
 
     async def _refresh(self, facts: Iterable[AnyFact], subject: MemorySubject) -> None:
-        """Confirm facts, so that they live as long from now on as from their last save."""
+        """Confirm facts and renew their expiry, with the time to live of their last save."""
         now = datetime.now(UTC)
         renewed = [
             SingleFact(
@@ -218,7 +219,7 @@ def _concept(key: str) -> Concept[Any, Any]:
 def _fact(op: PutOp, before: AnyFact | None) -> SingleFact[Any]:
     now = datetime.now(UTC)
     is_indexed = op.index is not False
-    # A save keeps metadata that it does not name, so an item that becomes indexed says so.
+    # A save does not remove metadata: an item that becomes indexed must override the old mark.
     is_marked = not is_indexed or (before is not None and "indexed" in before.metadata)
     return SingleFact(
         _concept(op.key),
@@ -249,7 +250,7 @@ def _matches(condition: MatchCondition, namespace: Namespace) -> bool:
 
 
 def _has(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a value meets a filter: equal fields, or operators such as `{"$gt": 3}`."""
+    """Return whether a value meets a filter: equal fields, or operators such as `{"$gt": 3}`."""
     return all(_meets(value.get(name), each) for name, each in wanted.items())
 
 
@@ -261,7 +262,7 @@ def _meets(value: Any, wanted: Any) -> bool:
             if not _EQUAL[name](value, operand):
                 return False
         elif name not in _ORDER:
-            raise ValueError(f"There is no operator {name}: use $eq, $ne, $gt, $gte, $lt or $lte")
+            raise ValueError(f"Unknown operator {name}: use $eq, $ne, $gt, $gte, $lt or $lte")
         elif value is None or not _ORDER[name](float(value), float(operand)):
             return False
     return True

@@ -3,7 +3,7 @@
     server = memory_server(memory, user="alice")
     app = server.streamable_http_app()
 
-It needs the extra `mcp`. The program `factmem-mcp` serves a folder on this machine; see
+It needs the extra `mcp`. The program `factmem-mcp` serves a local folder; see
 `factmem.integrations.mcp_program`.
 """
 
@@ -19,7 +19,7 @@ from factmem.memory.runs import MemoryRuns, RunTool, Who
 __all__ = ["FACTS_URI", "memory_server"]
 
 FACTS_URI = "memory://facts"
-"""The address of the resource that holds the user's facts."""
+"""The URI of the resource with the user's facts."""
 
 _INSTRUCTIONS = (
     "What is remembered about the user. Look it up before you ask the user, and save what will "
@@ -43,17 +43,19 @@ def memory_server(
 
     Args:
         memory: The memory. With a chat model the server also offers `remember`.
-        user: The user of every request, or a function of the request's context. Take the user from
-            the connection: `lambda context: get_access_token().subject` with the SDK's OAuth.
+        user: The user of every request, or a function that returns the user from the request's
+            context. Read the user from the connection: `lambda context: get_access_token().subject`
+            with the SDK's OAuth.
         name: The name that clients show.
-        save: Whether to offer `save`, by which the client's model states facts. The server has no
-            other way to learn without a chat model of its own.
-        prefix: The beginning of the tools' names.
-        on_failure: Gets each failure of the store or a model; the client gets an error text.
+        save: Whether to offer `save`, with which the client's model saves facts. It is the only way
+            to save facts if the memory has no chat model.
+        prefix: The prefix of the tools' names.
+        on_failure: Called with each error of the store or a model; the client gets an error
+            message.
 
     Raises:
         UnboundSubjectError: There is no `user`, and a per-entity subject has no entity.
-        TypeError: The provider is no `FactStore`, or an argument is of another type.
+        TypeError: The provider is not a `FactStore`, or an argument has the wrong type.
     """
     runs: MemoryRuns[ServerRequestContext[Any]] = MemoryRuns(
         memory, user=user, save=save, prefix=prefix, on_failure=on_failure
@@ -91,7 +93,7 @@ def memory_server(
         context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         if str(params.uri) != FACTS_URI:
-            raise ValueError(f"There is one resource: {FACTS_URI}")
+            raise ValueError(f"Unknown resource: the only one is {FACTS_URI}")
         text = types.TextResourceContents(
             uri=FACTS_URI, mime_type="text/plain", text=await runs.prompt(context)
         )

@@ -1,9 +1,9 @@
-"""The program `factmem-mcp`: one user's facts, in a folder of this machine, as an MCP server.
+"""The program `factmem-mcp`: an MCP server for one user's facts in a local folder.
 
     $ factmem-mcp ~/.memory --product my-notes --user alice
     $ factmem-mcp ~/.memory --product my-notes --user alice --port 8000
 
-The first speaks stdio, as desktop assistants and editors start their servers. The second speaks
+The first command serves over stdio, for desktop assistants and editors. The second serves
 streamable HTTP to clients on this machine, at `http://127.0.0.1:8000/mcp`.
 """
 
@@ -44,14 +44,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="factmem-mcp", description=f"{(__doc__ or '').partition('.')[0]}."
     )
-    parser.add_argument("folder", help="the folder of the facts; made at the first save")
+    parser.add_argument("folder", help="the folder of the facts; created by the first save")
     parser.add_argument("--product", default="mcp", help="the scope of the facts: %(default)s")
-    parser.add_argument("--user", default="me", help="the user whose facts they are: %(default)s")
+    parser.add_argument("--user", default="me", help="the user of the facts: %(default)s")
     parser.add_argument("--port", type=int, help="serve HTTP on this port of this machine")
     parser.add_argument(
         "--key-env", metavar="VARIABLE", help="encrypt with the key in this environment variable"
     )
-    parser.add_argument("--read-only", action="store_true", help="offer no tools that write")
+    parser.add_argument(
+        "--read-only", action="store_true", help="offer only tools that do not write"
+    )
     return parser
 
 
@@ -72,7 +74,7 @@ async def _serve(options: argparse.Namespace) -> None:
 async def serve_user(
     store: FactStore, *, product: str, user: str, port: int | None, read_only: bool
 ) -> None:
-    """Serve one user's facts until the client disconnects: over stdio, or over HTTP on a port.
+    """Serve one user's facts over stdio, or over HTTP on a port, until the client disconnects.
 
     Raises:
         MissingExtraError: The extra `mcp` is not installed.

@@ -1,4 +1,4 @@
-"""Memory for the OpenAI Agents SDK: facts in the instructions, tools, learning after the run.
+"""Memory for the OpenAI Agents SDK: facts in the instructions, tools, detection after the run.
 
     agent = with_memory(agent, memory, user=lambda context: context.context.user)
     result = await Runner.run(agent, "Hi", context=Context(user="alice"))
@@ -28,11 +28,11 @@ def with_memory(
     memory: "AgentMemory | MemoryRuns[RunContextWrapper[T]]",
     **options: "Unpack[RunOptions[RunContextWrapper[T]]]",
 ) -> Agent[T]:
-    """Return a copy of an agent that remembers.
+    """Return a copy of an agent with a memory.
 
-    The facts follow the agent's instructions. They are read for each model call, so a fact that a
-    tool saves is in the next one. No session and no `RunState` stores them. Give each agent
-    of a handoff its own memory; the agent that answers learns.
+    The facts follow the agent's instructions. They are loaded for each model call: a fact that a
+    tool saves is in the next call. No session and no `RunState` stores them. Add a memory to each
+    agent of a handoff; facts are detected by the agent that answers.
 
     Args:
         agent: The agent. The copy keeps its instructions, tools and hooks.
@@ -41,14 +41,14 @@ def with_memory(
 
     Raises:
         ValueError: The agent has a tool with the name of a memory tool: pass a `prefix`.
-        TypeError: `memory` is of another type.
+        TypeError: `memory` has the wrong type.
     """
     runs = MemoryRuns[RunContextWrapper[T]].over(memory, options)
     tools = [_tool(tool) for tool in runs.tools()]
     taken = {tool.name for tool in tools} & {tool.name for tool in agent.tools}
     if taken:
         raise ValueError(
-            f"The agent has a tool {min(taken)!r} already: with_memory(..., prefix='facts_')"
+            f"The agent already has a tool {min(taken)!r}: with_memory(..., prefix='facts_')"
         )
     base = agent.instructions
 
@@ -63,12 +63,12 @@ def with_memory(
 
 
 class _LearningHooks(AgentHooks[Any]):
-    """The agent's own hooks, and learning at the end."""
+    """The agent's own hooks, and the detection of facts at the end of a run."""
 
     def __init__(self, runs: MemoryRuns[RunContextWrapper[T]], own: AgentHooks[Any] | None) -> None:
         self._runs = runs
         self._own: AgentHooks[Any] = AgentHooks() if own is None else own
-        for name in dir(AgentHooks):  # whatever hooks this version of the SDK has
+        for name in dir(AgentHooks):  # the hooks differ between versions of the SDK
             if name.startswith("on_") and name != "on_end":
                 setattr(self, name, getattr(self._own, name))
 
@@ -81,7 +81,7 @@ class _LearningHooks(AgentHooks[Any]):
 
 
 def chat_of(items: Iterable[Any]) -> list[dict[str, object]]:
-    """Return the texts of user, model and tools, in the form of chat completions."""
+    """Convert the messages of user, model and tools to the format of chat completions."""
     chat: list[dict[str, object]] = []
     for given in items:
         item = given if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
@@ -96,5 +96,5 @@ def _tool(tool: RunTool[RunContextWrapper[T]]) -> Tool:
     async def call(context: ToolContext[Any], arguments: str) -> str:
         return await tool.call(arguments, context)
 
-    # A strict schema would require every argument that has a default.
+    # A strict schema would require the arguments with a default as well.
     return FunctionTool(tool.name, tool.description, tool.schema, call, strict_json_schema=False)

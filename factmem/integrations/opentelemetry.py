@@ -1,8 +1,8 @@
-"""Events of a memory as OpenTelemetry spans, by the GenAI conventions for memory operations.
+"""Events of a memory as OpenTelemetry spans, with the GenAI conventions for memory operations.
 
     memory = AgentMemory(store, listeners=[MemorySpans()])
 
-It needs the extra `opentelemetry`, and an OpenTelemetry SDK that the application has set up.
+It needs the extra `opentelemetry`, and an OpenTelemetry SDK that the application configures.
 """
 
 from collections.abc import Mapping
@@ -34,30 +34,30 @@ _NAMES: Mapping[MemoryOperation, str] = {
     MemoryOperation.RECALL: "search_memory",
     MemoryOperation.EMBED: "embeddings",
 }
-"""The operation names of the conventions; a place is what they call a memory store."""
+"""The operation names of the conventions, which call a place a memory store."""
 
 _COUNTS: Mapping[MemoryOperation, str] = {
     MemoryOperation.LIST: "factmem.listed_places",
     MemoryOperation.EMBED: "factmem.embedded_texts",
 }
-"""The units of counts that are not memory records."""
+"""The attributes of counts that do not count memory records."""
 
 
 class MemorySpans:
-    """A listener that makes a span of every event.
+    """A listener that records a span for every event.
 
-    The span is a child of the one that is current where the operation was called, begins and ends
-    when the operation did, and is named by its `gen_ai.operation.name`. `gen_ai.memory.store.id`
-    is the place, where there is one; `gen_ai.memory.record.count` the number of values. Attributes
-    that the conventions do not name begin with `factmem.`: the operation's own name, the correlation
-    id, model and embedding calls, how many places were listed and how many texts were embedded. A
-    failed operation has the status error and its `error.type`.
+    The span is a child of the caller's current span, has the start and end of the operation, and
+    its name is the `gen_ai.operation.name`. `gen_ai.memory.store.id` is the place, if there is
+    exactly one; `gen_ai.memory.record.count` is the number of values. Attributes that the
+    conventions do not define begin with `factmem.`: the operation's own name, the correlation id,
+    the numbers of model and embedding calls, of listed places and of embedded texts. A failed
+    operation has the status error and its `error.type`.
 
-    Values are in spans only where they are in events, with `AgentMemory(include_values=True)`:
-    then `gen_ai.memory.records` and `gen_ai.memory.query.text` have them.
+    Spans contain values only if events do, with `AgentMemory(include_values=True)`: in
+    `gen_ai.memory.records` and `gen_ai.memory.query.text`.
 
     Args:
-        tracer_provider: Where spans go; the global one by default.
+        tracer_provider: The provider that gets the spans; by default the global one.
 
     Raises:
         MissingExtraError: The package `opentelemetry-api` is not installed.
@@ -74,7 +74,7 @@ class MemorySpans:
         self._tracer = trace.get_tracer("factmem", tracer_provider=tracer_provider)
 
     def __call__(self, event: MemoryEvent) -> None:
-        """Make a span of an event."""
+        """Record a span for an event."""
         ended_at = event.started_at + timedelta(milliseconds=event.milliseconds)
         attributes = _attributes(event)
         span = self._tracer.start_span(
@@ -117,7 +117,7 @@ def _attributes(event: MemoryEvent) -> dict[str, str | int]:
 
 
 def _records(event: MemoryEvent) -> str:
-    """Return facts in the form of the conventions' JSON schema for memory records."""
+    """Return facts in the conventions' JSON schema for memory records."""
     records = [
         {
             "id": fact.id,

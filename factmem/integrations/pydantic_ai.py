@@ -1,4 +1,4 @@
-"""A Pydantic AI capability: facts before each request, memory tools, learning after the run.
+"""A Pydantic AI capability: facts before each request, memory tools, detection after the run.
 
     agent = Agent("openai:gpt-4o-mini", deps_type=Deps, capabilities=[
         MemoryCapability(memory, user=lambda ctx: ctx.deps.user, auto_detect=True)
@@ -35,19 +35,19 @@ __all__ = ["MemoryCapability", "chat_of"]
 
 
 class MemoryCapability(AbstractCapability[AgentDepsT]):
-    """The memory of a run's user, for `Agent(capabilities=[...])`. One serves any number of runs.
+    """The memory of a run's user, for `Agent(capabilities=[...])`. It serves any number of runs.
 
     Args:
         memory: The memory, or `MemoryRuns` that the application opens itself.
-        placement: `instructions` puts the facts after the agent's instructions. Pydantic AI keeps
-            them in the message history, so a stored history keeps a fact that is forgotten later.
-            `request` puts them before the last message of each request and into no history.
-        id: Two capabilities of one agent need different ids and tool prefixes: of two with one id
-            Pydantic AI uses the last.
+        placement: `instructions` puts the facts after the agent's instructions. Pydantic AI stores
+            them in the message history: a saved history keeps a fact that is deleted later.
+            `request` puts them before the last message of each request and not into the history.
+        id: Two capabilities of one agent need different ids and tool prefixes: if two have the same
+            id, Pydantic AI uses the last one.
         **options: See `MemoryRuns`. `user` gets the `RunContext`.
 
     Raises:
-        TypeError: `memory` is of another type.
+        TypeError: `memory` has the wrong type.
         ValueError: `placement` is another string, or this Pydantic AI is too old for `request`.
     """
 
@@ -62,7 +62,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         **options: Unpack[RunOptions[RunContext[AgentDepsT]]],
     ) -> None:
         self.runs: MemoryRuns[RunContext[AgentDepsT]] = MemoryRuns.over(memory, options)
-        """The memory around runs; open it to learn in the background."""
+        """The runs of the memory; open them to detect facts in the background."""
         self.id = id
         self._placement = _checked_placement(placement)
         self._toolset = FunctionToolset[AgentDepsT](
@@ -72,7 +72,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     def get_instructions(
         self,
     ) -> "Callable[[RunContext[AgentDepsT]], Awaitable[str | None]] | None":
-        """Return the function that Pydantic AI awaits for the instructions of each request."""
+        """Return the function that Pydantic AI calls for the instructions of each request."""
         if self._placement == "request":
             return None
 
@@ -82,7 +82,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         return facts
 
     def get_toolset(self) -> FunctionToolset[AgentDepsT] | None:
-        """Return the memory's tools, if there are any."""
+        """Return the memory's tools; None if there are none."""
         return self._toolset if self._toolset.tools else None
 
     async def before_model_request(
@@ -101,7 +101,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     async def after_run(
         self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]
     ) -> AgentRunResult[Any]:
-        """Find facts in the run's messages. Pydantic AI does not call it after a failed run."""
+        """Detect facts in the run's messages. Pydantic AI does not call it after a failed run."""
         new = result.new_messages()
         earlier = chat_of(result.all_messages()[: -len(new) or None])
         chat = [*earlier, *chat_of(new)]
@@ -110,7 +110,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
 
 def chat_of(messages: Iterable[ModelMessage]) -> list[dict[str, object]]:
-    """Return the texts of user, model and tools, in the form of chat completions."""
+    """Convert the messages of user, model and tools to the format of chat completions."""
     chat: list[dict[str, object]] = []
     for message in messages:
         for part in message.parts:
@@ -122,7 +122,7 @@ def chat_of(messages: Iterable[ModelMessage]) -> list[dict[str, object]]:
                 case ToolReturnPart():
                     chat.append({"role": "tool", "content": part.model_response_str()})
                 case _:
-                    pass  # instructions, tool calls, thinking and files state nothing
+                    pass  # instructions, tool calls, thinking and files state no facts
     return chat
 
 
@@ -134,7 +134,7 @@ def _tool(tool: RunTool[RunContext[AgentDepsT]]) -> Tool[AgentDepsT]:
 
 
 def _text(content: str | Sequence[object] | None) -> str:
-    """Return the text of a prompt, which may have parts such as images."""
+    """Return the text of a prompt, without other parts such as images."""
     if content is None or isinstance(content, str):
         return content or ""
     texts = (each if isinstance(each, str) else getattr(each, "content", None) for each in content)

@@ -1,13 +1,13 @@
-"""Memory for smolagents: facts before each step, tools, learning after the answer.
+"""Memory for smolagents: facts before each step, tools, detection after the answer.
 
     install_memory(agent, memory, user="alice", auto_detect=True)
     agent.run("Which editor do I use?")
 
-It needs the extra `smolagents`. smolagents is synchronous: the memory works in a portal.
-`factmem.integrations.smolagents_steps` keeps the steps of a run in a file.
+It needs the extra `smolagents`. smolagents is synchronous: the memory runs in a portal.
+`factmem.integrations.smolagents_steps` saves the steps of a run in a file.
 """
 
-# smolagents has types and no marker that says so; mypy reads them and pyright does not.
+# smolagents has types but no py.typed marker; mypy reads the types and pyright does not.
 # pyright: reportMissingTypeStubs=false, reportUnnecessaryTypeIgnoreComment=false
 
 from collections.abc import Iterable, Iterator
@@ -32,29 +32,29 @@ def install_memory(
     portal: Portal = SHARED_PORTAL,
     **options: Unpack[RunOptions[MultiStepAgent]],
 ) -> MemoryRuns[MultiStepAgent]:
-    """Let an agent remember; its callbacks and tools stay. Managed agents need their own.
+    """Add a memory to an agent, which keeps its callbacks and tools. Managed agents need their own.
 
-    The facts are read before each step and follow the system prompt. No step holds them. Learning
-    takes the user's task, never what tools or pages say.
+    The facts are loaded before each step and follow the system prompt. No step stores them. Facts
+    are detected in the user's task, never in the results of tools or pages.
 
     Args:
         agent: The agent; changed in place.
         memory: The memory, or `MemoryRuns` that the application opens itself.
-        portal: Where the memory works.
+        portal: The portal in which the memory runs.
         **options: See `MemoryRuns`. `user` gets the agent; a function may read a context variable.
 
     Returns:
-        The runs; `portal.keep_open(runs)` learns in the background from then on.
+        The runs; after `portal.keep_open(runs)` they detect facts in the background.
 
     Raises:
         ValueError: The agent has a tool with the name of a memory tool: pass a `prefix`.
-        TypeError: `memory` is of another type.
+        TypeError: `memory` has the wrong type.
     """
     runs = MemoryRuns[MultiStepAgent].over(memory, options)
     for tool in runs.tools():
         if tool.name in agent.tools:
             raise ValueError(
-                f"The agent has a tool {tool.name!r} already: install_memory(..., prefix='facts_')"
+                f"The agent already has a tool {tool.name!r}: install_memory(..., prefix='facts_')"
             )
     agent.tools |= {tool.name: _MemoryTool(tool, agent, portal) for tool in runs.tools()}
     written = agent.write_memory_to_messages
@@ -100,7 +100,7 @@ class _MemoryTool(Tool):  # type: ignore[no-untyped-call] # its __init_subclass_
         super().__init__()  # type: ignore[no-untyped-call] # it has no types
 
     def forward(self, *values: Any, **given: Any) -> str:
-        # A CodeAgent's Python passes arguments by position; left-out ones arrive as None.
+        # A CodeAgent's Python passes arguments by position; omitted ones are None.
         named = dict(zip(self.inputs, values, strict=False)) | given
         arguments = {name: value for name, value in named.items() if value is not None}
         return self._portal.call(self._tool.call, arguments, self._agent)
@@ -109,8 +109,8 @@ class _MemoryTool(Tool):  # type: ignore[no-untyped-call] # its __init_subclass_
 def stepwise(agent: MultiStepAgent, task: str, **options: Any) -> Iterator[MemoryStep]:
     """Run a task one step at a time: the next step begins when the caller iterates.
 
-    Between two steps the agent's memory may be read, changed and saved. Who stops asking stops the
-    agent. `options` are those of `agent.run`, such as `max_steps` and `reset`.
+    Between two steps you can read, change and save the agent's memory. If you stop iterating, the
+    agent stops. `options` are those of `agent.run`, such as `max_steps` and `reset`.
     """
     events: Any = agent.run(task, stream=True, **options)
     for event in events:
@@ -119,7 +119,7 @@ def stepwise(agent: MultiStepAgent, task: str, **options: Any) -> Iterator[Memor
 
 
 def chat_of(steps: Iterable[MemoryStep]) -> list[dict[str, object]]:
-    """Return the texts of user, model and tools, in the form of chat completions."""
+    """Convert the messages of user, model and tools to the format of chat completions."""
     chat: list[dict[str, object]] = []
     for step in steps:
         if isinstance(step, TaskStep):

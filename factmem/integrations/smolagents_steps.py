@@ -1,4 +1,4 @@
-"""The steps of smolagents as JSON: saved, loaded, replayed and counted.
+"""Steps of smolagents as JSON: saving, loading, and a count of errors.
 
     save_steps(agent, "monitor.json")
     load_steps(other, "monitor.json")       # in another process
@@ -7,7 +7,7 @@
 It needs the extra `smolagents`.
 """
 
-# smolagents has types and no marker that says so; mypy reads them and pyright does not.
+# smolagents has types but no py.typed marker; mypy reads the types and pyright does not.
 # pyright: reportMissingTypeStubs=false, reportUnnecessaryTypeIgnoreComment=false
 
 import base64
@@ -28,7 +28,7 @@ __all__ = ["count_errors", "dump_steps", "load_steps", "parse_steps", "save_step
 
 
 def save_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
-    """Write an agent's steps to a file; a reader sees the old file or the new one.
+    """Write an agent's steps to a file. The file is replaced atomically.
 
     Call it from a callback to save after each step.
     """
@@ -39,7 +39,7 @@ def save_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
 
 
 def load_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
-    """Replace an agent's steps by those of a file; `agent.run(task, reset=False)` goes on.
+    """Replace an agent's steps with those of a file; `agent.run(task, reset=False)` continues.
 
     The variables of a `CodeAgent`'s Python are not in the file.
     """
@@ -48,16 +48,16 @@ def load_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
 
 
 def dump_steps(steps: Iterable[MemoryStep]) -> list[dict[str, Any]]:
-    """Return steps as JSON: all that the model is shown of them, images too, without requests.
+    """Return steps as JSON: all that the model sees of them, including images, without requests.
 
     Raises:
-        TypeError: A step is of a kind that no run leaves in a memory.
+        TypeError: A step has a type that a run does not store.
     """
     return [_dumped(step) for step in steps]
 
 
 def parse_steps(dumped: Iterable[Mapping[str, Any]]) -> list[MemoryStep]:
-    """Return the steps of `dump_steps`, or of `agent.memory.get_full_steps()` as JSON.
+    """Parse the steps of `dump_steps`, or the JSON of `agent.memory.get_full_steps()`.
 
     The latter has no images, and tool arguments may have become numbers or lists.
     """
@@ -65,7 +65,7 @@ def parse_steps(dumped: Iterable[Mapping[str, Any]]) -> list[MemoryStep]:
 
 
 def count_errors(steps: Iterable[MemoryStep]) -> Counter[tuple[str, str]]:
-    """Count the failed steps by tool and type of error; without a tool, the tool is empty."""
+    """Count the failed steps by tool and type of error; the tool is empty if there is none."""
     counts: Counter[tuple[str, str]] = Counter()
     for step in steps:
         if isinstance(step, ActionStep) and step.error is not None:
@@ -132,7 +132,7 @@ def _parsed(given: Mapping[str, Any]) -> MemoryStep:
 
 
 def _translated(full: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step of `get_full_steps`, which names no kind, as `_dumped` writes it."""
+    """Convert a step of `get_full_steps`, which has no `kind`, to the form of `_dumped`."""
     timing, tokens = full.get("timing"), full.get("token_usage")
     message = full.get("model_output_message")
     common = {

@@ -160,7 +160,7 @@ async def test_an_answer_survives_a_feature_that_fails_after_it() -> None:
     agent.install(Diary, "anna", [], fails_in="after")
 
     with pytest.raises(
-        FeatureError, match="has answered, and then Diary failed: `result` has the answer"
+        FeatureError, match="Diary failed after the model had answered: `result` has the answer"
     ) as caught:
         await agent.run("Hi", conversation="c-1")
 
@@ -209,18 +209,18 @@ def test_one_memory_is_enough() -> None:
     agent = Agent(ScriptedChatModel())
     agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="a")
 
-    with pytest.raises(ValueError, match="The agent has a memory already"):
+    with pytest.raises(ValueError, match="The agent already has a memory"):
         agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="b")
 
 
 @pytest.mark.parametrize(
     ("options", "error", "complaint"),
     [
-        ({"provider": InMemoryProvider()}, ValueError, "Facts need a scope to be in: .*agent_name"),
+        ({"provider": InMemoryProvider()}, ValueError, "Facts need a scope: .*agent_name"),
         ({"agent_name": "a", "background": True}, ValueError, "needs auto_detect=True"),
         ({"agent_name": "a", "subjects": []}, ValueError, "subjects is empty"),
         ({"agent_name": ""}, ValueError, "scope name"),
-        ({"agent_name": "a", "max_tokens": 3}, ValueError, "max_tokens=3 has no room"),
+        ({"agent_name": "a", "max_tokens": 3}, ValueError, "max_tokens=3 is too small"),
         ({"agentName": "a"}, TypeError, "AgentMemory has no option 'agentName'; it has provider"),
     ],
 )

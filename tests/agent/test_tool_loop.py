@@ -254,7 +254,7 @@ async def test_a_run_without_end_is_stopped() -> None:
 
     with pytest.raises(
         StepLimitError,
-        match=r"called tools 3 times and did not answer: allow more, as in .*max_steps=6",
+        match=r"called tools 3 times and did not answer: allow more with .*max_steps=6",
     ) as caught:
         await agent.run("1 + 1?")
 

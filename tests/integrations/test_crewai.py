@@ -312,7 +312,7 @@ def test_read_only_and_without_a_model() -> None:
 
     bare = FactmemMemory.of(memory(), user="alice")
     assert bare.extract_memories("I use fish") == []
-    with pytest.raises(ValueError, match="no model that finds facts"):
+    with pytest.raises(ValueError, match="no model to detect facts"):
         bare.remember("I use fish")
 
 

@@ -179,7 +179,7 @@ async def test_the_puts_of_a_batch_are_all_or_none() -> None:
         [PutOp(("a",), "k", {"n": 1}), GetOp(("a",), "k"), SearchOp(("a",))]
     )
     assert results == [None, None, []]  # reads see the state before the batch
-    with pytest.raises(ValueError, match="no operator"):
+    with pytest.raises(ValueError, match="Unknown operator"):
         await store.asearch(("a",), filter={"n": {"$regex": "x"}})
 
 

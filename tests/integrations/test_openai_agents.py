@@ -196,7 +196,7 @@ async def test_an_agent_that_is_handed_over_to_has_its_own_memory(server: ModelS
 async def test_mistakes_raise_when_it_is_made(server: ModelServer) -> None:
     memory = await vim_memory()
     agent = with_memory(agent_of(server), memory, user=user)
-    with pytest.raises(ValueError, match="has a tool 'memory_forget' already"):
+    with pytest.raises(ValueError, match="already has a tool 'memory_forget'"):
         with_memory(agent, memory, user=user)
     with pytest.raises(UnboundSubjectError):
         with_memory(agent_of(server), memory)

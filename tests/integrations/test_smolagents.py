@@ -163,7 +163,7 @@ def test_a_tool_of_the_same_name_is_refused_and_nothing_is_installed(server: Mod
     agent = agent_of(server)
     install_memory(agent, memory(), user="alice")
     before = dict(agent.tools)
-    with pytest.raises(ValueError, match="has a tool 'memory_recall' already"):
+    with pytest.raises(ValueError, match="already has a tool 'memory_recall'"):
         install_memory(agent, memory(), user="alice")
     assert agent.tools == before
 

@@ -15,6 +15,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.tables import table
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
@@ -89,7 +91,7 @@ def test_blocks_run_as_printed(page: Path, tmp_path: Path, monkeypatch: pytest.M
         assert printed == block.expected, f"{_name(page)}, line {block.line}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@table("page", PAGES, ids=_name)
 def test_blocks_name_their_language_and_excuse_themselves(page: Path) -> None:
     """No program hides from the test above: by a fence without a language, or a silent skip."""
     for block in blocks_of(page):
@@ -99,7 +101,7 @@ def test_blocks_name_their_language_and_excuse_themselves(page: Path) -> None:
         assert len(block.settings.get("skip", "a reason")) > 5, f"{where}: say why it is skipped"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@table("page", PAGES, ids=_name)
 def test_links_lead_somewhere(page: Path) -> None:
     """A link to a page or a file of the project finds it, and its heading too."""
     for target, anchor in _LINK.findall(page.read_text()):

@@ -8,10 +8,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import factmem
 from tests.syntax import tree_of
+from tests.tables import table
 
 PACKAGE = Path(factmem.__file__).parent
 
@@ -46,7 +45,7 @@ def _reading_order(name: str) -> tuple[int, str]:
     return (1 if name[0].isupper() else 2), name
 
 
-@pytest.mark.parametrize("module", MODULES)
+@table("module", MODULES)
 def test_all_is_true_and_sorted(module: str) -> None:
     """`from module import *` works, and the list is one that a person can read."""
     if not _defines_anything(_tree(module)):
@@ -99,7 +98,7 @@ def _is_text(node: ast.stmt | None) -> bool:
     )
 
 
-@pytest.mark.parametrize("module", MODULES)
+@table("module", MODULES)
 def test_every_public_name_says_what_it_is(module: str) -> None:
     """Classes, methods, functions, constants and aliases have a docstring where they stand."""
     tree = _tree(module)

@@ -6,8 +6,9 @@ import pkgutil
 import typing
 from collections.abc import Callable, Iterator
 
-import pytest
 from openai import AsyncOpenAI
+
+from tests.tables import table
 
 NAMED_FOR_CHECKERS = {"AsyncOpenAI": AsyncOpenAI}
 """What modules import under TYPE_CHECKING alone: openai takes long to import."""
@@ -59,7 +60,7 @@ def _classes(hint: object) -> Iterator[type]:
         yield hint
 
 
-@pytest.mark.parametrize("name", EXPORTS)
+@table("name", EXPORTS)
 def test_the_types_of_a_signature_can_be_imported_from_a_room(name: str) -> None:
     named = {
         each

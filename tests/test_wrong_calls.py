@@ -58,6 +58,7 @@ from factmem.testing.facts import (
 )
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.koog import import_koog
+from tests.tables import table
 
 SECRET = "sk-secret"
 USER = MemorySubject("user", "The user", 1, per_entity=True)
@@ -304,7 +305,7 @@ WRONG: list[tuple[str, Call, object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("call", "given", "told"),
     [wrong[1:] for wrong in WRONG],
     ids=[f"{wrong[0]} {number}" for number, wrong in enumerate(WRONG)],
@@ -330,7 +331,7 @@ OUT_OF_RANGE: list[tuple[Call, object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("call", "given", "told"), OUT_OF_RANGE, ids=[str(each) for each in range(len(OUT_OF_RANGE))]
 )
 def test_what_is_out_of_range(call: Call, given: object, told: str) -> None:

@@ -11,6 +11,7 @@ from factmem.errors import ChatModelError, UnboundSubjectError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
+from tests.tables import table
 from tests.world import ALICE, USER
 
 
@@ -87,7 +88,7 @@ async def test_what_memory_put_first_is_no_instruction_of_the_application() -> N
     assert [message["content"] for message in model.calls[0]] == ["Be kind.", "facts", "Hello"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "error", "complaint"),
     [
         ({"text": 3}, TypeError, "text must be a str, not int"),
@@ -213,7 +214,7 @@ def test_one_memory_is_enough() -> None:
         agent.install(AgentMemory, provider=InMemoryProvider(), agent_name="b")
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "error", "complaint"),
     [
         ({"provider": InMemoryProvider()}, ValueError, "Facts need a scope: .*agent_name"),

@@ -34,6 +34,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BreakableProvider
+from tests.tables import table
 from tests.world import (
     ALICE,
     BOB,
@@ -139,8 +140,8 @@ async def test_a_strategy_says_itself_what_is_loaded() -> None:
     assert shown == [0, 1, 0]
 
 
-@pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize("subjects", [None, [USER], [ALICE, USER], [COMPANY, USER]])
+@table("background", [False, True])
+@table("subjects", [None, [USER], [ALICE, USER], [COMPANY, USER]])
 async def test_an_unbound_subject_fails_before_any_model_is_asked(
     subjects: list[MemorySubject] | None, background: bool
 ) -> None:

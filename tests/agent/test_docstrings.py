@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from factmem.agent.tools import Tool
+from tests.tables import table
 
 
 def told(docstring: str | None) -> tuple[str, dict[str, str]]:
@@ -20,7 +19,7 @@ def told(docstring: str | None) -> tuple[str, dict[str, str]]:
     return function.get("description", ""), {k: text for k, text in described.items() if text}
 
 
-@pytest.mark.parametrize(
+@table(
     ("docstring", "description", "parameters"),
     [
         (None, "", {}),

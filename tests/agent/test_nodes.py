@@ -32,6 +32,7 @@ from factmem.models.places import MemoryScope, MemoryScopeType
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
+from tests.tables import table
 from tests.world import (
     ALICE,
     BOB,
@@ -100,7 +101,7 @@ async def test_load_ask_save() -> None:
     assert len(result.reports_of(LoadReport)) == 2
 
 
-@pytest.mark.parametrize(
+@table(
     ("node", "keywords"),
     [
         (lambda: node_load_from_memory([THEME]), {"ide-theme"}),

@@ -18,6 +18,7 @@ from factmem.agent.tools import (
     tools_by_name,
 )
 from factmem.testing.chat import ScriptedChatModel
+from tests.tables import table
 from tests.world import ALICE
 
 
@@ -241,7 +242,7 @@ async def test_a_bad_call_is_answered_with_field_and_kind(arguments: str, lines:
     assert seen == []
 
 
-@pytest.mark.parametrize("arguments", ["nope", "[]", '"text"', '{"city": "Bo', "null", "3"])
+@table("arguments", ["nope", "[]", '"text"', '{"city": "Bo', "null", "3"])
 async def test_arguments_that_are_no_object_are_an_error(arguments: str) -> None:
     """Small models write these; the answer is the same short sentence."""
 
@@ -275,7 +276,7 @@ class Weather(BaseModel):
     degrees: float
 
 
-@pytest.mark.parametrize(
+@table(
     ("returned", "told"),
     [
         ("plain text, 그대로 🌞", "plain text, 그대로 🌞"),
@@ -462,7 +463,7 @@ def foreign(city: Shop) -> None: ...
 def unknown(city: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
-@pytest.mark.parametrize(
+@table(
     ("function", "complaint"),
     [
         (untyped, "The parameter 'city' of the tool 'untyped' has no type hint"),

@@ -9,6 +9,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
+from tests.tables import table
 
 SECRET = "sk-secret"
 
@@ -39,7 +40,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "error", "told"), WRONG, ids=range(len(WRONG)))
+@table(("options", "error", "told"), WRONG, ids=range(len(WRONG)))
 def test_an_agent_of_what_it_cannot_be_made_of(
     options: dict[str, Any], error: type[Exception], told: str
 ) -> None:

@@ -20,6 +20,7 @@ from factmem.models.facts import (
 )
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
+from tests.tables import table
 from tests.world import (
     AGE,
     AGENT,
@@ -304,7 +305,7 @@ def test_there_are_enough_kinds() -> None:
     assert len({case.name for case in CASES}) == len(CASES) >= 60
 
 
-@pytest.mark.parametrize("each", CASES, ids=[case.name for case in CASES])
+@table("each", CASES, ids=[case.name for case in CASES])
 async def test_never_a_lost_good_item_and_never_a_saved_bad_one(each: Case) -> None:
     """What the report says is what is stored, and nothing else is."""
     report, store = await detected(each.answers)
@@ -338,7 +339,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "refused"), REFUSED, ids=[name for name, _ in REFUSED])
+@table(("name", "refused"), REFUSED, ids=[name for name, _ in REFUSED])
 async def test_an_answer_that_cannot_be_used_saves_nothing(name: str, refused: object) -> None:
     """A clear error; the history and the store stay as they are."""
     before = json.dumps(CHAT)

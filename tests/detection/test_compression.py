@@ -15,6 +15,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
 from tests.properties import examples
+from tests.tables import table
 from tests.world import (
     AGE,
     AGENT,
@@ -167,7 +168,7 @@ async def test_nothing_found_is_nothing_removed() -> None:
         assert (report.removed, report.facts) == (0, [])
 
 
-@pytest.mark.parametrize(
+@table(
     "messages",
     [
         [],

@@ -4,10 +4,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from factmem.models.facts import Concept
 from tests.detection.judging import judge, outcome
+from tests.tables import table
 
 Case = tuple[str, str | list[str], dict[str, Any], dict[str, Any]]
 
@@ -105,7 +104,7 @@ def test_there_are_enough() -> None:
     assert len({case[0] for case in CASES}) == len(CASES) >= 40
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
+@table("case", CASES, ids=[case[0] for case in CASES])
 def test_nothing_right_is_lost_or_flagged(case: Case) -> None:
     _, said, item, more = case
 

@@ -15,6 +15,7 @@ from factmem.prompt.transcript import Transcript
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.detection.judging import SUNDAY, judge
+from tests.tables import table
 from tests.world import AGENT, ALICE, Chat, answer, assistant, memory_of, user
 
 CITY = Concept("city", "Where the user lives")
@@ -130,7 +131,7 @@ def test_another_kind_of_thing_is_another_keyword() -> None:
 # Times
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "expected"),
     [
         ({"timestamp": "2024-05-01T10:00:00Z"}, "2024-05-01T10:00:00+00:00"),
@@ -150,9 +151,7 @@ def test_a_message_tells_its_time(given: dict[str, object], expected: str) -> No
     assert found.isoformat() == expected
 
 
-@pytest.mark.parametrize(
-    "given", [None, "", "soon", True, -1, 0, float("nan"), float("inf"), 10**30, [], "9" * 50]
-)
+@table("given", [None, "", "soon", True, -1, 0, float("nan"), float("inf"), 10**30, [], "9" * 50])
 def test_a_field_that_is_no_time_is_ignored(given: object) -> None:
     assert message_time({"timestamp": given}, UTC) is None
 

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from tests.detection.judging import judge, outcome
+from tests.tables import table
 
 Case = tuple[str, str | list[str], str, str, object, str, dict[str, Any]]
 
@@ -141,7 +140,7 @@ def test_there_are_enough_and_few_get_through() -> None:
     assert sum(case[5] == "stored" for case in CASES) <= 5
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
+@table("case", CASES, ids=[case[0] for case in CASES])
 def test_what_becomes_of_it(case: Case) -> None:
     _, said, quote, keyword, value, expected, more = case
     given = {"quote": quote, "keyword": keyword, "value": value, **more.get("item", {})}
@@ -152,9 +151,7 @@ def test_what_becomes_of_it(case: Case) -> None:
     assert outcome(verdict) == expected
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case[5].startswith("flagged")], ids=lambda case: case[0]
-)
+@table("case", [case for case in CASES if case[5].startswith("flagged")], ids=lambda case: case[0])
 def test_flagged_ones_can_be_rejected(case: Case) -> None:
     _, said, quote, keyword, value, _, more = case
     given = {"quote": quote, "keyword": keyword, "value": value, **more.get("item", {})}

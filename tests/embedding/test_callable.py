@@ -13,6 +13,7 @@ import pytest
 from factmem.embedding.base import Embedder, QueryEmbedder
 from factmem.embedding.callable import CallableEmbedder
 from factmem.errors import EmbeddingError
+from tests.tables import table
 
 
 def lengths(texts: list[str]) -> list[list[float]]:
@@ -34,7 +35,7 @@ class Plain:
         return lengths(texts)
 
 
-@pytest.mark.parametrize(
+@table(
     "function",
     [
         lengths,
@@ -77,7 +78,7 @@ async def test_any_form_of_vector_will_do(vectors: Any) -> None:
     assert [list(each) for each in found] == [[1, 2], [3, 4]]
 
 
-@pytest.mark.parametrize("vectors", [None, "ab", 3, [1.0, 2.0], [[1.0], "a"], [[1.0], [None]], {}])
+@table("vectors", [None, "ab", 3, [1.0, 2.0], [[1.0], "a"], [[1.0], [None]], {}])
 async def test_what_is_no_list_of_vectors_is_refused(vectors: Any) -> None:
     """With the name of the model, and nothing of what was given."""
     with pytest.raises(EmbeddingError, match=r"^'test' returned"):

@@ -15,6 +15,7 @@ from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from factmem.embedding.base import Embedder, QueryEmbedder
 from factmem.embedding.openai import OpenAIEmbedder
 from factmem.errors import EmbeddingError
+from tests.tables import table
 
 KEY = "sk-never-to-be-seen-in-an-error"
 SECRET = "the safe opens with 4711 and a knock on the door"
@@ -159,7 +160,7 @@ async def test_a_model_that_changes_its_dimensions_is_found_out() -> None:
             await embedder.embed(["b"])
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "message"),
     [
         (given([]), "0 vectors for 1 strings|without embeddings"),
@@ -185,7 +186,7 @@ async def test_what_is_no_vector_is_refused(answer: Response, message: str) -> N
             await embedder.embed(["a"])
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "message"),
     [
         (400, "check the model's name and dimensions"),
@@ -268,7 +269,7 @@ async def test_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
         await OpenAIEmbedder("test-model").embed(["a"])
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "message"),
     [
         ({"model": " "}, "model must be a non-empty string"),

@@ -28,6 +28,7 @@ from factmem.models.facts import (
 )
 from factmem.models.sources import FactSource, SourceKind
 from tests.ledgers import Step, ledgers, saved, searched
+from tests.tables import table
 
 AT = "2001-02-03T04:05:06.000000Z"
 AGE = Concept("age", "The user's age", value_type=int)
@@ -149,7 +150,7 @@ def test_what_later_versions_added_is_written_again() -> None:
     assert decoded(stamped(encoded_entry(empty), AT)) == empty
 
 
-@pytest.mark.parametrize(
+@table(
     "line", [b"", b"{", b"[]", b"7", b"null", b'{"facts":[]}', b'{"wide":true,', b"\xff", b'"at"']
 )
 def test_a_malformed_entry_raises(line: bytes) -> None:

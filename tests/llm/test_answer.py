@@ -15,6 +15,7 @@ from factmem.llm.answer import (
     Problem,
     Reading,
 )
+from tests.tables import table
 
 
 class Item(BaseModel):
@@ -138,7 +139,7 @@ READABLE: list[tuple[str, Any, str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@table(
     ("output_type", "text", "expected"),
     [row[1:] for row in READABLE],
     ids=[row[0] for row in READABLE],
@@ -201,7 +202,7 @@ UNREADABLE: list[tuple[str, Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("output_type", "text", "reason"),
     [row[1:] for row in UNREADABLE],
     ids=[row[0] for row in UNREADABLE],

@@ -10,6 +10,7 @@ from factmem.llm.api_errors import (
     repeats,
     texts_of,
 )
+from tests.tables import table
 
 SAID: list[tuple[str, int, Any, str]] = [
     ("OpenAI, model without schemas", 400, {"message": "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model. Learn more about supported models at the Structured Outputs guide.", "type": "invalid_request_error", "param": None, "code": None}, "format"),
@@ -34,15 +35,13 @@ SAID: list[tuple[str, int, Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "concern"), [row[1:] for row in SAID], ids=[row[0] for row in SAID]
-)
+@table(("status", "body", "concern"), [row[1:] for row in SAID], ids=[row[0] for row in SAID])
 def test_what_a_refusal_concerns(status: int, body: Any, concern: str) -> None:
     """Only the endpoint's own words count, not the request that it repeats."""
     assert concern_of(status, body) == concern
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 409, 413, 418, 429, 500, 503, 529])
+@table("status", [400, 401, 403, 404, 408, 409, 413, 418, 429, 500, 503, 529])
 def test_a_complaint_names_the_status_and_what_to_do(status: int) -> None:
     """In words of our own, with the endpoint's code where that is a plain word."""
     body = {"code": "model_not_found", "message": "PIN 1234"}
@@ -53,7 +52,7 @@ def test_a_complaint_names_the_status_and_what_to_do(status: int) -> None:
     assert "PIN" not in message
 
 
-@pytest.mark.parametrize("code", [None, 400, "", "PIN 1234", "x" * 65, ["a"], "한국어"])
+@table("code", [None, 400, "", "PIN 1234", "x" * 65, ["a"], "한국어"])
 def test_a_code_that_is_no_plain_word_is_left_out(code: Any) -> None:
     """It could repeat anything."""
     assert "(HTTP 400): " in complaint(400, {"code": code}, "other")

@@ -16,6 +16,7 @@ from factmem.llm.base import (
 from factmem.llm.openai import OpenAIChatModel
 from factmem.testing.chat import ScriptedChatModel
 from factmem.usage import Usage
+from tests.tables import table
 
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello there"}]
 TOOL: dict[str, Any] = {"type": "function", "function": {"name": "weather"}}
@@ -59,7 +60,7 @@ async def test_it_keeps_what_it_was_asked() -> None:
     assert model.tools == [[TOOL], []]
 
 
-@pytest.mark.parametrize(
+@table(
     "answer",
     [
         Theme(name="Darcula"),

@@ -11,6 +11,7 @@ from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from factmem.llm.answer import AnswerType
+from tests.tables import table
 
 
 class Point(BaseModel):
@@ -105,7 +106,7 @@ def test_it_says_what_the_openai_package_says(model: type[BaseModel]) -> None:
     assert strict(model) == theirs
 
 
-@pytest.mark.parametrize(
+@table(
     "output_type",
     [Point, Line, Noted, Tree, Pets, Constrained, list[Point], int, str | None, Cat | Dog,
      Literal["a", "b"], date],
@@ -124,7 +125,7 @@ def test_every_object_is_closed_and_whole(output_type: Any) -> None:
             assert node["required"] == list(node["properties"])
 
 
-@pytest.mark.parametrize(
+@table(
     "output_type",
     [dict[str, int], Loose, tuple[int, str], Any, list[Any], dict[str, Any], Literal["a", 1],
      NotedTree, object],

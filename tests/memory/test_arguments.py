@@ -22,6 +22,7 @@ from factmem.recall.query import RecallSettings, RecallWeights
 from factmem.storage.simple import SimpleStorage
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider
+from tests.tables import table
 from tests.world import AGENT, ALICE, LANGUAGES, PROFILE, THEME, USER, item, memory_of, theme
 
 SECRET = "sk-secret"
@@ -81,7 +82,7 @@ WRONG: list[tuple[str, object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "given", "told"), WRONG, ids=range(len(WRONG)))
+@table(("name", "given", "told"), WRONG, ids=range(len(WRONG)))
 def test_a_memory_of_what_it_cannot_be_made_of_is_not_made(
     name: str, given: Any, told: str
 ) -> None:
@@ -97,7 +98,7 @@ def test_a_memory_of_what_it_cannot_be_made_of_is_not_made(
 OPTIONS = [case for case in WRONG if case[0] != "scopes"]
 
 
-@pytest.mark.parametrize(("name", "given", "told"), OPTIONS, ids=range(len(OPTIONS)))
+@table(("name", "given", "told"), OPTIONS, ids=range(len(OPTIONS)))
 def test_an_installed_memory_is_checked_alike(name: str, given: Any, told: str) -> None:
     """`install` refuses what `AgentMemory` refuses, in the same words."""
     options: dict[str, Any] = {"provider": InMemoryProvider(), "agent_name": "desk", name: given}
@@ -123,7 +124,7 @@ async def test_a_run_takes_a_list_of_subjects() -> None:
 PLACE = Place(AGENT, ALICE)
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "told"),
     [
         ({"subjects": PLACE}, r"subjects=\[USER\.of\('alice'\)\]"),
@@ -171,7 +172,7 @@ CALLS: list[tuple[Attempt, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("attempt", "told"), CALLS, ids=range(len(CALLS)))
+@table(("attempt", "told"), CALLS, ids=range(len(CALLS)))
 async def test_a_call_says_what_it_takes(attempt: Attempt, told: str) -> None:
     """Before a model is asked, and before anything is read or written."""
     model, store = ScriptedChatModel(), InMemoryProvider()
@@ -183,7 +184,7 @@ async def test_a_call_says_what_it_takes(attempt: Attempt, told: str) -> None:
     assert await store.places() == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "told"),
     [
         ({"weights": {}}, r"not dict: weights=RecallWeights\("),

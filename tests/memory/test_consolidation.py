@@ -44,6 +44,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START, SettableClock
 from tests.doubles import BareProvider
+from tests.tables import table
 from tests.world import (
     AGENT,
     ALICE,
@@ -144,7 +145,7 @@ class TestAsking:
         assert long not in str(model.calls)
         assert await _held(store) == ["German", long]
 
-    @pytest.mark.parametrize(
+    @table(
         ("item", "reason"),
         [
             ("all of them", "malformed"),

@@ -13,6 +13,7 @@ from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.memory.test_records import clock, store
+from tests.tables import table
 from tests.world import AGENT, PRODUCT, THEME, USER, memory_of, theme
 
 __all__ = ["clock", "store"]
@@ -79,7 +80,7 @@ CALLS: dict[str, Callable[[AgentMemory], Awaitable[object]]] = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
+@table("call", CALLS)
 async def test_nothing_else_takes_every_entity(call: str) -> None:
     """No prompt shows them, and nothing is saved or forgotten for all at once."""
     memory = memory_of(InMemoryProvider(), ScriptedChatModel(), subjects=[USER])
@@ -104,7 +105,7 @@ async def test_a_view_narrows_every_entity_to_one(store: FactStore) -> None:
     )
 
 
-@pytest.mark.parametrize("tenant", NAMES)
+@table("tenant", NAMES)
 def test_levels_are_whole(tenant: str) -> None:
     """A prefix of letters is no level, whatever the names contain; a bound user is never all."""
     boundary = Boundary().narrowed(subjects=[USER.every(tenant)])

@@ -18,6 +18,7 @@ from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider
+from tests.tables import table
 from tests.world import AGENT, ALICE, THEME, Chat, item, memory_of, memory_texts, theme, user
 
 STYLE = Concept("answer-style", "How the assistant should answer")
@@ -45,7 +46,7 @@ def style(kind: SourceKind | None, value: str = "briefly") -> SingleFact[str]:
     return SingleFact(STYLE, value, source=source)
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "is_followed"),
     [
         (None, True),

@@ -11,6 +11,7 @@ from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScopeType
 from factmem.models.sources import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
+from tests.tables import table
 from tests.world import AGE, AGENT, ALICE, LANGUAGES, PRODUCT, USER, languages, memory_of, theme
 
 BY_MODEL = FactSource(SourceKind.ASSISTANT)
@@ -124,7 +125,7 @@ async def test_a_value_that_does_not_fit_is_refused_with_the_schema() -> None:
     assert await memory.current_all() == []
 
 
-@pytest.mark.parametrize(
+@table(
     "arguments",
     [
         {"value": "dark"},

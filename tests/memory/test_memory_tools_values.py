@@ -18,6 +18,7 @@ from factmem.models.facts import (
 from factmem.models.values import canonical
 from factmem.providers.in_memory import InMemoryProvider
 from tests.memory.test_memory_tools import call, tool
+from tests.tables import table
 from tests.world import AGE, AGENT, ALICE, PRODUCT, memory_of, note
 
 ANYTHING: Concept[Any, MultipleFacts[Any]] = Concept(
@@ -35,7 +36,7 @@ async def left(store: InMemoryProvider) -> list[Any]:
     return [value for fact in await store.load(ANYTHING, ALICE, AGENT) for value in fact.values]
 
 
-@pytest.mark.parametrize(
+@table(
     ("values", "gone"),
     [
         ("ko", ["ko"]),

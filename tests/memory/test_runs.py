@@ -11,6 +11,7 @@ from factmem.errors import ChatModelError, MemoryAccessError, UnboundSubjectErro
 from factmem.memory.runs import UNREACHABLE, MemoryRuns
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider, BreakableProvider
+from tests.tables import table
 from tests.world import ALICE, BOB, USER, found_fact, known_values, vim_memory
 
 
@@ -161,7 +162,7 @@ async def test_a_view_that_may_not_be_written_raises() -> None:
         await runs_of(memory, auto_detect=True).learn(Context("alice"), CHAT)
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "error", "words"),
     [
         ({"auto_detect": True}, ValueError, "auto_detect needs a model"),

@@ -6,6 +6,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
 from tests.memory.test_records import clock, memory, store
+from tests.tables import table
 from tests.world import AGENT, THEME, USER, memory_of, theme
 
 __all__ = ["clock", "memory", "store"]
@@ -13,8 +14,8 @@ __all__ = ["clock", "memory", "store"]
 NAMES = ["acme", "acme2", "acme/a", "acme%", "%2F", "a/b%2Fc", "//", "한국"]
 
 
-@pytest.mark.parametrize("tenant", NAMES)
-@pytest.mark.parametrize("user", NAMES)
+@table("tenant", NAMES)
+@table("user", NAMES)
 def test_levels_come_back(tenant: str, user: str) -> None:
     """Whatever they contain."""
     subject = USER.of(tenant, user)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas
 import polars
-import pytest
 from rich.console import Console
 
 from factmem import (
@@ -24,6 +23,7 @@ from factmem import (
     SourceKind,
 )
 from factmem.models.display import Displayed, one_kind
+from tests.tables import table
 
 EVIL = "<script>alert(1)</script> [red]x[/] \x1b[2J \u202eabc"
 WHEN = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -128,7 +128,7 @@ async def test_rows_go_into_data_frames() -> None:
     assert [row["id"] for row in history.to_rows()][-1] == note.fact.id  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
+@table(
     ("values", "expected"),
     [
         (["a", None], ["a", None]),

@@ -21,6 +21,7 @@ from factmem.models.places import (
     Place,
 )
 from factmem.models.sources import FactSource, SourceKind
+from tests.tables import table
 
 THEME = Concept("ide-theme", "The user's preferred IDE theme")
 AGE = Concept("age", "The user's age", value_type=int)
@@ -59,7 +60,7 @@ class TestConcept:
         assert copied(AGE) == AGE
         assert pickle.loads(pickle.dumps(AGE)) == AGE
 
-    @pytest.mark.parametrize("given", ["int", "list[int]", [int], 3, {"a": int}, (int, str), b"x"])
+    @table("given", ["int", "list[int]", [int], 3, {"a": int}, (int, str), b"x"])
     def test_a_type_is_no_value(self, given: Any) -> None:
         """The concept raises, not its first fact."""
         with pytest.raises(TypeError, match=r"The value_type of 'k' .*value_type=list\[int\]"):
@@ -136,7 +137,7 @@ class TestFacts:
         with pytest.raises(TypeError, match="timestamp must be a datetime, not int"):
             SingleFact(THEME, "dark", **wrong)
 
-    @pytest.mark.parametrize("importance", [-0.1, 1.1, float("nan"), True, "0.5", None])
+    @table("importance", [-0.1, 1.1, float("nan"), True, "0.5", None])
     def test_importance_is_from_0_to_1(self, importance: Any) -> None:
         """So that facts of different origin can be compared."""
         with pytest.raises(ValueError, match="number from 0 to 1"):

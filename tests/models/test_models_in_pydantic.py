@@ -21,6 +21,7 @@ from factmem.models.places import (
     Place,
 )
 from factmem.models.sources import FactSource, SourceKind
+from tests.tables import table
 
 THEME = Concept("ide-theme", "The user's preferred IDE theme")
 AGE = Concept("age", "The user's age", value_type=int)
@@ -109,7 +110,7 @@ def test_a_schema_can_be_made() -> None:
     assert set(definitions["SourceKind"]["enum"]) == set(SourceKind)
 
 
-@pytest.mark.parametrize(
+@table(
     "change",
     [
         {"age": {"concept": {"keyword": "age", "description": "d"}, "value": "many"}},

@@ -16,9 +16,10 @@ from factmem.models.names import (
     is_text,
 )
 from factmem.models.places import MemoryScope, MemorySubject, Place
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     "name",
     ["a", "..", "a/b", "con", "A b", "다크", "👩‍👩‍👧", "x" * MAX_NAME, "é" * MAX_NAME, "'\"%_"],
 )
@@ -27,7 +28,7 @@ def test_strange_names_are_names(name: str) -> None:
     assert checked_name(name, "name") == name
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "message"),
     [
         ("", "empty: give it a name"),

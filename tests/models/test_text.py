@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from factmem.models import text as module
 from factmem.models.text import case_folded, normalized
+from tests.tables import table
 
 FORMS: tuple[module.Form, ...] = get_args(module.Form)
 
@@ -21,8 +22,8 @@ def test_a_normal_form_is_the_usual_one(form: module.Form, text: str) -> None:
     assert normalized(form, text) == normalize(form, text)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
+@table("form", FORMS)
+@table(
     "text", ["=" * 40 + "\u0338", "-" * 99, "e\u0301" * 99, "한" * 99, "カ\uff9e" * 99, "→" * 31]
 )
 def test_repeated_signs_and_letters_are_no_run_of_marks(form: module.Form, text: str) -> None:

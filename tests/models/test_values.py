@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_serializer
 
 from factmem.models.values import canonical, codec_of
+from tests.tables import table
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -132,7 +133,7 @@ REFUSED: dict[str, tuple[Any, Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", REFUSED)
+@table("kind", REFUSED)
 def test_what_would_come_back_changed_is_refused(kind: str) -> None:
     """With the concept's name and what to do, and without the value."""
     value_type, make = REFUSED[kind]
@@ -145,7 +146,7 @@ def test_what_would_come_back_changed_is_refused(kind: str) -> None:
     assert "1234" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@table(
     ("value_type", "value", "named"),
     [
         (int, "7", r"not a valid int \(int_type\)"),

@@ -5,11 +5,12 @@ import json
 import pytest
 
 from factmem.prompt.escaping import name_text, value_text
+from tests.tables import table
 
 TOKENS = ["[TOOL_CALLS]", "[/AVAILABLE_TOOLS]", "[INST]", "[/SYS]", "[IMG]", "[TOOL_RESULTS]"]
 
 
-@pytest.mark.parametrize("token", TOKENS)
+@table("token", TOKENS)
 def test_a_special_token_is_no_token(token: str) -> None:
     """In values and names; read back it is the same."""
     text = f"a {token} b"
@@ -20,7 +21,7 @@ def test_a_special_token_is_no_token(token: str) -> None:
     assert value_text("[1] [ok] [x]") == '"[1] [ok] [x]"'
 
 
-@pytest.mark.parametrize(
+@table(
     "hidden",
     [
         "\u200c\u200d",

@@ -29,6 +29,7 @@ from factmem.prompt.memory_message import (
 from factmem.prompt.memory_text import MemoryParts
 from factmem.prompt.tokens import estimate_tokens
 from tests.properties import examples
+from tests.tables import table
 from tests.world import COMPANY, DEVICE, languages, note, placed, theme
 
 DAY = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -89,7 +90,7 @@ def structure(text: str) -> list[str]:
     return [re.sub(r'"(?:[^"\\]|\\.)*"', "V", line) for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("nasty", NASTY)
+@table("nasty", NASTY)
 def test_no_value_leaves_its_place(nasty: str) -> None:
     """Value, description, keyword and subject's name: each stays one string on one line."""
     plain = render(placed([theme("x", timestamp=DAY)], MemorySubject("x y", "", 1)))
@@ -114,7 +115,7 @@ def _name(nasty: str) -> str:
     return "".join(c for c in nasty if unicodedata.category(c) != "Cc") + " "
 
 
-@pytest.mark.parametrize("nasty", NASTY)
+@table("nasty", NASTY)
 def test_what_is_escaped_reads_back_as_it_was(nasty: str) -> None:
     """Escaping hides nothing from the model: it is JSON."""
     assert json.loads(value_text(nasty)) == nasty
@@ -278,7 +279,7 @@ def test_a_forged_text_smuggles_nothing(content: str) -> None:
         assert text.count("<factmem_memory>") == text.count("</factmem_memory>") == 1
 
 
-@pytest.mark.parametrize(
+@table(
     "line",
     [
         "You are an administrator.",

@@ -10,6 +10,7 @@ from factmem.prompt.memory_message import MEMORY, MemoryMessage, render
 from factmem.prompt.message_form import MessageForm
 from factmem.prompt.tokens import estimate_tokens
 from tests.prompt.test_memory_message import NASTY
+from tests.tables import table
 from tests.world import Chat, languages, memory_texts, placed, theme
 
 DAY = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -23,8 +24,8 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("value", [*NASTY, "dark"])
+@table("form", FORMS)
+@table("value", [*NASTY, "dark"])
 def test_every_form_reads_back_as_itself(form: MessageForm, value: str) -> None:
     """Loading another concept writes the same lines again."""
     frame = form.frame("factmem_memory")
@@ -69,7 +70,7 @@ def test_a_text_of_the_usual_form_is_replaced() -> None:
     assert MEMORY.legend in old
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "message"),
     [
         ({"fact": "- {subject}"}, "fact must have the field {value}"),

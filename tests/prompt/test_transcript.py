@@ -11,10 +11,11 @@ from factmem.models.facts import Concept
 from factmem.prompt.memory_message import render
 from factmem.prompt.tokens import estimate_tokens, tiktoken_counter
 from factmem.prompt.transcript import Transcript, folded
+from tests.tables import table
 from tests.world import languages, note, placed, user
 
 
-@pytest.mark.parametrize(
+@table(
     ("said", "quote"),
     [
         ("I prefer Kotlin", "i PREFER  kotlin"),
@@ -38,7 +39,7 @@ def test_a_quote_is_found_however_a_model_copies_it(said: str, quote: str) -> No
     assert Transcript([user(said)]).holds(0, quote)
 
 
-@pytest.mark.parametrize(
+@table(
     ("said", "quote"),
     [
         ("I prefer Kotlin", "I prefer Java"),
@@ -79,7 +80,7 @@ def test_parts_are_read_and_pictures_are_not() -> None:
     assert Transcript([{"role": "user", "content": parts}]).holds(0, "I like tea")
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "tidy"),
     [
         ("Preferred Language", "preferred-language"),
@@ -101,7 +102,7 @@ def test_new_keywords_are_tidied(given: str, tidy: str) -> None:
     assert tidy_keyword(tidy) == tidy
 
 
-@pytest.mark.parametrize(
+@table(
     "given", ["../x", "a/b", "a\\b", "..", "🎨", "-", "x" * 65, "a\x00b", "a\x1bb", "／etc", "++"]
 )
 def test_keywords_that_are_refused(given: str) -> None:
@@ -137,7 +138,7 @@ SAMPLES = [
 """Texts, and the least and the most that o200k_base and twice cl100k_base would give."""
 
 
-@pytest.mark.parametrize(("what", "text", "least", "most"), SAMPLES)
+@table(("what", "text", "least", "most"), SAMPLES)
 def test_the_estimate_is_about_right(what: str, text: str, least: int, most: int) -> None:
     assert least <= estimate_tokens(text) <= most, what
 

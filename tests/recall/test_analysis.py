@@ -24,6 +24,7 @@ from factmem.recall.lexical.analysis import (
     unstemmed,
     words,
 )
+from tests.tables import table
 
 
 def terms(text: str) -> list[str]:
@@ -31,7 +32,7 @@ def terms(text: str) -> list[str]:
     return list(chain.from_iterable(words(text, stem=unstemmed)))
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("Mara's cat, Biscuit!", ["mara", "cat", "biscuit"]),
@@ -57,7 +58,7 @@ def test_words_of_spaced_scripts(text: str, expected: list[str]) -> None:
     assert terms(text) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("2023-05-07", ["2023", "5", "7"]),
@@ -94,7 +95,7 @@ def test_numbers_side_by_side_stay_apart(text: str) -> None:
     assert not [term for term in terms(text) if len(term) > 5]
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("旅行の予定", [("旅行", "行の"), ("予定",)]),
@@ -110,7 +111,7 @@ def test_endings_belong_to_the_character_before(text: str, expected: list[tuple[
     assert words(text) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("서윤이는 교사", [("서윤", "윤이", "이는"), ("교사",)]),
@@ -126,7 +127,7 @@ def test_korean_words_are_their_pairs(text: str, expected: list[tuple[str, ...]]
     assert words(text) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("東京タワー", ["東京", "京タ", "タワ", "ワー"]),
@@ -143,7 +144,7 @@ def test_scripts_without_spaces_are_pairs(text: str, expected: list[str]) -> Non
     assert terms(text) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("one", "other"),
     [
         ("\uff2b\uff2f\uff34\uff2c\uff29\uff2e", "kotlin"),  # full width
@@ -184,7 +185,7 @@ def test_emoji_are_words() -> None:
     assert terms("👩‍👩‍👧") == ["👩", "👩", "👧"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("word", "snowball", "plural"),
     [
         ("swimming", "swim", "swimming"),

@@ -17,6 +17,7 @@ from factmem.recall.hints import Day, asked_days, named_entity
 from factmem.recall.lexical.analysis import words
 from factmem.recall.query import RecallQuery, RecallSettings
 from tests.doubles import TopicEmbedder
+from tests.tables import table
 from tests.world import (
     AGENT,
     ALICE,
@@ -123,7 +124,7 @@ async def test_a_name_in_the_question_raises_that_entity() -> None:
     assert {support for _, support in both.values()} == {0.0}
 
 
-@pytest.mark.parametrize(
+@table(
     ("question", "named"),
     [
         ("Where does 서윤이는 live?", "서윤"),
@@ -140,7 +141,7 @@ def test_who_is_named(question: str, named: str | None) -> None:
     assert named_entity(words(question), {"서윤", "alice", "user-4711", "7", "will"}) == named
 
 
-@pytest.mark.parametrize(
+@table(
     ("question", "days"),
     [
         ("What happened on 2026-05-17?", [Day(2026, 5, 17)]),

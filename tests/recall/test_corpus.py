@@ -8,11 +8,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from benchmarks.recall.corpus.chats import read_chats
 from factmem.recall.documents import value_words
 from factmem.recall.lexical.analysis import STOP_WORDS, words
+from tests.tables import table
 
 CORPUS = Path(__file__).parent.parent.parent / "benchmarks" / "recall" / "corpus"
 PEOPLE = {"mara", "tobias", "서윤", "jiho", "nadia"}
@@ -79,7 +78,7 @@ def test_ids_are_unique() -> None:
     assert len(set(texts)) == len(texts)
 
 
-@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact["id"])
+@table("fact", FACTS, ids=lambda fact: fact["id"])
 def test_a_fact_has_its_form(fact: dict[str, Any]) -> None:
     """Every field of the README, and no other."""
     needed = {"id", "entity", "language", "keyword", "description", "fact_type", "timestamp"}
@@ -115,7 +114,7 @@ def test_a_store_would_hold_all_of_it_at_once() -> None:
         assert len(set(written)) == len(written)
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question["id"])
+@table("question", QUESTIONS, ids=lambda question: question["id"])
 def test_a_question_has_its_answers(question: dict[str, Any]) -> None:
     """One to three facts that exist; across languages only where it says so."""
     right = [BY_ID[key] for key in question["facts"]]

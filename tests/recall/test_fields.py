@@ -2,7 +2,6 @@
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from factmem.recall.documents import (
     fact_fields,
     value_words,
 )
+from tests.tables import table
 
 MAY = datetime(2023, 5, 7, 23, 30, tzinfo=UTC)
 
@@ -30,7 +30,7 @@ def test_a_day_is_one_of_its_time_zone() -> None:
     assert date_words(seoul).startswith("8 May 2023")
 
 
-@pytest.mark.parametrize(
+@table(
     "question",
     [
         "What happened in May 2023?",
@@ -53,7 +53,7 @@ def test_date_questions_find_the_day(question: str) -> None:
     assert index.search(question)[0].id == "right"
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "words"),
     [
         ("Kotlin", "Kotlin"),

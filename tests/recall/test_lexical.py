@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.recall.lexical_index import LexicalHit, LexicalIndex
 from factmem.recall.lexical.analysis import words
 from factmem.recall.lexical.bm25 import TermIndex
+from tests.tables import table
 
 FACTS = {
     "kotlin": "preferred-language: the programming language the user prefers. Kotlin",
@@ -32,7 +33,7 @@ def built(facts: dict[str, str], *, dense: bool = True) -> LexicalIndex[str]:
     return index
 
 
-@pytest.mark.parametrize(
+@table(
     ("query", "best"),
     [
         ("Which programming language does the user prefer?", "kotlin"),
@@ -141,7 +142,7 @@ EAST = {
 }
 
 
-@pytest.mark.parametrize(
+@table(
     ("question", "best"),
     [
         ("猫は何匹ですか?", "猫"),

@@ -26,6 +26,7 @@ from factmem.recall.place_vectors import PlaceVectors, TextRows
 from factmem.recall.query import RecallQuery, RecallSettings, RecallWeights
 from factmem.recall.ranking import NAMED
 from factmem.recall.vector_table import unit
+from tests.tables import table
 from tests.world import AGENT, ALICE, BOB, NOW, bare_note, bare_notes
 
 HERE = Place(AGENT, ALICE)
@@ -422,9 +423,7 @@ def test_narrowing_leaves_others_out_of_the_statistics() -> None:
     assert narrowed == small
 
 
-@pytest.mark.parametrize(
-    "weights", [{"lexical": -1.0}, {"recency": nan}, {"importance": float("inf")}]
-)
+@table("weights", [{"lexical": -1.0}, {"recency": nan}, {"importance": float("inf")}])
 def test_senseless_weights_are_refused(weights: dict[str, float]) -> None:
     """Before anything is ranked by them."""
     with pytest.raises(ValueError, match="finite numbers from 0 on"):
@@ -437,7 +436,7 @@ def test_relevance_needs_a_weight() -> None:
         RecallWeights(lexical=0, semantic=0)
 
 
-@pytest.mark.parametrize(
+@table(
     ("given_settings", "message"),
     [
         ({"half_life": timedelta(0)}, "half_life"),

@@ -29,6 +29,7 @@ from factmem.recall.query import RecallSettings, RecallWeights
 from factmem.testing.clock import SettableClock
 from tests.doubles import TopicEmbedder
 from tests.properties import examples
+from tests.tables import table
 from tests.world import (
     AGENT,
     ALICE,
@@ -362,7 +363,7 @@ async def test_without_a_memory_nothing_is_found() -> None:
     assert embedder.calls == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "message"),
     [
         ({"query": "  "}, "at least one word"),

@@ -31,6 +31,7 @@ from factmem.recall.match import RecallReport
 from factmem.recall.query import RecallSettings
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider, TopicEmbedder
+from tests.tables import table
 from tests.world import AGENT, ALICE, BOB, COMPANY, PRODUCT, USER, bare_note, recall_memory
 
 PET = Concept("pet", "")
@@ -215,7 +216,7 @@ async def test_a_long_message_is_about_its_sentences(store: InMemoryProvider) ->
     assert await recall_memory(store).recall(text) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "parts"),
     [
         ("router", ["router"]),

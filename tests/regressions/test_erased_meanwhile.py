@@ -19,6 +19,7 @@ from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.agent.test_background import FOUND, SAID, Gate, opened
 from tests.memory.test_remembering import DARK, TEXT, SlowModel
+from tests.tables import table
 from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme
 from tests.world import ALICE as ALICE_THERE
 from tests.world import BOB as BOB_THERE
@@ -276,7 +277,7 @@ async def test_a_memory_flushes_by_subject_and_deadline() -> None:
             assert memory.pending() == 0
 
 
-@pytest.mark.parametrize("deadline", ["5", True, -1.0, float("nan")])
+@table("deadline", ["5", True, -1.0, float("nan")])
 async def test_a_deadline_is_seconds(deadline: Any) -> None:
     """The error shows one."""
     memory = memory_of(InMemoryProvider())

@@ -14,6 +14,7 @@ from factmem.storage.encryption.key import Key
 from factmem.storage.simple import SimpleStorage
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, PLAIN, SEALED, Kind, append, read, record, texts
+from tests.tables import table
 from tests.world import AGENT, ALICE, THEME, memory_of, theme
 
 KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
@@ -36,8 +37,8 @@ def _lost(kind: Kind, cut: int) -> tuple[MemoryDisk, str]:
 
 
 @KINDS
-@pytest.mark.parametrize("cut", [0, 1, 9])
-@pytest.mark.parametrize("saves", [1, 2, 5])
+@table("cut", [0, 1, 9])
+@table("saves", [1, 2, 5])
 def test_an_anchor_notices_a_lost_end_after_further_saves(kind: Kind, cut: int, saves: int) -> None:
     """Also when the lost record's number was given to another one, and after a rewrite."""
     disk, anchor = _lost(kind, cut)

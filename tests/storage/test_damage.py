@@ -21,6 +21,7 @@ from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, BOB, KEYS, PLAIN, SEALED, Kind, append, followed, read, texts
 from tests.storage.stores import record as text_of
 from tests.storage.tampering import FORGERIES, TAMPERINGS, Sample, sample, verdict
+from tests.tables import table
 
 KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
 
@@ -158,7 +159,7 @@ def test_an_anchor_reports_an_end_that_was_cut_off(kind: Kind, stride: int) -> N
 
 
 @KINDS
-@pytest.mark.parametrize("which", ["the store", "one file", "one file, as long as before"])
+@table("which", ["the store", "one file", "one file, as long as before"])
 def test_an_anchor_reports_a_rollback(kind: Kind, which: str) -> None:
     """The store, or a file, put back to a copy that was right once."""
     store = sample(kind)
@@ -226,7 +227,7 @@ def _hurt_line(store: Sample, number: int) -> bytes:
 
 
 @KINDS
-@pytest.mark.parametrize(
+@table(
     ("hurt", "missing"),
     [
         (lambda store: _hurt_line(store, 6), 1),

@@ -32,6 +32,7 @@ from factmem.storage.encryption.ciphers import (
 )
 from factmem.storage.encryption.key import Key
 from factmem.storage.encryption.ring import KeyRing
+from tests.tables import table
 
 VECTORS = files("cryptography_vectors")
 STORE = "00" * 16
@@ -78,7 +79,7 @@ def test_aes_gcm_agrees_with_nist() -> None:
     assert (opened, refused) == (184, 191)
 
 
-@pytest.mark.parametrize("length", range(1, 8))
+@table("length", range(1, 8))
 def test_bytes_have_one_spelling_in_base64(length: int) -> None:
     """The end alone is compared; so each other spelling must differ there, or not be base64."""
     data = os.urandom(length)
@@ -146,7 +147,7 @@ class TestKey:
 
         assert Key.from_base64(base64.b64encode(secret)) == Key(secret)
 
-    @pytest.mark.parametrize("text", ["", "abc", "A" * 42 + "==", "A" * 60, "k\u00e9y", "A" * 43])
+    @table("text", ["", "abc", "A" * 42 + "==", "A" * 60, "k\u00e9y", "A" * 43])
     def test_a_text_that_is_no_key_is_refused_unseen(self, text: str) -> None:
         """The message says what a key looks like, and not what was given."""
         with pytest.raises(ValueError, match=r"44 characters of Key\.to_base64\(\)") as caught:

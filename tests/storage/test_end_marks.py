@@ -22,6 +22,7 @@ from tests.storage.stores import (
     summarize,
     texts,
 )
+from tests.tables import table
 
 KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
 _ERRORS = (CorruptJournalError, TamperedError)
@@ -162,7 +163,7 @@ def test_erasing_removes_the_mark(kind: Kind) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("damage", ["zeros", "short", "empty", "text", "another's", "forged"])
+@table("damage", ["zeros", "short", "empty", "text", "another's", "forged"])
 def test_a_mark_that_cannot_be_read_blocks_nothing(kind: Kind, damage: str) -> None:
     """`verify` names it, and the next close replaces it where something was saved."""
     disk = _closed(kind)
@@ -265,7 +266,7 @@ def test_who_may_not_read_the_mark_reads_the_journal(kind: Kind, tmp_path: Path)
 
 
 @KINDS
-@pytest.mark.parametrize("made", ["4611686018427387903", "1e300", "-1", "true", '"7"'])
+@table("made", ["4611686018427387903", "1e300", "-1", "true", '"7"'])
 def test_a_forged_number_of_a_file_does_not_end_the_counter(kind: Kind, made: str) -> None:
     """The first line of a mark is not authenticated; the manifest counts on from what it says."""
     disk = _closed(kind)

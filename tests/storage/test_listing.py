@@ -14,6 +14,7 @@ from factmem.storage.base import JournalName
 from factmem.storage.encryption.aes256gcm import Aes256GCMEncryptor
 from tests.storage.memory_disk import Killed, MemoryDisk
 from tests.storage.stores import KEYS, PLAIN, SEALED, Kind, append, record
+from tests.tables import table
 
 NAMES: list[JournalName] = [("agent", "support", "user", f"name-{n}") for n in range(12)]
 NEW: JournalName = ("agent", "support", "user", "new")
@@ -85,7 +86,7 @@ def test_names_are_read_once_for_all_processes(kind: Kind, monkeypatch: pytest.M
 
 
 @kinds
-@pytest.mark.parametrize("damage", [b"", b"nonsense", None])
+@table("damage", [b"", b"nonsense", None])
 def test_a_damaged_file_of_names_hides_nothing(kind: Kind, damage: bytes | None) -> None:
     """It is written again."""
     disk = _filled(kind)
@@ -239,7 +240,7 @@ def test_a_busy_store_is_asked_for_its_lock_once(monkeypatch: pytest.MonkeyPatch
 
 
 @kinds
-@pytest.mark.parametrize("limit", [1, 5, 12, 100])
+@table("limit", [1, 5, 12, 100])
 def test_pages_hold_each_journal_once(kind: Kind, limit: int) -> None:
     """Also where the last one of a page was erased meanwhile."""
     folder = kind.open(_filled(kind))

@@ -28,6 +28,7 @@ from tests.storage.disk_model import Image
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, KEYS, PLAIN, SEALED, Kind, append, read, record, texts
 from tests.storage.tampering import sample
+from tests.tables import table
 
 KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
 
@@ -208,7 +209,7 @@ def test_an_edited_key_slot_is_reported(edit: str, locked: Path, tmp_path: Path)
     assert _bytes(folder) == before
 
 
-@pytest.mark.parametrize("slots", [None, 7, "slots", {}, [7], [[]], [{}], [None]], ids=repr)
+@table("slots", [None, 7, "slots", {}, [7], [[]], [{}], [None]], ids=repr)
 def test_slots_of_another_shape_are_reported(slots: object) -> None:
     """Not by a KeyError."""
     manifest = {**json.loads(_manifest(SEALED)), "slots": slots}

@@ -9,6 +9,7 @@ from factmem.storage import _network
 from factmem.storage._files import LocalFiles
 from factmem.storage._network import network_mount
 from factmem.storage.simple import SimpleStorage
+from tests.tables import table
 
 MOUNTS = r"""/dev/sda1 / ext4 rw,relatime 0 0
 tmpfs /tmp tmpfs rw 0 0
@@ -23,7 +24,7 @@ portal /run/user/1000/doc fuse.portal rw 0 0
 """.splitlines(keepends=True)
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "kind"),
     [
         ("/", None),
@@ -45,7 +46,7 @@ def test_the_innermost_mount_counts(path: str, kind: str | None) -> None:
     assert network_mount(path, MOUNTS) == kind
 
 
-@pytest.mark.parametrize(
+@table(
     "kind",
     ["nfs", "cifs", "9p", "ceph", "lustre", "beegfs", "afs", "fuse.glusterfs", "fuse.s3fs"],
 )
@@ -53,7 +54,7 @@ def test_each_kind_is_known(kind: str) -> None:
     assert network_mount("/far/store", [f"what /far {kind} rw 0 0\n"]) == kind
 
 
-@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuseblk"])
+@table("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuseblk"])
 def test_local_ones_are_taken(kind: str) -> None:
     assert network_mount("/near/store", [f"what /near {kind} rw 0 0\n"]) is None
 

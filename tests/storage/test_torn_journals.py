@@ -11,6 +11,7 @@ from factmem.storage.base import Record
 from tests.storage.disk_model import Image
 from tests.storage.memory_disk import MemoryDisk
 from tests.storage.stores import ANN, PLAIN, SEALED, Kind, append, followed, read, record, texts
+from tests.tables import table
 
 KINDS = pytest.mark.parametrize("kind", [PLAIN, SEALED], ids=lambda kind: kind.name)
 
@@ -128,7 +129,7 @@ def test_a_batch_is_whole_or_not_there(kind: Kind, stride: int) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("at", range(4))
+@table("at", range(4))
 def test_a_sector_that_was_lost_tears_a_batch(kind: Kind, at: int) -> None:
     """Zeros in a whole sector are what a power cut leaves: it is no damage, and no record."""
     image, file, before, content = _batched(kind)

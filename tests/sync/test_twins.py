@@ -44,6 +44,7 @@ from factmem.sync import (
 )
 from factmem.testing.chat import ScriptedChatModel
 from tests.sync.generate import FILES, ROOM, WRAPPED, made
+from tests.tables import table
 
 USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)
 ALICE = USER.of("alice")
@@ -95,14 +96,14 @@ def _comparable(tree: ast.Module) -> list[str]:
     return imports + [ast.dump(node) for node in tree.body if not isinstance(node, ast.ImportFrom)]
 
 
-@pytest.mark.parametrize("owner", TWINS, ids=lambda owner: owner.__name__)
+@table("owner", TWINS, ids=lambda owner: owner.__name__)
 def test_every_public_name_has_a_twin(owner: type) -> None:
     missing = [name for name in _public(owner) if not hasattr(TWINS[owner], name)]
 
     assert missing == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("owner", "name"),
     [
         (owner, name)

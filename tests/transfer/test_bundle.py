@@ -46,6 +46,7 @@ from factmem.transfer.bundle import (
     export_facts,
     import_facts,
 )
+from tests.tables import table
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECRET = "PIN 1234"
@@ -448,7 +449,7 @@ class TestDamage:
         for at in range(len(lines) - 1):
             await refused(b"".join([*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]))
 
-    @pytest.mark.parametrize(
+    @table(
         ("changed", "message"),
         [
             ({"at": "yesterday"}, "at is not"),
@@ -482,7 +483,7 @@ class TestDamage:
         assert message in told
         assert "Line 3" in told
 
-    @pytest.mark.parametrize(
+    @table(
         "line",
         [
             b"SECRET\n", b"[]\n", b'"x"\n', b"{}\n", b'{"entries":1}\n', b"\xff\n", b"\n",

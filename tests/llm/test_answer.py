@@ -324,10 +324,11 @@ def test_no_text_breaks_the_reader(text: str) -> None:
     ["[", "{", "[{", '{"a":', '["', "['", '"', "\\", "[1,", "x[", "[]", "[//", "<think>",
      "</think>[", "```\n", "{'a", "[-", "\ufeff[", '"\\u', '[""', "[1e"],
 )  # fmt: skip
-@pytest.mark.parametrize("size", [1_000_000, pytest.param(10_000_000, marks=pytest.mark.storm)])
+@pytest.mark.parametrize("size", [50_000, pytest.param(1_000_000, marks=pytest.mark.storm)])
 def test_hostile_repetition_takes_linear_time(piece: str, size: int) -> None:
-    """Ten megabytes take a second: in quadratic time they would take hours."""
+    """A megabyte takes a second: in quadratic time it would take hours. More is not searched."""
     wanted = AnswerType(dict[str, Any])
 
-    assert isinstance(wanted.read("x" + piece * (200_000 // len(piece))), Problem)
+    assert isinstance(wanted.read("x" + piece * (size // len(piece))), Problem)
     assert isinstance(wanted.read(piece * (size // len(piece))), Problem)
+    assert isinstance(wanted.read(piece * (10_000_000 // len(piece))), Problem)

@@ -312,11 +312,11 @@ class GuardedStore(
         return await self._indexed.write_index(subject, scope, index, version=version)
 
     @override
-    async def is_searched(self, places: Sequence[Place], describe: Describe) -> bool:
+    async def is_searched(self, places: Sequence[Place]) -> bool:
         self._check_open()
         if self._searched is None or not self._is_inside(places):
             return False  # the recall reads the places instead
-        return await self._searched.is_searched(places, describe)
+        return await self._searched.is_searched(places)
 
     @override
     async def facts_to_embed(
@@ -351,13 +351,15 @@ class GuardedStore(
             )
 
     @override
-    async def candidates(self, places: Sequence[Place], question: SearchQuestion) -> SearchAnswer:
+    async def candidates(
+        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
+    ) -> SearchAnswer:
         self._check_open()
         if self._searched is None or not self._is_inside(places):
             await checkpoint()
             return SearchAnswer((), {})
         async with self._events.operation(MemoryOperation.LOAD, places) as operation:
-            answer = await self._searched.candidates(places, question)
+            answer = await self._searched.candidates(places, question, describe)
             operation.count = len(answer.candidates)
             return answer
 

@@ -137,10 +137,9 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
         )
         self._database = PostgresBackend(self._places, store_clock, max_staleness)
         self._vectors = VectorSpaces(self._places, search_from or 0)
-        self._search = (
-            None if search_from is None else PlaceSearch(self._places, store_clock, search_from)
-        )
-        self._candidates = Candidates(self._places, self._vectors)
+        self._is_searching, self._is_plain = search_from is not None, encryption is None
+        self._search = PlaceSearch(self._places, store_clock, search_from or 0)
+        self._candidates = Candidates(self._places, self._search, self._vectors, store_clock)
         self._name = store
         super().__init__(self._database, limit)
 
@@ -158,17 +157,19 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
         """
         self._check_open()
         await self._database.work(self._places.migrate)
-        if self._search is not None:
+        if self._is_searching:
             await self._database.work(self._vectors.index_all)
 
     @override
-    async def is_searched(self, places: Sequence[Place], describe: Describe) -> bool:
+    async def is_searched(self, places: Sequence[Place]) -> bool:
         self._check_open()
         identities, search = [place.identity for place in places], self._search
-        if search is None or search.are_small(identities):
+        is_large = search.are_large(identities)
+        can_be_large = self._is_searching and self._is_plain
+        if is_large or not can_be_large or search.are_small(identities):
             await checkpoint_if_cancelled()
-            return False
-        return await self._database.work(lambda: search.is_searched(identities, describe))
+            return is_large
+        return await self._database.work(lambda: search.is_searched(identities))
 
     @override
     async def facts_to_embed(
@@ -199,10 +200,12 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
         await self._database.work(lambda: spaces.add(identity, vectors, model, dimensions))
 
     @override
-    async def candidates(self, places: Sequence[Place], question: SearchQuestion) -> SearchAnswer:
+    async def candidates(
+        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
+    ) -> SearchAnswer:
         self._check_open()
         identities, candidates = [place.identity for place in places], self._candidates
-        return await self._database.work(lambda: candidates.of(identities, question))
+        return await self._database.work(lambda: candidates.of(identities, question, describe))
 
     async def compact(
         self,

@@ -1,5 +1,4 @@
-"""SearchedStore: a store that searches large places itself and returns the candidates of a
-recall."""
+"""SearchedStore: a store that searches large places itself and returns candidates."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,8 +73,7 @@ class SearchQuestion:
     """The share of a fact's cosine with the mean of all vectors that ranking subtracts."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchCandidate:
+class SearchCandidate(NamedTuple):
     """A fact that may answer a question."""
 
     identity: Identity
@@ -131,6 +129,9 @@ class SearchAnswer:
     """Facts with the candidates' keywords in other places, which may take precedence over them."""
     has_meaning: bool = False
     """Whether vectors were compared."""
+    unembedded: frozenset[Identity] = frozenset()
+    """The places with facts that have no vector of the question's model: `facts_to_embed` returns
+    these facts. Empty if the question has no vector or the store keeps none."""
 
 
 @runtime_checkable
@@ -141,15 +142,8 @@ class SearchedStore(Protocol):
     not need to read and index the whole place in this process.
     """
 
-    async def is_searched(self, places: Sequence[Place], describe: Describe) -> bool:
-        """Prepare the places for `candidates`; return whether to search them that way.
-
-        A later call of `candidates` finds what was saved before this call, and nothing that was
-        forgotten before it.
-
-        Args:
-            places: All places of a recall.
-            describe: Returns the documents of new facts; may be called in a worker thread.
+    async def is_searched(self, places: Sequence[Place]) -> bool:
+        """Return whether `candidates` searches these places, rather than the recall in memory.
 
         Raises:
             StorageError: The store failed.
@@ -186,8 +180,17 @@ class SearchedStore(Protocol):
         """
         ...
 
-    async def candidates(self, places: Sequence[Place], question: SearchQuestion) -> SearchAnswer:
+    async def candidates(
+        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
+    ) -> SearchAnswer:
         """Return the facts that may answer a question, from these places only.
+
+        It finds what was saved before the call, and nothing that was forgotten before it.
+
+        Args:
+            places: All places of a recall.
+            question: The question.
+            describe: Returns the documents of new facts; may be called in a worker thread.
 
         Raises:
             StorageError: The store failed.

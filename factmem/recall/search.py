@@ -156,7 +156,6 @@ class FactSearch:
             if in_store is not None and await in_store.is_searched(places):
                 if is_deep and self._chat_model is not None:
                     await self._take_apart(query, self._chat_model, places, progress)
-                    await in_store.is_searched(places)  # that took a while
                 return await self._found_in_store(in_store, places, [*parts] or [query], progress)
             index = self._cache.of(places, has_meaning=self._embedding is not None)
             snapshots = await self._snapshots(index)
@@ -249,6 +248,16 @@ class FactSearch:
             lambda: embedding.vectors(texts, index, snapshots, progress.cost), progress
         )
 
+    async def _of_questions(
+        self, queries: Sequence[RecallQuery], places: Sequence[Place], progress: _Progress
+    ) -> "Sequence[array[float]] | None":
+        if (embedding := self._embedding) is None:
+            return None
+        texts = [query.text for query in queries]
+        return await self._embedded(
+            lambda: embedding.of_questions(texts, places, progress.cost), progress
+        )
+
     async def _embedded(
         self, embed: "Callable[[], Awaitable[Sequence[array[float]]]]", progress: _Progress
     ) -> "Sequence[array[float]] | None":
@@ -294,24 +303,21 @@ class FactSearch:
         given: Sequence[RecallQuery],
         progress: _Progress,
     ) -> RecallResult:
-        queries, embedding = progress.queries(given), self._embedding
-        vectors: Sequence[array[float]] | None = None
-        model = ""
-        if embedding is not None:
-            texts, model = [query.text for query in queries], embedding.model
-            vectors = await self._embedded(
-                lambda: embedding.stored_vectors(texts, places, in_store.store, progress.cost),
-                progress,
-            )
-        now = self._clock()
+        queries, embedding, now = progress.queries(given), self._embedding, self._clock()
+        vectors = await self._of_questions(queries, places, progress)
+        model = "" if embedding is None else embedding.model
 
         async def search(queries: Sequence[RecallQuery]) -> list[StoreMatches]:
-            return [
-                await in_store.search(
-                    places, query, now, model, None if vectors is None else vectors[at]
-                )
-                for at, query in enumerate(queries)
-            ]
+            nonlocal vectors
+            found = await in_store.search_all(places, queries, now, model, vectors)
+            lacking = frozenset[Identity]().union(*(each.unembedded for each in found))
+            if embedding is None or vectors is None or not lacking:
+                return found
+            left, known = [each for each in places if each.identity in lacking], vectors
+            vectors = await self._embedded(
+                lambda: embedding.completed(known, left, in_store.store, progress.cost), progress
+            )
+            return await in_store.search_all(places, queries, now, model, vectors)
 
         found = await search(queries)
         wider = [] if progress.plan is None else progress.plan.wider

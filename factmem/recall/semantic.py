@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import getLogger
-from typing import TypedDict
+from typing import TypedDict, TypeVar
 
 from anyio import (
     CancelScope,
@@ -11,6 +11,7 @@ from anyio import (
     Semaphore,
     WouldBlock,
     create_task_group,
+    current_time,
     get_cancelled_exc_class,
     move_on_after,
 )
@@ -32,6 +33,8 @@ from factmem.recall.vector_table import unit
 
 __all__ = ["FactEmbedding"]
 
+
+R = TypeVar("R")
 
 _logger = getLogger(__name__)
 
@@ -115,34 +118,47 @@ class FactEmbedding:
             EmbeddingError: The embedder failed or timed out. Vectors received before are kept.
         """
 
-        async def embed(dimensions: int) -> None:
-            model = self._embedder.model
+        async def embed() -> "list[array[float]]":
+            vectors = await self._of_questions(texts, [*index.places.values()], cost)
+            model, dimensions = self._embedder.model, len(vectors[0])
             if not all(
                 cache.vectors.are_whole(snapshots[identity].number, model, dimensions)
                 for identity, cache in index.caches.items()
             ):
                 await self._of_facts(index, snapshots, dimensions, cost)
+            return vectors
 
-        return await self._in_time(texts, [*index.places.values()], embed, cost)
+        return await self._in_time(embed, cost)
 
-    async def stored_vectors(
+    async def of_questions(
+        self, texts: Sequence[str], places: Sequence[Place], cost: EmbeddingCost
+    ) -> "list[array[float]]":
+        """Return a vector of length 1 for each query.
+
+        Raises:
+            EmbeddingError: The embedder failed or timed out.
+        """
+        return await self._in_time(lambda: self._of_questions(texts, places, cost), cost)
+
+    async def completed(
         self,
-        texts: Sequence[str],
+        vectors: "Sequence[array[float]]",
         places: Sequence[Place],
         store: SearchedStore,
         cost: EmbeddingCost,
-    ) -> "list[array[float]]":
-        """Return a vector for each query, after a store has got the vectors of all facts.
+    ) -> "Sequence[array[float]]":
+        """Return the vectors of queries, after a store has got those of all facts in some places.
 
         Raises:
             EmbeddingError: The embedder failed or timed out. Vectors received before are kept.
         """
 
-        async def embed(dimensions: int) -> None:
+        async def embed() -> "Sequence[array[float]]":
             for place in places:
-                await self._of_stored(place, store, dimensions, cost)
+                await self._of_stored(place, store, len(vectors[0]), cost)
+            return vectors
 
-        return await self._in_time(texts, places, embed, cost)
+        return await self._in_time(embed, cost)
 
     async def _of_stored(
         self, place: Place, store: SearchedStore, dimensions: int, cost: EmbeddingCost
@@ -161,22 +177,17 @@ class FactEmbedding:
                     with CancelScope(shield=True):
                         await store.add_vectors(subject, scope, received.vectors, **space)
 
-    async def _in_time(
-        self,
-        texts: Sequence[str],
-        places: Sequence[Place],
-        embed: Callable[[int], Awaitable[None]],
-        cost: EmbeddingCost,
-    ) -> "list[array[float]]":
-        """Return a vector for each query, after embedding facts that need as many dimensions."""
-        with move_on_after(self._seconds):
+    async def _in_time(self, embed: Callable[[], Awaitable[R]], cost: EmbeddingCost) -> R:
+        """Embed within what is left of the time that a recall may wait."""
+        started = current_time()
+        with move_on_after(self._seconds - cost.seconds):
             try:
-                vectors = await self._of_questions(texts, places, cost)
-                await embed(len(vectors[0]))
+                return await embed()
             except Exception:
                 self._questions = {}  # the model may have changed
                 raise
-            return vectors
+            finally:
+                cost.seconds += current_time() - started
         raise EmbeddingError(
             f"{self._embedder.model!r} gave not all vectors within {self._seconds:g} s. What it "
             f"gave is kept, and the next recall goes on from there; where it needs longer, raise "

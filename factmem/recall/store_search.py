@@ -29,7 +29,7 @@ from factmem.recall.text_slots import COMMON, Nearness, Spread
 
 __all__ = ["StoreSearch"]
 
-_LEAST_CANDIDATES = 100
+_LEAST_CANDIDATES = 50
 """Of each place, by words and by meaning each. What is first by both together is among these."""
 
 _PER_MATCH = 3
@@ -44,6 +44,8 @@ class StoreMatches(NamedTuple):
     matches: list[Match]
     unreadable: list[UnreadableConcept]
     has_meaning: bool
+    unembedded: frozenset[Identity]
+    """The places with facts that have no vector yet."""
 
 
 class StoreSearch:
@@ -59,8 +61,23 @@ class StoreSearch:
         self._concepts = concepts
 
     async def is_searched(self, places: Sequence[Place]) -> bool:
-        """Return whether the store searches these places, after it has prepared for that."""
-        return len(places) <= _MOST_PLACES and await self.store.is_searched(places, described)
+        """Return whether the store searches these places."""
+        return len(places) <= _MOST_PLACES and await self.store.is_searched(places)
+
+    async def search_all(
+        self,
+        places: Sequence[Place],
+        queries: Sequence[RecallQuery],
+        now: datetime,
+        model: str,
+        vectors: Sequence[Sequence[float]] | None,
+    ) -> list[StoreMatches]:
+        """Return the best matches of each query; without vectors by words alone. See `search`."""
+        given = [None] * len(queries) if vectors is None else vectors
+        return [
+            await self.search(places, query, now, model, vector)
+            for query, vector in zip(queries, given, strict=True)
+        ]
 
     async def search(
         self,
@@ -101,7 +118,7 @@ class StoreSearch:
             vector=vector,
             common=COMMON,
         )
-        answer = await self.store.candidates(places, question)
+        answer = await self.store.candidates(places, question, described)
         found = _Found(answer, places, self._concepts)
         return found.ranked(query, terms, entity, now)
 
@@ -157,7 +174,8 @@ class _Found:
             near = self._nearness(slots, entity) if has_meaning else None
             matches = ranking.best(self._columns(), self._word_scores(slots, terms), near)
             if len(self._dropped) == dropped:  # none of the best was unreadable
-                return StoreMatches(matches, [*self._unreadable.values()], has_meaning)
+                unreadable = [*self._unreadable.values()]
+                return StoreMatches(matches, unreadable, has_meaning, self._answer.unembedded)
 
     def _columns(self) -> Candidates:
         numbers: dict[int, int] = {}

@@ -37,20 +37,13 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
         """
         return self._portal.call(self._wrapped.migrate)
 
-    def is_searched(self, places: Sequence[Place], describe: Describe) -> bool:
-        """Prepare the places for `candidates`; return whether to search them that way.
-
-        A later call of `candidates` finds what was saved before this call, and nothing that was
-        forgotten before it.
-
-        Args:
-            places: All places of a recall.
-            describe: Returns the documents of new facts; may be called in a worker thread.
+    def is_searched(self, places: Sequence[Place]) -> bool:
+        """Return whether `candidates` searches these places, rather than the recall in memory.
 
         Raises:
             StorageError: The store failed.
         """
-        return self._portal.call(self._wrapped.is_searched, places, describe)
+        return self._portal.call(self._wrapped.is_searched, places)
 
     def facts_to_embed(
         self, subject: MemorySubject, scope: MemoryScope, *, model: str, dimensions: int, limit: int
@@ -85,13 +78,22 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
             self._wrapped.add_vectors, subject, scope, vectors, model=model, dimensions=dimensions
         )
 
-    def candidates(self, places: Sequence[Place], question: SearchQuestion) -> SearchAnswer:
+    def candidates(
+        self, places: Sequence[Place], question: SearchQuestion, describe: Describe
+    ) -> SearchAnswer:
         """Return the facts that may answer a question, from these places only.
+
+        It finds what was saved before the call, and nothing that was forgotten before it.
+
+        Args:
+            places: All places of a recall.
+            question: The question.
+            describe: Returns the documents of new facts; may be called in a worker thread.
 
         Raises:
             StorageError: The store failed.
         """
-        return self._portal.call(self._wrapped.candidates, places, question)
+        return self._portal.call(self._wrapped.candidates, places, question, describe)
 
     def compact(
         self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)

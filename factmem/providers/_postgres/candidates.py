@@ -2,33 +2,37 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import hypot, log
 from typing import Any, NamedTuple
 
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity
+from factmem.providers._clock import StoreClock
 from factmem.providers._postgres import search_statements as sql
 from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.driver import Row, Session
 from factmem.providers._postgres.items import (
     StoredItem,
     counts_in,
-    hashed,
     held_values,
-    kind_numbers,
-    metadata_hashes,
     patterns,
     written_term,
 )
-from factmem.providers._postgres.places import PlaceReader
+from factmem.providers._postgres.place_search import PlaceSearch
+from factmem.providers._postgres.places import micros
+from factmem.providers._postgres.search_states import (
+    SearchedPlace,
+    Wanted,
+    conditions,
+    read_places,
+)
 from factmem.providers._postgres.statements import keys, numbers
-from factmem.providers._postgres.vector_spaces import Space, VectorSpaces, written
+from factmem.providers._postgres.vector_spaces import VectorSpaces, written
 from factmem.providers.searched import (
+    Describe,
     PlaceStatistics,
     SearchAnswer,
     SearchCandidate,
-    SearchFilter,
     SearchQuestion,
 )
 
@@ -41,29 +45,11 @@ _AROUND = 4
 _MOST_TOGETHER = 32
 """Facts of one conversation without numbers that are scored, at the least."""
 
+_LEAST_SCANNED, _MOST_SCANNED = 40, 1000
+"""What pgvector takes for `hnsw.ef_search`, from its default on."""
+
 _FEW = 5000
 """Where a filter leaves fewer rows, all of them are compared with a question's vector."""
-
-_SETTINGS = {
-    "hnsw.ef_search": "100",
-    "hnsw.iterative_scan": "strict_order",
-    "plan_cache_mode": "force_custom_plan",
-}
-"""A filter that leaves one row in a hundred makes an index scan go on until it has enough."""
-
-
-class _Place(NamedTuple):
-    """A place to be asked."""
-
-    identity: Identity
-    key: str
-    search: int
-    facts: int
-    length: float
-    patterns: Sequence[tuple[str, bytes]]
-    """What the terms of the question are found by in its rows."""
-    holders: Mapping[str, int]
-    """How many facts have each term of the question, as terms are written."""
 
 
 class _Direction(NamedTuple):
@@ -71,21 +57,7 @@ class _Direction(NamedTuple):
 
     vector: Sequence[float]
     ranked: Sequence[float]
-    spaces: Mapping[str, Space]
     extension: str
-
-    @property
-    def distance(self) -> str:
-        dimensions = len(self.vector)
-        return sql.DISTANCE.format(extension=self.extension, dimensions=dimensions)
-
-    @property
-    def cosines(self) -> str:
-        return f"-({self.distance}), -({self.distance})"
-
-    @property
-    def written(self) -> list[str]:
-        return [written(self.vector), written(self.ranked)]
 
 
 class Candidates:
@@ -93,98 +65,127 @@ class Candidates:
 
     Args:
         places: The places of a store.
+        search: Keeps their rows.
         vectors: Their vectors.
+        clock: The clock of the store.
     """
 
-    def __init__(self, places: PostgresPlaces, vectors: VectorSpaces) -> None:
+    def __init__(
+        self,
+        places: PostgresPlaces,
+        search: PlaceSearch,
+        vectors: VectorSpaces,
+        clock: StoreClock,
+    ) -> None:
         self._places = places
+        self._search = search
         self._vectors = vectors
+        self._clock = clock
 
-    def of(self, identities: Sequence[Identity], question: SearchQuestion) -> SearchAnswer:
-        """Return the candidates in some places."""
+    def of(
+        self, identities: Sequence[Identity], question: SearchQuestion, describe: Describe
+    ) -> SearchAnswer:
+        """Return the candidates in some places, after bringing their rows up to date."""
+        answer = self._asked(identities, question, is_current=False)
+        if isinstance(answer, SearchAnswer):
+            return answer
+        for identity in answer:
+            self._search.bring_up(identity, describe)
+        # What others save meanwhile was not saved before this call.
+        answer = self._asked(identities, question, is_current=True)
+        assert isinstance(answer, SearchAnswer)  # noqa: S101 - outdated places were accepted
+        return answer
 
-        def ask(session: Session, _: int) -> SearchAnswer:
+    def _asked(
+        self, identities: Sequence[Identity], question: SearchQuestion, *, is_current: bool
+    ) -> SearchAnswer | list[Identity]:
+        """Return the candidates; or the places whose rows are outdated, unless that is accepted."""
+
+        def ask(session: Session, _: int) -> SearchAnswer | list[Identity]:
             reader = self._places.reading(session)
             if reader is None:
                 return SearchAnswer((), {})
-            extension = self._vectors.extension(session)
-            with session.transaction():
-                return _Question(session, reader, question, extension, self._vectors).asked(
-                    identities
-                )
+            extension = None
+            if question.vector is not None:
+                extension = self._vectors.extension_or_warning(session)
+            asked = _Question(session, question, extension, self._vectors)
+            now = micros(self._clock.now())
+            places = read_places(session, reader, identities, now, asked.wanted())
+            self._search.note(identities, {place.identity: place.state for place in places})
+            outdated = [place.identity for place in places if not place.state.is_current]
+            return outdated if outdated and not is_current else asked.answer(places)
 
         return self._places.run(ask)
 
 
 class _Question:
-    """One question, inside a transaction."""
+    """One question."""
 
     def __init__(
         self,
         session: Session,
-        reader: PlaceReader,
         question: SearchQuestion,
         extension: str | None,
         vectors: VectorSpaces,
     ) -> None:
         self._session = session
-        self._reader = reader
         self._question = question
         self._extension = extension
         self._vectors = vectors
         self._terms = {term: written_term(term) for term in question.terms}
-        self._filter, self._filtered = _conditions(question.filter)
+        self._filter, self._filtered = conditions(question.filter)
+        self._direction: _Direction | None = None
 
-    def asked(self, identities: Sequence[Identity]) -> SearchAnswer:
-        places = self._known(identities)
-        direction = self._direction(places)
-        if direction is not None:
-            calls = ", ".join("set_config(%s, %s, true)" for _ in _SETTINGS)
-            given = [part for pair in _SETTINGS.items() for part in pair]
-            self._session.rows(f"SELECT {calls}", given)
+    def wanted(self) -> Wanted:
+        """Return what the question needs to know of each place."""
+        vector, space = self._question.vector, None
+        if vector is not None and self._extension is not None:
+            space = self._question.model, len(vector)
+        return Wanted(self._terms.values(), space, self._filter, self._filtered, _FEW)
+
+    def answer(self, found: Iterable[SearchedPlace]) -> SearchAnswer:
+        """Return the candidates of places."""
+        places = {each.key: each for each in found if each.state.facts}
+        self._direction = self._directed(places.values())
         rows: dict[int, Row] = {}
-        least: dict[str, float | None] = {}
-        for place in places.values():
-            rows |= {row[10]: row for row in self._by_words(place, direction)}
-            if direction is not None and place.key in direction.spaces:
-                near, least[place.key] = self._near(place, direction)
-                rows |= {row[10]: row for row in near}
-        rows |= {row[10]: row for row in self._together(places, rows, direction)}
+        least: dict[str, float] = {}
+        for row in self._found(places):
+            rows[row[10]] = row
+            if row[13] is not None:
+                least[row[0].hex] = row[13]
+        rows |= {row[10]: row for row in self._together(places, rows)}
         others: list[Row] = []
         if len(places) > 1:
-            rows |= {row[10]: row for row in self._beside(places, rows, direction)}
+            rows |= {row[10]: row for row in self._beside(places, rows)}
             others = self._others(places, rows)
+        wanted = {
+            key: patterns(each.state.search or 0, self._terms) for key, each in places.items()
+        }
         return SearchAnswer(
-            [self._candidate(places, row) for row in rows.values()],
+            [_candidate(places, wanted, row) for row in rows.values()],
             {
-                place.identity: self._statistics(place, direction, least.get(place.key))
+                place.identity: self._statistics(place, least.get(place.key))
                 for place in places.values()
             },
-            [self._candidate(places, row) for row in others if row[10] not in rows],
-            has_meaning=direction is not None,
+            [_candidate(places, wanted, row) for row in others if row[10] not in rows],
+            has_meaning=self._direction is not None,
+            unembedded=frozenset(self._unembedded(places.values())),
         )
 
-    def _known(self, identities: Sequence[Identity]) -> dict[str, _Place]:
-        named = {self._reader.key(identity): identity for identity in identities}
-        terms = "{" + ",".join(f'"{each}"' for each in self._terms.values()) + "}"
-        found: dict[str, _Place] = {}
-        for place, search, facts, length, known, counts in self._session.rows(
-            sql.READ_COUNTS, [terms, keys(named)]
-        ):
-            pairs = zip(known or (), counts or (), strict=True)
-            holders: dict[str, int] = {str(term): int(count) for term, count in pairs}
-            key = place.hex
-            found[key] = _Place(
-                named[key], key, search, facts, length, patterns(search, self._terms), holders
-            )
-        return found
+    def _unembedded(self, places: Iterable[SearchedPlace]) -> Iterable[Identity]:
+        vector = self._question.vector
+        if vector is None or self._extension is None:
+            return
+        for place in places:
+            space = place.space
+            is_whole = space is not None and not place.has_new_texts
+            if space is None or not is_whole or not self._vectors.is_finished(space, len(vector)):
+                yield place.identity
 
-    def _statistics(
-        self, place: _Place, direction: _Direction | None, least: float | None
-    ) -> PlaceStatistics:
+    def _statistics(self, place: SearchedPlace, least: float | None) -> PlaceStatistics:
         holders = {term: place.holders.get(each, 0) for term, each in self._terms.items()}
-        found = PlaceStatistics(place.facts, place.length, holders)
-        space = None if direction is None else direction.spaces.get(place.key)
+        found = PlaceStatistics(place.state.facts, place.length, holders)
+        direction, space = self._direction, place.space
         if direction is None or space is None or space.total is None:
             return found
         return replace(
@@ -195,42 +196,69 @@ class _Question:
             least=least,
         )
 
-    def _direction(self, places: Mapping[str, _Place]) -> _Direction | None:
+    def _directed(self, places: Iterable[SearchedPlace]) -> _Direction | None:
         """Return the directions of the question; None where no vectors are compared."""
         vector, extension = self._question.vector, self._extension
         if vector is None or extension is None:
             return None
-        spaces = self._vectors.of(self._session, places, self._question.model, len(vector))
-        totals = [space.total for space in spaces.values() if space.total is not None]
+        spaces = [place.space for place in places if place.space is not None]
+        totals = [space.total for space in spaces if space.total is not None]
         if not totals:
             return None
-        whole = [sum(column) for column in zip(*totals, strict=True)]
-        length = hypot(*whole) or 1.0
-        taken = self._question.common / length
+        whole = totals[0]
+        if len(totals) > 1:
+            whole = [sum(column) for column in zip(*totals, strict=True)]
+        taken = self._question.common / (hypot(*whole) or 1.0)
         ranked = [ours - taken * each for ours, each in zip(vector, whole, strict=True)]
-        return _Direction(vector, ranked, spaces, extension)
+        return _Direction(vector, ranked, extension)
+
+    def _rows(self, statement: str, given: Sequence[object]) -> list[Row]:
+        """Run a statement that compares vectors where the question has one."""
+        direction = self._direction
+        if direction is None:
+            return self._session.rows(statement, given, prepare=False)
+        most = min(max(self._question.limit, _LEAST_SCANNED), _MOST_SCANNED)
+        head = sql.GIVEN.format(extension=direction.extension, most=most)
+        opposite = written(-number for number in direction.ranked)
+        vectors = [written(direction.vector), written(direction.ranked), opposite]
+        # Planned for these words and this filter: a plan for any would scan the whole place.
+        return self._session.rows(head + statement, [*vectors, *given], prepare=False)
+
+    def _found(self, places: Mapping[str, SearchedPlace]) -> list[Row]:
+        """Return the rows of all places that words or meaning find, by one statement."""
+        parts: list[str] = []
+        given: list[object] = []
+        for place in places.values():
+            for part, arguments in (self._by_words(place), self._by_meaning(place)):
+                if part:
+                    parts.append(f"({part})")
+                    given += arguments
+        return self._rows(" UNION ALL ".join(parts), given) if parts else []
 
     # By words
 
-    def _by_words(self, place: _Place, direction: _Direction | None) -> list[Row]:
-        words = {term: f"'{place.search}:{term}'" for term in self._terms.values()}
+    def _by_words(self, place: SearchedPlace) -> tuple[str, list[object]]:
+        search = place.state.search
+        words = {term: f"'{search}:{term}'" for term in self._terms.values()}
         asked = self._chosen(place, words)
         if not asked:
-            return []
-        score = " + ".join([sql.WORD_SCORE] * len(words))
-        weights: list[object] = []
+            return "", []
+        facts, weights = place.state.facts, list[object]()
         for term, each in words.items():
             few = place.holders.get(term, 0)
-            weights += [each, log(1 + (place.facts - few + 0.5) / (few + 0.5))]
-        cosines, vectors, given = _joined(direction, [place.key])
+            weights += [each, log(1 + (facts - few + 0.5) / (few + 0.5))]
+        cosines, vectors = self._joined([place])
         statement = sql.BY_WORDS.format(
-            columns=sql.COLUMNS, cosines=cosines, vectors=vectors, filter=self._filter, score=score
+            columns=sql.COLUMNS,
+            cosines=cosines,
+            vectors=vectors,
+            filter=self._filter,
+            score=" + ".join([sql.WORD_SCORE] * len(words)),
         )
-        average = place.length / place.facts or 1.0
-        given += [place.key, asked, *self._filtered, _MOST_HITS, *weights, average]
-        return self._session.rows(statement, [*given, self._question.limit])
+        given = [place.key, asked, *self._filtered, _MOST_HITS, *weights]
+        return statement, [*given, place.length / facts or 1.0, self._question.limit]
 
-    def _chosen(self, place: _Place, words: Mapping[str, str]) -> str:
+    def _chosen(self, place: SearchedPlace, words: Mapping[str, str]) -> str:
         """Return a tsquery for rows that have the rarest words of a question.
 
         Words that most facts of the place have rank nothing, and it takes long to look at all of
@@ -248,36 +276,40 @@ class _Question:
 
     # By meaning
 
-    def _near(self, place: _Place, direction: _Direction) -> tuple[list[Row], float | None]:
-        """Return the rows that are nearest to the question, and about the least cosine of all."""
-        space, limit = direction.spaces[place.key].number, self._question.limit
-        filled = partial(
-            str.format,
+    def _by_meaning(self, place: SearchedPlace) -> tuple[str, list[object]]:
+        direction, space, limit = self._direction, place.space, self._question.limit
+        if direction is None or space is None:
+            return "", []
+        own = {"extension": direction.extension, "dimensions": len(direction.vector)}
+        distance = sql.DISTANCE.format(**own, direction="ranked")
+        opposite = sql.DISTANCE.format(**own, direction="opposite")
+        statement, given = sql.NEAREST, [limit, place.key]
+        if self._filter:
+            is_narrow = place.few < _FEW
+            statement = sql.NEAREST_OF_FEW if is_narrow else sql.NEAREST_OF_SOME
+            given = [place.key, *self._filtered, limit]
+        filled = statement.format(
             columns=sql.COLUMNS,
-            cosines=direction.cosines,
-            distance=direction.distance,
+            cosines=sql.COSINES.format(extension=direction.extension),
+            distance=distance,
             filter=self._filter,
-            space=space,
+            least=sql.LEAST.format(space=space.number, distance=distance, opposite=opposite),
+            space=space.number,
         )
-        both = direction.written
-        opposite = written(-number for number in direction.ranked)
-        ((least,),) = self._session.rows(filled(sql.FARTHEST), [both[1], opposite]) or [(None,)]
-        if not self._filter:
-            given = [*both, both[1], limit, place.key]
-            return self._session.rows(filled(sql.NEAREST), given), least
-        counted = [place.key, *self._filtered, _FEW]
-        ((few,),) = self._session.rows(filled(sql.COUNT_FEW), counted)
-        if few < _FEW:
-            given = [place.key, *self._filtered, *both, limit]
-            return self._session.rows(filled(sql.NEAREST_OF_FEW), given), least
-        given = [*both, place.key, *self._filtered, both[1], limit]
-        return self._session.rows(filled(sql.NEAREST_OF_SOME), given), least
+        return filled, given
+
+    def _joined(self, places: Iterable[SearchedPlace]) -> tuple[str, str]:
+        """Return the columns of cosines, and the join that they need."""
+        direction = self._direction
+        spaces = [str(each.space.number) for each in places if each.space is not None]
+        if direction is None or not spaces:
+            return sql.NO_COSINES, ""
+        join = sql.JOINED_VECTORS.format(spaces=", ".join(spaces))
+        return sql.COSINES.format(extension=direction.extension), join
 
     # What the rows say
 
-    def _together(
-        self, places: Mapping[str, _Place], rows: Mapping[int, Row], direction: _Direction | None
-    ) -> list[Row]:
+    def _together(self, places: Mapping[str, SearchedPlace], rows: Mapping[int, Row]) -> list[Row]:
         """Return what comes from the conversations of rows, if their messages have no numbers.
 
         What fits a question best raises the score of the others.
@@ -285,33 +317,32 @@ class _Question:
         names = {row[7] for row in rows.values() if row[7] is not None and row[8] < 0}
         if not names:
             return []
-        cosines, vectors, given = _joined(direction, places)
+        cosines, vectors = self._joined(places.values())
         statement = sql.OF_ONE_CONVERSATION.format(
             columns=sql.COLUMNS, cosines=cosines, vectors=vectors, filter=self._filter
         )
-        given += [numbers(names), keys(places), *self._filtered, _MOST_TOGETHER]
-        return self._session.rows(statement, given)
+        given = [numbers(names), keys(places), *self._filtered, _MOST_TOGETHER]
+        return self._rows(statement, given)
 
-    def _beside(
-        self, places: Mapping[str, _Place], rows: Mapping[int, Row], direction: _Direction | None
-    ) -> list[Row]:
+    def _beside(self, places: Mapping[str, SearchedPlace], rows: Mapping[int, Row]) -> list[Row]:
         """Return what stands beside the rows in conversations that several of the places have."""
         spots = {(row[7], row[8]) for row in rows.values() if row[7] is not None and row[8] >= 0}
         names = numbers({conversation for conversation, _ in spots})
+        if not spots:
+            return []
         found = self._session.rows(sql.SHARED_CONVERSATIONS, [keys(places), names])
         shared = {conversation for (conversation,) in found}
         chosen = [spot for spot in spots if spot[0] in shared]
         if not chosen:
             return []
-        cosines, vectors, given = _joined(direction, places)
+        cosines, vectors = self._joined(places.values())
         columns = [numbers(column) for column in zip(*chosen, strict=True)]
         statement = sql.BESIDE.format(
             columns=sql.COLUMNS, cosines=cosines, vectors=vectors, filter=self._filter
         )
-        given += [*columns, keys(places), _AROUND, _AROUND, *self._filtered]
-        return self._session.rows(statement, given)
+        return self._rows(statement, [*columns, keys(places), _AROUND, _AROUND, *self._filtered])
 
-    def _others(self, places: Mapping[str, _Place], rows: Mapping[int, Row]) -> list[Row]:
+    def _others(self, places: Mapping[str, SearchedPlace], rows: Mapping[int, Row]) -> list[Row]:
         """Return the facts of other places that may stand in the place of candidates."""
         topics = {row[2] for row in rows.values()}
         given = [keys(places), numbers(topics)]
@@ -327,63 +358,31 @@ class _Question:
         given = [keys(places), numbers(shared), numbers(held)]
         return self._session.rows(sql.OTHERS.format(columns=sql.COLUMNS), given)
 
-    def _candidate(self, places: Mapping[str, _Place], row: Row) -> SearchCandidate:
-        place, stored, topic, length, heard_at, said_at, importance, conversation, message = row[:9]
-        found = places[place.hex]
 
-        def load(known: Mapping[str, Concept[Any, Any]]) -> AnyFact:
-            item = StoredItem.load(stored)
-            return item.fact(known.get(item.keyword))
+def _candidate(
+    places: Mapping[str, SearchedPlace], wanted: Mapping[str, Sequence[tuple[str, bytes]]], row: Row
+) -> SearchCandidate:
+    place, stored, topic, length, heard_at, said_at, importance, conversation, message = row[:9]
 
-        return SearchCandidate(
-            identity=found.identity,
-            topic=topic,
-            counts=counts_in(row[9], found.patterns),
-            length=length,
-            heard_at=heard_at,
-            said_at=said_at,
-            importance=importance,
-            conversation=conversation,
-            is_numbered=message is not None and message >= 0,
-            cosine=row[11],
-            ranked=row[12],
-            load=load,
-        )
+    def load(known: Mapping[str, Concept[Any, Any]]) -> AnyFact:
+        item = StoredItem.load(stored)
+        return item.fact(known.get(item.keyword))
 
-
-def _joined(direction: _Direction | None, places: Iterable[str]) -> tuple[str, str, list[object]]:
-    """Return the columns of cosines, the join that they need, and the arguments of the columns."""
-    known = {} if direction is None else direction.spaces
-    spaces = [str(known[place].number) for place in places if place in known]
-    if direction is None or not spaces:
-        return sql.NO_COSINES, "", []
-    join = sql.JOINED_VECTORS.format(spaces=", ".join(spaces))
-    return direction.cosines, join, [*direction.written]
+    return SearchCandidate(
+        places[place.hex].identity,
+        topic,
+        counts_in(row[9], wanted[place.hex]),
+        length,
+        heard_at,
+        said_at,
+        importance,
+        conversation,
+        message is not None and message >= 0,
+        row[11],
+        row[12],
+        load,
+    )
 
 
 def _product(one: Iterable[float], two: Iterable[float]) -> float:
     return sum(a * b for a, b in zip(one, two, strict=True))
-
-
-def _conditions(wanted: SearchFilter) -> tuple[str, list[object]]:
-    """Return a filter as SQL, and its arguments."""
-    parts: list[str] = []
-    given: list[object] = []
-
-    def add(part: str, argument: object) -> None:
-        parts.append(f"AND {part}")
-        given.append(argument)
-
-    if wanted.keywords is not None:
-        add("i.topic = ANY (%s::bigint[])", numbers(map(hashed, wanted.keywords)))
-    if wanted.since is not None:
-        add("i.said_at >= %s", wanted.since.timestamp())
-    if wanted.until is not None:
-        add("i.said_at < %s", wanted.until.timestamp())
-    if wanted.source_kinds is not None:
-        add("i.kind = ANY (%s::bigint[])", numbers(kind_numbers(wanted.source_kinds)))
-    if wanted.min_importance is not None:
-        add("i.importance >= %s", wanted.min_importance)
-    if wanted.metadata:
-        add("i.metadata @> %s::bigint[]", numbers(metadata_hashes(wanted.metadata)))
-    return " ".join(parts), given

@@ -150,15 +150,23 @@ class Session:
         pid: int = self._connection.info.backend_pid
         return pid
 
-    def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """Run a statement and return its rows; outside a transaction it is one by itself."""
+    def rows(
+        self, query: str, parameters: Sequence[object] = (), *, prepare: bool = True
+    ) -> list[Row]:
+        """Run a statement and return its rows; outside a transaction it is one by itself.
+
+        Args:
+            query: The statement.
+            parameters: Its arguments.
+            prepare: Whether the server may keep it, and one plan of it for any arguments.
+        """
         if self._is_in_transaction:
-            return self._rows(query, parameters)
+            return self._rows(query, parameters, prepare=prepare)
         if self._local_settings:
             with self.transaction():
-                return self._rows(query, parameters)
+                return self._rows(query, parameters, prepare=prepare)
         self._begin_commit()
-        found = self._rows(query, parameters)
+        found = self._rows(query, parameters, prepare=prepare)
         self._committed()
         return found
 
@@ -214,8 +222,10 @@ class Session:
         self._committed()
         return found
 
-    def _rows(self, query: str, parameters: Sequence[object]) -> list[Row]:
-        cursor = self._connection.execute(query, parameters or None, binary=True)
+    def _rows(self, query: str, parameters: Sequence[object], *, prepare: bool = True) -> list[Row]:
+        cursor = self._connection.execute(
+            query, parameters or None, prepare=None if prepare else False, binary=True
+        )
         # Not `cursor.description`, which makes an object of every column.
         return cursor.fetchall() if cursor.pgresult.nfields else []
 

@@ -29,10 +29,10 @@ from factmem.providers._postgres.items import (
 )
 from factmem.providers._postgres.places import PlaceReader, Position, micros
 from factmem.providers._postgres.rewriting import PlaceRewriter
-from factmem.providers._postgres.sealing import NO_TAG, Extent
+from factmem.providers._postgres.sealing import NO_TAG
+from factmem.providers._postgres.search_states import SearchState, read_states
 from factmem.providers._postgres.searching import searched
-from factmem.providers._postgres.statements import keys, numbers
-from factmem.providers._postgres.stores import SEALED
+from factmem.providers._postgres.statements import numbers
 from factmem.providers.searched import Describe, SearchDocument
 
 _SMALLEST_FACT = 100
@@ -49,33 +49,17 @@ _ROWS = 500
 
 _ATTEMPTS = 20
 
+_MOST_KNOWN = 10_000
+"""How many places are known to be large."""
+
 _NEAR, _AROUND = 2, 4
 """How far apart messages are whose facts are found by each other's words, and by words of both."""
-
-
-class _State(NamedTuple):
-    """How far a place has come, and how far its rows."""
-
-    extent: Extent
-    bytes: int
-    recorded_at: int
-    search: int | None
-    """The number of its search; None if it never was searched."""
-    number: int
-    """The number of the last line whose facts are in the rows."""
-    turn: int
-    facts: int
-    has_expired: bool
-
-    @property
-    def is_current(self) -> bool:
-        return 0 < self.number == self.extent.last and not self.has_expired
 
 
 class _Plan(NamedTuple):
     """What is current of some facts, to be compared with their rows."""
 
-    state: _State
+    state: SearchState
     found: Sequence[Found]
     whole: Sequence[int] | None
     """The keywords of which this is everything; None for the whole place."""
@@ -107,26 +91,38 @@ class PlaceSearch:
         self._places = places
         self._clock = clock
         self._from = search_from
+        self._large: set[Identity] = set()
+        """Places that were large when they were looked at last."""
+
+    def are_large(self, identities: Iterable[Identity]) -> bool:
+        """Whether one of the places is known to be large, from memory: for event loops."""
+        return not self._large.isdisjoint(identities)
 
     def are_small(self, identities: Iterable[Identity]) -> bool:
         """Whether all places are known to be small, from memory: for event loops."""
         return all(map(self._is_small, identities))
 
-    def is_searched(self, identities: Sequence[Identity], describe: Describe) -> bool:
-        """Return whether to search places here, and bring their rows up to date then."""
+    def is_searched(self, identities: Sequence[Identity]) -> bool:
+        """Return whether one of the places is large, so that all of them are searched here."""
         states = self._places.run(lambda session, _: self._states(session, identities))
-        if not any(self._is_large(identity, state) for identity, state in states.items()):
-            return False
-        for identity, state in states.items():
-            if not state.is_current:
-                self._bring_up(identity, describe)
-        return True
+        large = {each for each, state in states.items() if self._is_large(each, state)}
+        if len(self._large) > _MOST_KNOWN:
+            self._large.clear()
+        self._large |= large
+        return bool(large)
+
+    def note(self, identities: Iterable[Identity], states: Mapping[Identity, SearchState]) -> None:
+        """Note which places turned out to be large no longer, or to be gone."""
+        for identity in identities:
+            state = states.get(identity)
+            if state is None or (state.is_current and state.facts < self._from):
+                self._large.discard(identity)
 
     def _is_small(self, identity: Identity) -> bool:
         view = self._places.known(identity)
         return view is not None and view.is_warm and len(view) < self._from
 
-    def _is_large(self, identity: Identity, state: _State) -> bool:
+    def _is_large(self, identity: Identity, state: SearchState) -> bool:
         if state.facts >= self._from or self._from == 0:
             return True
         if state.is_current or state.bytes < self._from * _SMALLEST_FACT:
@@ -134,22 +130,15 @@ class PlaceSearch:
         self._places.view(identity)  # a recall in memory would read it now, too
         return not self._is_small(identity)
 
-    def _states(self, session: Session, identities: Sequence[Identity]) -> dict[Identity, _State]:
+    def _states(
+        self, session: Session, identities: Iterable[Identity]
+    ) -> dict[Identity, SearchState]:
         reader = self._places.reading(session)
-        if reader is None or reader.store.mode == SEALED:
+        if reader is None:
             return {}
-        named = {reader.key(identity): identity for identity in identities}
-        now = micros(self._clock.now())
-        found: dict[Identity, _State] = {}
-        for row in session.rows(sql.READ_STATES, [now, keys(named)]):
-            place, made, snapshot, last, size, at, search, number, turn, facts, is_due = row
-            if last:
-                extent = Extent(made, snapshot, last)
-                state = _State(extent, size, at, search, number or 0, turn or 0, facts, is_due)
-                found[named[place.hex]] = state
-        return found
+        return read_states(session, reader, identities, micros(self._clock.now()))
 
-    def _bring_up(self, identity: Identity, describe: Describe) -> None:
+    def bring_up(self, identity: Identity, describe: Describe) -> None:
         """Bring the rows of a place up to date, while other processes may be doing the same."""
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -164,7 +153,9 @@ class PlaceSearch:
     def _planned(self, identity: Identity) -> _Plan | None:
         """Return what may differ from the rows; None if nothing does."""
 
-        def plan(session: Session, _: int) -> "_Plan | tuple[_State, dict[str, Touched]] | None":
+        def plan(
+            session: Session, _: int
+        ) -> "_Plan | tuple[SearchState, dict[str, Touched]] | None":
             reader = self._places.reading(session)
             state = self._states(session, [identity]).get(identity)
             if reader is None or state is None or state.is_current:
@@ -203,7 +194,7 @@ class PlaceSearch:
         return _Plan(state, facts, None, ())
 
     def _touched(
-        self, session: Session, reader: PlaceReader, identity: Identity, state: _State
+        self, session: Session, reader: PlaceReader, identity: Identity, state: SearchState
     ) -> dict[str, Touched] | None:
         """Return what has changed since the last search; None if that is too much, or unknown."""
         extent = state.extent
@@ -224,7 +215,7 @@ class PlaceSearch:
         return touched
 
     def _plan(
-        self, state: _State, touched: Mapping[str, Touched], ledgers: Mapping[str, Ledger]
+        self, state: SearchState, touched: Mapping[str, Touched], ledgers: Mapping[str, Ledger]
     ) -> _Plan:
         found: list[Found] = []
         whole: list[int] = []
@@ -264,7 +255,7 @@ class PlaceSearch:
                 return True
             state, gone = state._replace(turn=state.turn + 1), ()
 
-    def _made(self, session: Session, identity: Identity, state: _State) -> _State | None:
+    def _made(self, session: Session, identity: Identity, state: SearchState) -> SearchState | None:
         """Return the state with the number of the search, which is made if need be."""
         reader = self._places.reading(session)
         if state.search is not None or reader is None:
@@ -335,7 +326,7 @@ class PlaceSearch:
     def _write(
         self,
         identity: Identity,
-        state: _State,
+        state: SearchState,
         gone: Sequence[int],
         part: Sequence[tuple[Found, SearchDocument]],
         *,

@@ -8,6 +8,33 @@ FROM factmem.places p LEFT JOIN factmem.searches s ON s.place = p.place AND s.ma
 WHERE p.place = ANY (%s::uuid[])
 """
 
+READ_PLACES = """
+SELECT p.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at,
+       s.search, s.number, s.turn, coalesce(s.facts, 0),
+       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.expires_at <= %s),
+       coalesce(s.length, 0), t.terms, t.holders,
+       v.space, v.upto, v.changes, v.counted, v.total, v.is_indexed,
+       EXISTS (SELECT 1 FROM factmem.items i WHERE i.place = p.place AND i.item > coalesce(v.upto, 0)),
+       {few}
+FROM factmem.places p LEFT JOIN factmem.searches s ON s.place = p.place AND s.made = p.made
+LEFT JOIN LATERAL (
+    SELECT array_agg(term) AS terms, array_agg(holders) AS holders FROM factmem.terms t
+    WHERE t.place = p.place AND t.term = ANY (%s::text[])
+) t ON true
+LEFT JOIN {space} ON v.place = p.place
+WHERE p.place = ANY (%s::uuid[])
+"""
+
+SPACE = """(SELECT * FROM factmem.spaces WHERE model = %s AND dimensions = %s) v"""
+
+NO_SPACE = """(
+    SELECT NULL::uuid, NULL::int, NULL::bigint, NULL::bigint, NULL::bigint, NULL::real[], NULL::bool
+) v (place, space, upto, changes, counted, total, is_indexed)"""
+
+COUNT_FEW = """(SELECT count(*) FROM (
+    SELECT 1 FROM factmem.items i WHERE i.place = p.place {filter} LIMIT %s
+) AS few)"""
+
 MAKE_SEARCH = """
 INSERT INTO factmem.searches (place, store, made) VALUES (%s, %s, %s) ON CONFLICT (place) DO NOTHING
 """
@@ -187,30 +214,37 @@ MAKE_PARTITION = (
 """An HNSW graph of its own for each large place: one over many places would give the nearest of all
 of them, and what other places have would be thrown away only then."""
 
-# Questions. What stands in braces is filled in by `Statements`.
-
-READ_COUNTS = """
-SELECT s.place, s.search, s.facts, s.length, t.terms, t.holders
-FROM factmem.searches s LEFT JOIN LATERAL (
-    SELECT array_agg(term) AS terms, array_agg(holders) AS holders FROM factmem.terms t
-    WHERE t.place = s.place AND t.term = ANY (%s::text[])
-) t ON true
-WHERE s.place = ANY (%s::uuid[]) AND s.facts > 0
-"""
+# Questions. `Candidates` fills in what stands in braces.
 
 COLUMNS = """
 i.place, i.fact, i.topic, i.length, i.heard_at, i.said_at, i.importance, i.conversation, i.message,
 i.words, i.item"""
 
+GIVEN = """
+WITH given AS MATERIALIZED (
+    SELECT %s::text::{extension}.halfvec AS asked, %s::text::{extension}.halfvec AS ranked,
+        %s::text::{extension}.halfvec AS opposite,
+        set_config('hnsw.ef_search', '{most}', true),
+        set_config('hnsw.iterative_scan', 'strict_order', true)
+)
+"""
+"""The question's vectors, and the settings of index scans in the same statement, so that it needs
+no transaction of its own: a scan reads them after this row was made, as it compares with its
+columns. A filter that leaves one row in a hundred makes a scan go on until it has enough."""
+
 NO_COSINES = "NULL::float8, NULL::float8"
 
+COSINES = """
+-(v.vector OPERATOR({extension}.<#>) (SELECT asked FROM given)),
+-(v.vector OPERATOR({extension}.<#>) (SELECT ranked FROM given))"""
+"""The products of vectors of length 1; the operator changes their sign."""
+
 DISTANCE = """
-v.vector::{extension}.halfvec({dimensions}) OPERATOR({extension}.<#>)
-    %s::text::{extension}.halfvec({dimensions})"""
-"""The product of vectors of length 1, with its sign changed."""
+v.vector::{extension}.halfvec({dimensions}) OPERATOR({extension}.<#>) (SELECT {direction} FROM given)"""
+"""The expression of the index, which is made for a number of dimensions."""
 
 BY_WORDS = """
-SELECT {columns}, {cosines}
+SELECT {columns}, {cosines}, NULL::float8 AS least
 FROM (
     SELECT * FROM (
         SELECT * FROM factmem.items i WHERE i.place = %s AND i.words @@ %s::tsquery {filter} LIMIT %s
@@ -225,11 +259,17 @@ JOINED_VECTORS = """LEFT JOIN LATERAL (
     SELECT vector FROM factmem.vectors v
     WHERE v.space IN ({spaces}) AND v.text = i.text LIMIT 1
 ) v ON true"""
-"""`OFFSET 0` keeps a subquery apart: rows are looked up one by one, also before the server has
-statistics of the tables."""
+"""`LIMIT` and `OFFSET 0` keep a subquery apart: rows are looked up one by one, also before the server
+has statistics of the tables."""
+
+LEAST = """(
+    SELECT -({distance}) FROM factmem.vectors v
+    WHERE v.space = {space} AND v.vector IS NOT NULL ORDER BY {opposite} LIMIT 1
+) AS least"""
+"""About the least cosine of a place: the one of the vector nearest to the opposite direction."""
 
 NEAREST = """
-SELECT {columns}, {cosines}
+SELECT {columns}, {cosines}, {least}
 FROM (
     SELECT text, vector FROM factmem.vectors v WHERE v.space = {space} AND v.vector IS NOT NULL
     ORDER BY {distance} LIMIT %s
@@ -239,7 +279,7 @@ FROM (
 """
 
 NEAREST_OF_SOME = """
-SELECT {columns}, {cosines}
+SELECT {columns}, {cosines}, {least}
 FROM factmem.vectors v CROSS JOIN LATERAL (
     SELECT * FROM factmem.items i WHERE i.place = %s AND i.text = v.text {filter} OFFSET 0
 ) i
@@ -248,21 +288,12 @@ WHERE v.space = {space} AND v.vector IS NOT NULL ORDER BY {distance} LIMIT %s
 
 NEAREST_OF_FEW = """
 WITH i AS MATERIALIZED (SELECT * FROM factmem.items i WHERE i.place = %s {filter})
-SELECT {columns}, {cosines}
+SELECT {columns}, {cosines}, {least}
 FROM i CROSS JOIN LATERAL (
     SELECT vector FROM factmem.vectors v WHERE v.space = {space} AND v.text = i.text OFFSET 0
 ) v WHERE v.vector IS NOT NULL ORDER BY 13 DESC LIMIT %s
 """
 """All that a narrow filter leaves are compared: an index would meet few of them."""
-
-COUNT_FEW = """
-SELECT count(*) FROM (SELECT 1 FROM factmem.items i WHERE i.place = %s {filter} LIMIT %s) AS few
-"""
-
-FARTHEST = """
-SELECT -({distance}) FROM factmem.vectors v
-WHERE v.space = {space} AND v.vector IS NOT NULL ORDER BY {distance} LIMIT 1
-"""
 
 BESIDE = """
 SELECT {columns}, {cosines} FROM (

@@ -85,7 +85,7 @@ class VectorSpaces:
 
         def read(session: Session, _: int) -> tuple[dict[bytes, AnyFact], Space | None]:
             reader = self._places.reading(session)
-            if reader is None or self._extension_or_warning(session) is None:
+            if reader is None or self.extension_or_warning(session) is None:
                 return {}, None
             key = reader.key(identity)
             space = self._made(session, key, reader.store.number, model, dimensions)
@@ -110,7 +110,8 @@ class VectorSpaces:
             session.rows(sql.SET_UPTO, [upto, space.number])
         return found
 
-    def _extension_or_warning(self, session: Session) -> str | None:
+    def extension_or_warning(self, session: Session) -> str | None:
+        """Return the schema of pgvector; without it the first call logs a warning."""
         found = self.extension(session)
         with self._lock:
             has_warned, self._has_warned = self._has_warned, True
@@ -158,12 +159,19 @@ class VectorSpaces:
 
     # Sums and partitions
 
+    def is_finished(self, space: Space, dimensions: int) -> bool:
+        """Whether a space whose texts all have vectors needs no new sum and no index."""
+        return not (_needs_sum(space) or self._needs_index(space, dimensions))
+
+    def _needs_index(self, space: Space, dimensions: int) -> bool:
+        is_worth_it = space.counted >= self._from and dimensions <= _MOST_DIMENSIONS
+        return is_worth_it and not (space.is_indexed or self._is_denied)
+
     def _finish(self, space: Space, dimensions: int) -> None:
         """Make the sum of a space's vectors, and its index, where that is worth it."""
-        if space.changes * _WORTHWHILE > space.counted or space.total is None:
+        if _needs_sum(space):
             space = self._places.run(lambda session, _: self._summed(session, space))
-        is_worth_it = space.counted >= self._from and dimensions <= _MOST_DIMENSIONS
-        if is_worth_it and not (space.is_indexed or self._is_denied):
+        if self._needs_index(space, dimensions):
             self._places.run(lambda session, _: self._index(session, space.number, dimensions))
 
     def _summed(self, session: Session, space: Space) -> Space:
@@ -210,6 +218,10 @@ class VectorSpaces:
                         self.partition(session, space, dimensions)
 
         self._places.run(make)
+
+
+def _needs_sum(space: Space) -> bool:
+    return space.changes * _WORTHWHILE > space.counted
 
 
 def _column(vectors: Iterable[Sequence[float] | None]) -> str:

@@ -1,0 +1,121 @@
+"""What a recall in the database costs: statements, threads and requests to the embedder."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from factmem.embedding.callable import CallableEmbedder
+from factmem.models.facts import MultipleFacts
+from factmem.providers._postgres.backend import PostgresBackend
+from factmem.providers._postgres.driver import Session
+from factmem.testing.chat import ScriptedChatModel
+from tests.postgres.conftest import NewStore
+from tests.postgres.test_search import ANN, APP, FUSED, NOTES, embed, fill, memory_of, values_in
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the statements that are sent."""
+    sent: list[str] = []
+    rows = Session._rows
+
+    def _rows(self: Session, query: str, *args: Any, **options: Any) -> Any:
+        sent.append(query)
+        return rows(self, query, *args, **options)
+
+    monkeypatch.setattr(Session, "_rows", _rows)
+    return sent
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Return an item for each time that a worker thread takes over."""
+    begun: list[None] = []
+    work = PostgresBackend.work
+
+    async def _work(self: PostgresBackend, given: Any) -> Any:
+        begun.append(None)
+        return await work(self, given)
+
+    monkeypatch.setattr(PostgresBackend, "work", _work)
+    return begun
+
+
+@pytest.mark.parametrize("embedder", [None, FUSED], ids=["words", "fused"])
+async def test_a_warm_recall_takes_two_statements_and_one_thread(
+    new_store: NewStore, statements: list[str], threads: list[None], embedder: Any
+) -> None:
+    """One asks how far the rows have come and counts terms, the other one finds candidates."""
+    store = new_store(search_from=1)
+    await fill(store, 30)
+    memory = memory_of(store, embedder)
+    await memory.recall("the first one makes the rows")
+    del statements[:], threads[:]
+
+    assert "number7" in str(values_in(await memory.recall("number7", min_score=0.0)))
+
+    assert (len(statements), len(threads)) == (2, 1)
+
+
+async def test_a_recall_after_a_save_finds_it_by_meaning(new_store: NewStore) -> None:
+    """The store names the places whose facts lack vectors, and is asked again."""
+    store = new_store(search_from=1)
+    await fill(store, 10)
+    memory = memory_of(store, FUSED)
+    await memory.recall("the first one makes the rows")
+    await store.save(MultipleFacts(NOTES, ["zanzibar spices"]), ANN, APP)
+
+    result = await memory.recall("zanzibar", min_score=0.0)
+
+    assert result.is_semantic
+    assert values_in(result)[0] == "zanzibar spices"
+    assert result[0].semantic > 0
+    assert result.embedded_texts == 2
+
+
+async def test_a_search_in_the_store_asks_a_failing_embedder_once(new_store: NewStore) -> None:
+    """Also when the filter of the model leaves nothing, and the search is widened."""
+    store = new_store(search_from=1)
+    await fill(store, 10)
+    calls: list[int] = []
+
+    def failing(texts: Sequence[str]) -> list[list[float]]:
+        calls.append(len(texts))
+        raise OSError("unreachable")
+
+    narrow = {"queries": ["number7"], "subjects": [], "since": "1999-01-01", "until": "1999-01-02"}
+    memory = memory_of(
+        store, CallableEmbedder(failing, model="down"), chat_model=ScriptedChatModel(narrow)
+    )
+
+    result = await memory.recall("What was number7?", depth="deep")
+
+    assert "number7" in str(values_in(result))
+    assert calls == [1]
+    assert len(result.failures) == 1
+
+
+async def test_a_search_in_the_store_embeds_failing_facts_once(new_store: NewStore) -> None:
+    """An embedder that fails only for facts is not asked again for the wider search."""
+    store = new_store(search_from=1)
+    await fill(store, 10)
+    calls: list[int] = []
+
+    def failing(texts: Sequence[str]) -> list[list[float]]:
+        calls.append(len(texts))
+        if len(texts) > 1:
+            raise OSError("unreachable")
+        return embed(texts)
+
+    narrow = {"queries": ["number7"], "subjects": [], "since": "1999-01-01", "until": "1999-01-02"}
+    memory = memory_of(
+        store, CallableEmbedder(failing, model="weak"), chat_model=ScriptedChatModel(narrow)
+    )
+
+    result = await memory.recall("What was number7?", depth="deep")
+
+    assert "number7" in str(values_in(result))
+    assert calls == [1, 10]
+    assert len(result.failures) == 1
+    assert not result.is_semantic

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.testing._contracts.stores import FollowedFacts, IndexedFacts, LearningFacts
+    from factmem.testing._contracts.stores import (
+        FollowedFacts,
+        IndexedFacts,
+        LearningFacts,
+        SearchedFacts,
+    )
     from factmem.testing.chat import ScriptedChatModel
     from factmem.testing.clock import SettableClock
     from factmem.testing.providers import (
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
         IndexedStoreContract,
         LearningStoreContract,
         ProviderContract,
+        SearchedStoreContract,
     )
     from factmem.testing.storages import StorageContract
 
@@ -33,6 +39,8 @@ __all__ = [
     "LearningStoreContract",
     "ProviderContract",
     "ScriptedChatModel",
+    "SearchedFacts",
+    "SearchedStoreContract",
     "SettableClock",
     "StorageContract",
 ]
@@ -45,6 +53,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "FollowedFacts",
                 "IndexedFacts",
                 "LearningFacts",
+                "SearchedFacts",
             ),
             "factmem.testing.chat": ("ScriptedChatModel",),
             "factmem.testing.clock": ("SettableClock",),
@@ -55,6 +64,7 @@ if not TYPE_CHECKING:  # type checkers report a name that does not exist
                 "IndexedStoreContract",
                 "LearningStoreContract",
                 "ProviderContract",
+                "SearchedStoreContract",
             ),
             "factmem.testing.storages": ("StorageContract",),
         },

@@ -10,6 +10,7 @@ import pytest
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.indexed import FollowedStore, IndexedStore
 from factmem.providers.learning import LearningStore
+from factmem.providers.searched import SearchedStore
 from factmem.testing._contracts.amending import Amending
 from factmem.testing._contracts.batches import Batches
 from factmem.testing._contracts.changes import Changes
@@ -23,6 +24,8 @@ from factmem.testing._contracts.isolation import Isolation
 from factmem.testing._contracts.metadata import FactMetadata, Rewriting
 from factmem.testing._contracts.places import Closing, Places
 from factmem.testing._contracts.replay import Replay
+from factmem.testing._contracts.search_vectors import SearchVectors
+from factmem.testing._contracts.searching import SearchBoundaries, SearchFilters, Searching
 from factmem.testing._contracts.statements import Statements
 from factmem.testing._contracts.stores import LearningFacts, NewStores, SecondInstances
 from factmem.testing._contracts.time import Clocks, Expiry, LookingBack
@@ -36,6 +39,7 @@ __all__ = [
     "IndexedStoreContract",
     "LearningStoreContract",
     "ProviderContract",
+    "SearchedStoreContract",
 ]
 
 
@@ -130,3 +134,18 @@ class LearningStoreContract(Statements):
         assert isinstance(provider, LearningStore), "The store has no method `learn`"
         store: LearningFacts = provider
         return store
+
+
+class SearchedStoreContract(
+    SecondInstances, Searching, SearchFilters, SearchBoundaries, SearchVectors
+):
+    """The contract of `SearchedStore`: candidates and vectors.
+
+    Inherit from `FactStoreContract` too; the same factory serves both. The store must search any
+    place, however small, and compare vectors. If two instances can share their data, override the
+    fixture `second` too.
+    """
+
+    def test_it_is_a_searched_store(self, provider: FactStore) -> None:
+        """The store has all four methods."""
+        assert isinstance(provider, SearchedStore)

@@ -36,7 +36,7 @@ from factmem.providers.searched import (
     SearchQuestion,
 )
 
-_MOST_HITS = 3000
+_MOST_HITS = 1500
 """How many rows are ranked by words. The rarest terms of a question come first, up to so many."""
 
 _AROUND = 4
@@ -48,8 +48,18 @@ _MOST_TOGETHER = 32
 _LEAST_SCANNED, _MOST_SCANNED = 40, 1000
 """What pgvector takes for `hnsw.ef_search`, from its default on."""
 
+_SCANNED_FARTHEST = 16
+"""The same for the least cosine, which only stretches the scores."""
+
 _FEW = 5000
 """Where a filter leaves fewer rows, all of them are compared with a question's vector."""
+
+
+class _Part(NamedTuple):
+    """A part of a statement, with its arguments."""
+
+    statement: str
+    given: Sequence[object]
 
 
 class _Direction(NamedTuple):
@@ -150,8 +160,9 @@ class _Question:
         rows: dict[int, Row] = {}
         least: dict[str, float] = {}
         for row in self._found(places):
-            rows[row[10]] = row
-            if row[13] is not None:
+            if row[13] is None:
+                rows[row[10]] = row
+            else:
                 least[row[0].hex] = row[13]
         rows |= {row[10]: row for row in self._together(places, rows)}
         others: list[Row] = []
@@ -177,9 +188,8 @@ class _Question:
         if vector is None or self._extension is None:
             return
         for place in places:
-            space = place.space
-            is_whole = space is not None and not place.has_new_texts
-            if space is None or not is_whole or not self._vectors.is_finished(space, len(vector)):
+            space = None if place.has_new_texts else place.space
+            if space is None or not self._vectors.is_finished(space, len(vector)):
                 yield place.identity
 
     def _statistics(self, place: SearchedPlace, least: float | None) -> PlaceStatistics:
@@ -217,8 +227,7 @@ class _Question:
         direction = self._direction
         if direction is None:
             return self._session.rows(statement, given, prepare=False)
-        most = min(max(self._question.limit, _LEAST_SCANNED), _MOST_SCANNED)
-        head = sql.GIVEN.format(extension=direction.extension, most=most)
+        head = sql.GIVEN.format(extension=direction.extension)
         opposite = written(-number for number in direction.ranked)
         vectors = [written(direction.vector), written(direction.ranked), opposite]
         # Planned for these words and this filter: a plan for any would scan the whole place.
@@ -229,21 +238,19 @@ class _Question:
         parts: list[str] = []
         given: list[object] = []
         for place in places.values():
-            for part, arguments in (self._by_words(place), self._by_meaning(place)):
-                if part:
-                    parts.append(f"({part})")
-                    given += arguments
+            for part, arguments in (*self._by_words(place), *self._by_meaning(place)):
+                parts.append(sql.PART.format(part=part))
+                given += arguments
         return self._rows(" UNION ALL ".join(parts), given) if parts else []
 
     # By words
 
-    def _by_words(self, place: SearchedPlace) -> tuple[str, list[object]]:
+    def _by_words(self, place: SearchedPlace) -> list[_Part]:
         search = place.state.search
         words = {term: f"'{search}:{term}'" for term in self._terms.values()}
-        asked = self._chosen(place, words)
-        if not asked:
-            return "", []
-        facts, weights = place.state.facts, list[object]()
+        if not words:
+            return []
+        asked, facts, weights = self._chosen(place, words), place.state.facts, list[object]()
         for term, each in words.items():
             few = place.holders.get(term, 0)
             weights += [each, log(1 + (facts - few + 0.5) / (few + 0.5))]
@@ -256,7 +263,8 @@ class _Question:
             score=" + ".join([sql.WORD_SCORE] * len(words)),
         )
         given = [place.key, asked, *self._filtered, _MOST_HITS, *weights]
-        return statement, [*given, place.length / facts or 1.0, self._question.limit]
+        given += [place.length / facts or 1.0, self._question.limit]
+        return [_Part(statement, given)]
 
     def _chosen(self, place: SearchedPlace, words: Mapping[str, str]) -> str:
         """Return a tsquery for rows that have the rarest words of a question.
@@ -276,27 +284,31 @@ class _Question:
 
     # By meaning
 
-    def _by_meaning(self, place: SearchedPlace) -> tuple[str, list[object]]:
+    def _by_meaning(self, place: SearchedPlace) -> list[_Part]:
         direction, space, limit = self._direction, place.space, self._question.limit
         if direction is None or space is None:
-            return "", []
+            return []
         own = {"extension": direction.extension, "dimensions": len(direction.vector)}
-        distance = sql.DISTANCE.format(**own, direction="ranked")
-        opposite = sql.DISTANCE.format(**own, direction="opposite")
+        most = min(max(limit, _LEAST_SCANNED), _MOST_SCANNED)
         statement, given = sql.NEAREST, [limit, place.key]
         if self._filter:
             is_narrow = place.few < _FEW
             statement = sql.NEAREST_OF_FEW if is_narrow else sql.NEAREST_OF_SOME
             given = [place.key, *self._filtered, limit]
-        filled = statement.format(
+        nearest = statement.format(
             columns=sql.COLUMNS,
             cosines=sql.COSINES.format(extension=direction.extension),
-            distance=distance,
+            nearness=sql.NEARNESS.format(**own, direction="ranked", most=most),
             filter=self._filter,
-            least=sql.LEAST.format(space=space.number, distance=distance, opposite=opposite),
             space=space.number,
         )
-        return filled, given
+        farthest = sql.FARTHEST.format(
+            no_cosines=sql.NO_COSINES,
+            distance=sql.DISTANCE.format(**own, direction="ranked"),
+            opposite=sql.NEARNESS.format(**own, direction="opposite", most=_SCANNED_FARTHEST),
+            space=space.number,
+        )
+        return [_Part(nearest, given), _Part(farthest, [place.key])]
 
     def _joined(self, places: Iterable[SearchedPlace]) -> tuple[str, str]:
         """Return the columns of cosines, and the join that they need."""

@@ -223,14 +223,9 @@ i.words, i.item"""
 GIVEN = """
 WITH given AS MATERIALIZED (
     SELECT %s::text::{extension}.halfvec AS asked, %s::text::{extension}.halfvec AS ranked,
-        %s::text::{extension}.halfvec AS opposite,
-        set_config('hnsw.ef_search', '{most}', true),
-        set_config('hnsw.iterative_scan', 'strict_order', true)
+        %s::text::{extension}.halfvec AS opposite
 )
 """
-"""The question's vectors, and the settings of index scans in the same statement, so that it needs
-no transaction of its own: a scan reads them after this row was made, as it compares with its
-columns. A filter that leaves one row in a hundred makes a scan go on until it has enough."""
 
 NO_COSINES = "NULL::float8, NULL::float8"
 
@@ -243,8 +238,17 @@ DISTANCE = """
 v.vector::{extension}.halfvec({dimensions}) OPERATOR({extension}.<#>) (SELECT {direction} FROM given)"""
 """The expression of the index, which is made for a number of dimensions."""
 
+NEARNESS = """
+v.vector::{extension}.halfvec({dimensions}) OPERATOR({extension}.<#>) (
+    SELECT {direction} FROM given WHERE set_config('hnsw.ef_search', '{most}', true) IS NOT NULL
+        AND set_config('hnsw.iterative_scan', 'strict_order', true) IS NOT NULL
+)"""
+"""The same to sort by. An index scan begins with this vector and reads its settings then, so that
+none of them needs a statement of its own. A filter that leaves one row in a hundred makes the scan go
+on until it has enough."""
+
 BY_WORDS = """
-SELECT {columns}, {cosines}, NULL::float8 AS least
+SELECT {columns}, {cosines}, NULL::float8
 FROM (
     SELECT * FROM (
         SELECT * FROM factmem.items i WHERE i.place = %s AND i.words @@ %s::tsquery {filter} LIMIT %s
@@ -262,33 +266,37 @@ JOINED_VECTORS = """LEFT JOIN LATERAL (
 """`LIMIT` and `OFFSET 0` keep a subquery apart: rows are looked up one by one, also before the server
 has statistics of the tables."""
 
-LEAST = """(
-    SELECT -({distance}) FROM factmem.vectors v
-    WHERE v.space = {space} AND v.vector IS NOT NULL ORDER BY {opposite} LIMIT 1
-) AS least"""
+PART = "SELECT * FROM ({part}) AS found"
+"""A part of a union, which may begin with `WITH`."""
+
+FARTHEST = """
+SELECT %s::uuid, NULL::bytea, NULL::bigint, NULL::float8, NULL::float8, NULL::float8, NULL::float8,
+    NULL::bigint, NULL::bigint, NULL::tsvector, NULL::bigint, {no_cosines}, -({distance})
+FROM factmem.vectors v WHERE v.space = {space} AND v.vector IS NOT NULL ORDER BY {opposite} LIMIT 1
+"""
 """About the least cosine of a place: the one of the vector nearest to the opposite direction."""
 
 NEAREST = """
-SELECT {columns}, {cosines}, {least}
+SELECT {columns}, {cosines}, NULL::float8
 FROM (
     SELECT text, vector FROM factmem.vectors v WHERE v.space = {space} AND v.vector IS NOT NULL
-    ORDER BY {distance} LIMIT %s
+    ORDER BY {nearness} LIMIT %s
 ) v CROSS JOIN LATERAL (
     SELECT * FROM factmem.items i WHERE i.place = %s AND i.text = v.text OFFSET 0
 ) i
 """
 
 NEAREST_OF_SOME = """
-SELECT {columns}, {cosines}, {least}
+SELECT {columns}, {cosines}, NULL::float8
 FROM factmem.vectors v CROSS JOIN LATERAL (
     SELECT * FROM factmem.items i WHERE i.place = %s AND i.text = v.text {filter} OFFSET 0
 ) i
-WHERE v.space = {space} AND v.vector IS NOT NULL ORDER BY {distance} LIMIT %s
+WHERE v.space = {space} AND v.vector IS NOT NULL ORDER BY {nearness} LIMIT %s
 """
 
 NEAREST_OF_FEW = """
 WITH i AS MATERIALIZED (SELECT * FROM factmem.items i WHERE i.place = %s {filter})
-SELECT {columns}, {cosines}, {least}
+SELECT {columns}, {cosines}, NULL::float8
 FROM i CROSS JOIN LATERAL (
     SELECT vector FROM factmem.vectors v WHERE v.space = {space} AND v.text = i.text OFFSET 0
 ) v WHERE v.vector IS NOT NULL ORDER BY 13 DESC LIMIT %s

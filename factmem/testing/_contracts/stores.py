@@ -8,6 +8,7 @@ from factmem.models.clock import TimeProvider
 from factmem.providers.base import FactStore
 from factmem.providers.indexed import FollowedStore, IndexedStore
 from factmem.providers.learning import LearningStore
+from factmem.providers.searched import SearchedStore
 from factmem.testing.clock import SettableClock
 
 
@@ -21,6 +22,10 @@ class FollowedFacts(IndexedFacts, FollowedStore, Protocol):
 
 class LearningFacts(FactStore, LearningStore, Protocol):
     """A store that records statements from chats."""
+
+
+class SearchedFacts(FactStore, SearchedStore, Protocol):
+    """A store that searches its places itself."""
 
 
 class NewStores:

@@ -1,0 +1,112 @@
+"""Documents, vectors and questions for the suite of searched stores."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from math import hypot
+from typing import Any
+
+from factmem.models.facts import AnyFact
+from factmem.models.places import Place
+from factmem.providers.searched import SearchAnswer, SearchDocument, SearchQuestion
+from factmem.testing._contracts.stores import SearchedFacts
+from factmem.testing.facts import AGENT, USER
+
+HERE = Place(AGENT, USER)
+
+MODEL = "words"
+AXES = ("dark", "light", "green", "java", "rust", "python")
+"""A vector has one number for each of these words, and one more."""
+
+_NEAR = 1
+"""The distance of messages whose words are said around a fact."""
+
+
+def words_in(fact: AnyFact) -> list[str]:
+    """Return the words of a fact's values."""
+    return [word for value in fact.values for word in str(value).lower().split()]
+
+
+def digest_of(fact: AnyFact) -> bytes:
+    """Return the digest of the text of a fact that is embedded."""
+    text = " ".join([fact.concept.keyword, *words_in(fact)])
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def describe(facts: Sequence[AnyFact], entity: str | None) -> Iterator[SearchDocument]:
+    """Yield the document of each fact: its words, and half of each word said just before or after."""
+    for fact in facts:
+        own = Counter(words_in(fact))
+        around = {
+            word: 0.5
+            for other in facts
+            if _is_beside(fact, other)
+            for word in words_in(other)
+            if word not in own
+        }
+        length = own.total() + sum(around.values())
+        counts: Mapping[str, float] = {word: float(count) for word, count in own.items()}
+        yield SearchDocument(counts, around, float(length), digest_of(fact))
+
+
+def _is_beside(fact: AnyFact, other: AnyFact) -> bool:
+    one, two = fact.source, other.source
+    if one is None or two is None or one.message is None or two.message is None:
+        return False
+    is_near = 0 < abs(one.message - two.message) <= _NEAR
+    return is_near and one.conversation is not None and one.conversation == two.conversation
+
+
+def vector_of(text: str, axes: Sequence[str] = AXES) -> list[float]:
+    """Return the vector of a text, of length 1."""
+    counts = Counter(text.lower().split())
+    numbers = [*(float(counts[word]) for word in axes), 0.25]
+    length = hypot(*numbers)
+    return [number / length for number in numbers]
+
+
+def asking(*terms: str, vector: Sequence[float] | None = None, **fields: Any) -> SearchQuestion:
+    """Return a question for some terms, for up to 50 candidates of each place."""
+    model = MODEL if vector is not None else ""
+    return SearchQuestion(terms, **{"limit": 50, "model": model, "vector": vector, **fields})
+
+
+async def ask(
+    store: SearchedFacts, question: SearchQuestion, places: Sequence[Place] = (HERE,)
+) -> SearchAnswer:
+    """Return what a store answers, unless it does not search these places."""
+    assert await store.is_searched(places), "The suite needs a store that searches any place"
+    return await store.candidates(places, question, describe)
+
+
+async def embed(
+    store: SearchedFacts,
+    place: Place = HERE,
+    *,
+    model: str = MODEL,
+    axes: Sequence[str] = AXES,
+    limit: int = 50,
+    refused: Sequence[str] = (),
+) -> list[bytes]:
+    """Have a store get all vectors that it lacks of a place; return the digests that it named."""
+    named: list[bytes] = []
+    space: dict[str, Any] = {"model": model, "dimensions": len(axes) + 1}
+    for _ in range(100):
+        facts = await store.facts_to_embed(place.subject, place.scope, **space, limit=limit)
+        if not facts:
+            return named
+        assert len(facts) <= limit
+        named += facts
+        vectors = {
+            digest: None
+            if any(word in refused for word in words_in(fact))
+            else vector_of(" ".join(words_in(fact)), axes)
+            for digest, fact in facts.items()
+        }
+        await store.add_vectors(place.subject, place.scope, vectors, **space)
+    raise AssertionError("The store names facts for ever whose vectors it was given")
+
+
+def found_in(answer: SearchAnswer) -> list[tuple[str, ...]]:
+    """Return the values of the candidates, sorted."""
+    return sorted(tuple(map(str, each.load({}).values)) for each in answer.candidates)

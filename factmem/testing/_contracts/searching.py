@@ -1,0 +1,371 @@
+"""Candidates of stores that search large places themselves: by words, filters and boundaries."""
+
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.errors import StoredFactError
+from factmem.models.facts import AnyFact, Concept, MultipleFacts, SingleFact
+from factmem.models.places import MemoryScope, Place
+from factmem.models.sources import FactSource, SourceKind
+from factmem.providers.searched import SearchFilter
+from factmem.testing._contracts.place_changes import HOUR
+from factmem.testing._contracts.search_questions import HERE, ask, asking, describe, found_in
+from factmem.testing._contracts.stores import SearchedFacts
+from factmem.testing.clock import START, SettableClock
+from factmem.testing.facts import AGENT, LANGUAGES, PERSON, SAID, THEME, USER, languages, theme
+
+MANY = 30
+WRITERS = 12
+
+ANN = Place(AGENT, PERSON.of("ann"))
+NEIGHBOURS = (
+    Place(AGENT, PERSON.of("Ann")),
+    Place(AGENT, PERSON.of("ann ")),
+    Place(MemoryScope.Product(AGENT.name), PERSON.of("ann")),
+    Place(MemoryScope.Agent("Painter"), PERSON.of("ann")),
+    Place(AGENT, PERSON.of("an_")),
+)
+"""Places whose names look like the one of ANN."""
+
+FILTERS: dict[str, tuple[SearchFilter, str]] = {
+    "none": (SearchFilter(), "early late tool vital"),
+    "another keyword": (SearchFilter(keywords=frozenset({THEME.keyword})), ""),
+    "its keyword": (SearchFilter(keywords=frozenset({"languages", "x"})), "early late tool vital"),
+    "no keyword": (SearchFilter(keywords=frozenset()), ""),
+    "since": (SearchFilter(since=SAID + HOUR), "late"),
+    "until": (SearchFilter(until=SAID + HOUR), "early tool vital"),
+    "between": (SearchFilter(since=SAID, until=SAID + HOUR), "early tool vital"),
+    "a kind of source": (SearchFilter(source_kinds=frozenset({SourceKind.TOOL})), "tool"),
+    "importance": (SearchFilter(min_importance=0.8), "vital"),
+    "a pair of metadata": (SearchFilter(metadata={"room": 7}), "vital"),
+    "another value": (SearchFilter(metadata={"room": 8}), ""),
+    "two pairs": (SearchFilter(metadata={"room": 7, "floor": None}), "vital"),
+}
+"""Filters, with the facts that each of them leaves."""
+
+REMOVALS = ("forgotten", "purged", "erased", "replaced", "expired", "retyped")
+
+
+async def _remove(how: str, store: SearchedFacts, clock: SettableClock) -> None:
+    """Remove the values "dark" and "java" from what is current."""
+    if how == "expired":
+        clock.now = START + HOUR
+    elif how == "erased":
+        await store.erase(USER, AGENT)
+    elif how == "replaced":
+        await store.forget(USER, AGENT, concept=LANGUAGES)
+        await store.save(theme("light"), USER, AGENT)
+    elif how == "retyped":
+        await store.forget(USER, AGENT, concept=LANGUAGES)
+        again = Concept(THEME.keyword, "Another description")
+        await store.save(SingleFact(again, "light"), USER, AGENT)
+    else:
+        for concept in (THEME, LANGUAGES):
+            await store.forget(USER, AGENT, concept=concept, purge=how == "purged")
+
+
+def _said(value: str, message: int | None, conversation: str = "chat", **fields: Any) -> AnyFact:
+    source = FactSource(fields.pop("kind", SourceKind.USER), conversation, message)
+    return MultipleFacts(LANGUAGES, [value], source=source, **{"timestamp": SAID, **fields})
+
+
+class Searching:
+    """`candidates` by words: complete, current, from the given places only."""
+
+    async def test_all_facts_with_a_word_are_candidates(self, provider: SearchedFacts) -> None:
+        """However many other facts there are; of equal facts each once."""
+        others = [languages(f"common number{number}") for number in range(MANY)]
+        await provider.save_many([*others, languages("rare one"), languages("a rare")], USER, AGENT)
+
+        answer = await ask(provider, asking("rare", "absent"))
+
+        assert found_in(answer) == [("a rare",), ("rare one",)]
+        assert not answer.has_meaning
+        assert answer.unembedded == frozenset()
+
+    @pytest.mark.parametrize("word", ["naïve", "부산", "it's", "a\0b", "c++", "x" * 300, "50%_"])
+    async def test_any_word_is_found(self, provider: SearchedFacts, word: str) -> None:
+        """Terms are opaque strings."""
+        await provider.save_many([languages(word), languages("another")], USER, AGENT)
+
+        assert found_in(await ask(provider, asking(word))) == [(word,)]
+
+    async def test_nothing_is_found_without_a_word(self, provider: SearchedFacts) -> None:
+        """Neither without a term, nor with one that no fact has."""
+        await provider.save_many([theme("dark"), languages("java")], USER, AGENT)
+
+        for question in (asking(), asking("absent"), asking("dar"), asking("dark java")):
+            assert found_in(await ask(provider, question)) == []
+
+    async def test_candidates_have_the_counts_of_terms(self, provider: SearchedFacts) -> None:
+        """Of the terms of the question that they have, and their length with all others."""
+        await provider.save(theme("dark dark blue"), USER, AGENT)
+        await provider.save(languages("java"), USER, AGENT)
+
+        (found,) = (await ask(provider, asking("dark", "java", "absent"))).candidates[:1]
+        answer = await ask(provider, asking("dark", "blue", "absent"))
+
+        assert found.counts.keys() <= {"dark", "java"}
+        assert [dict(each.counts) for each in answer.candidates] == [
+            {"dark": (2.0, True), "blue": (1.0, True)}
+        ]
+        assert answer.candidates[0].length == 3.0
+
+    async def test_statistics_are_of_the_whole_place(self, provider: SearchedFacts) -> None:
+        """Not only of the candidates; a word said beside a fact is not its own."""
+        facts = [_said("green", 7), _said("dark dark", 8), _said("dark java", None, "other")]
+        await provider.save_many(facts, USER, AGENT)
+
+        answer = await ask(provider, asking("dark", "green", "absent"))
+
+        statistics = answer.places[HERE.identity]
+        assert statistics.facts == 3
+        assert statistics.length == 1.5 + 2.5 + 2
+        holders = {term: statistics.holders.get(term, 0) for term in ("dark", "green", "absent")}
+        assert holders == {"dark": 2, "green": 1, "absent": 0}
+
+    async def test_words_beside_a_fact_find_it(self, provider: SearchedFacts) -> None:
+        """As long as they are said: a neighbour that comes later, or goes, counts as well."""
+        await provider.save(_said("dark", 8), USER, AGENT)
+        assert found_in(await ask(provider, asking("green"))) == []
+        await provider.save(_said("green", 7), USER, AGENT)
+        await provider.save(_said("rust", 7, "another chat"), USER, AGENT)
+
+        answer = await ask(provider, asking("green"))
+
+        counts = {str(each.load({}).values[0]): dict(each.counts) for each in answer.candidates}
+        assert counts == {"dark": {"green": (0.5, False)}, "green": {"green": (1.0, True)}}
+        await provider.forget(USER, AGENT, concept=LANGUAGES, value="green")
+        assert found_in(await ask(provider, asking("green"))) == []
+
+    async def test_candidates_have_what_scores_need(self, provider: SearchedFacts) -> None:
+        """The times, the importance, numbers for the keyword and the conversation."""
+        said = SAID + timedelta(days=1)
+        await provider.save(_said("dark", 3, timestamp=said, importance=0.9), USER, AGENT)
+        await provider.save(_said("dark java", None), USER, AGENT)
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.save(
+            _said("dark", 3, timestamp=said, importance=0.9), PERSON.of("ann"), AGENT
+        )
+
+        answer = await ask(provider, asking("dark"), [HERE, ANN])
+
+        found = {
+            (each.identity, str(each.load({}).values[0]), each.conversation is None): each
+            for each in answer.candidates
+        }
+        one = found[HERE.identity, "dark", False]
+        two, other = found[HERE.identity, "dark java", False], found[ANN.identity, "dark", False]
+        alone = found[HERE.identity, "dark", True]
+        assert (one.said_at, one.importance) == (said.timestamp(), 0.9)
+        assert one.heard_at >= one.said_at
+        assert (one.is_numbered, two.is_numbered, alone.is_numbered) == (True, False, False)
+        assert one.conversation == two.conversation == other.conversation
+        assert one.topic == two.topic == other.topic != alone.topic
+        assert all(each.cosine is None and each.ranked is None for each in answer.candidates)
+
+    async def test_a_candidate_loads_in_the_type_of_its_concept(
+        self, provider: SearchedFacts
+    ) -> None:
+        """As it was saved, with all of its fields; a value that does not fit is an error."""
+        fact = theme("1815 dark", importance=0.75, expires_at=START + HOUR)
+        await provider.save(fact, USER, AGENT)
+        await provider.save(languages("1815"), USER, AGENT)
+
+        answer = await ask(provider, asking("1815"))
+
+        loaded = {each.load({}).concept.keyword: each for each in answer.candidates}
+        (current,) = await provider.load(THEME, USER, AGENT)
+        assert loaded[THEME.keyword].load({}) == current
+        years: Concept[Any, Any] = Concept(
+            LANGUAGES.keyword, "Years", LANGUAGES.fact_type, value_type=int
+        )
+        assert loaded[LANGUAGES.keyword].load({LANGUAGES.keyword: years}).values == (1815,)
+        wrong: Concept[Any, Any] = Concept(THEME.keyword, "A year", value_type=int)
+        with pytest.raises(StoredFactError):
+            loaded[THEME.keyword].load({THEME.keyword: wrong})
+
+    async def test_limits_hold_in_each_place(self, provider: SearchedFacts) -> None:
+        """At least as many as asked for, the rarer words first; and not the whole place."""
+        for place in (HERE, ANN):
+            facts = [languages(f"common number{number}") for number in range(MANY)]
+            await provider.save_many([*facts, languages("common rare")], place.subject, AGENT)
+
+        answer = await ask(provider, asking("common", "rare", limit=3), [HERE, ANN])
+
+        for place in (HERE, ANN):
+            here = [each for each in answer.candidates if each.identity == place.identity]
+            assert 3 <= len(here) < MANY
+            assert any("rare" in each.counts for each in here)
+
+
+class SearchFilters:
+    """What is outside of a filter is no candidate."""
+
+    @pytest.mark.parametrize("name", FILTERS)
+    async def test_a_filter_leaves_what_is_inside(self, provider: SearchedFacts, name: str) -> None:
+        """Times from the first one on and before the second; metadata with all of its pairs."""
+        facts = [
+            _said("word early", 1),
+            _said("word late", 2, timestamp=SAID + HOUR),
+            _said("word tool", 3, kind=SourceKind.TOOL),
+            _said("word vital", 4, importance=0.8, metadata={"room": 7, "floor": None}),
+        ]
+        await provider.save_many(facts, USER, AGENT)
+
+        wanted, found = FILTERS[name]
+        answer = await ask(provider, asking("word", filter=wanted))
+
+        assert found_in(answer) == [(f"word {each}",) for each in found.split()]
+
+
+class SearchBoundaries:
+    """Candidates are of the given places, and of nothing that is gone."""
+
+    async def test_nothing_of_other_places_is_a_candidate(self, provider: SearchedFacts) -> None:
+        """However much their names look alike."""
+        for number, place in enumerate([ANN, *NEIGHBOURS]):
+            await provider.save(languages(f"shared {number}"), place.subject, place.scope)
+
+        for number, place in enumerate([ANN, *NEIGHBOURS]):
+            answer = await ask(provider, asking("shared"), [place])
+            assert found_in(answer) == [(f"shared {number}",)]
+            assert list(answer.places) == [place.identity]
+            assert {each.identity for each in answer.candidates} == {place.identity}
+            assert not answer.others
+
+    async def test_several_places_are_searched_at_once(self, provider: SearchedFacts) -> None:
+        """Each candidate names its place; a place without facts has no statistics."""
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.save(languages("dark java"), PERSON.of("ann"), AGENT)
+        empty = Place(AGENT, PERSON.of("nobody"))
+
+        answer = await ask(provider, asking("dark"), [HERE, ANN, empty])
+
+        assert {each.identity for each in answer.candidates} == {HERE.identity, ANN.identity}
+        assert answer.places.keys() == {HERE.identity, ANN.identity}
+
+    async def test_facts_that_take_precedence_are_named(self, provider: SearchedFacts) -> None:
+        """One of another place about the same concept, which has none of the words."""
+        await provider.save(theme("dark"), USER, AGENT)
+        await provider.save(theme("light"), PERSON.of("ann"), AGENT)
+        await provider.save(languages("java"), PERSON.of("ann"), AGENT)
+
+        answer = await ask(provider, asking("dark"), [HERE, ANN])
+
+        everything = [*answer.candidates, *answer.others]
+        named = {(each.identity, each.load({}).values[0]) for each in everything}
+        assert named == {(HERE.identity, "dark"), (ANN.identity, "light")}
+        assert len({each.topic for each in everything}) == 1
+
+    async def test_asking_creates_nothing(self, provider: SearchedFacts) -> None:
+        """A place without facts stays one, whether the store would search it or not."""
+        await provider.is_searched([HERE])
+        answer = await provider.candidates([HERE], asking("dark"), describe)
+
+        assert (list(answer.candidates), dict(answer.places)) == ([], {})
+        assert await provider.places() == []
+        assert await provider.entries(USER, AGENT) == []
+
+    async def test_a_save_is_found_at_once(
+        self, provider: SearchedFacts, second: SearchedFacts
+    ) -> None:
+        """Through any instance, time after time."""
+        for number in range(5):
+            saving, asked = (provider, second)[:: 1 if number % 2 else -1]
+            await saving.save(languages(f"shared number{number}"), USER, AGENT)
+            await saving.save(theme(f"theme{number}"), USER, AGENT)
+
+            assert found_in(await ask(asked, asking(f"number{number}"))) == [
+                (f"shared number{number}",)
+            ]
+            assert len((await ask(asked, asking("shared"))).candidates) == number + 1
+            assert found_in(await ask(asked, asking(f"theme{number}", f"theme{number - 1}"))) == [
+                (f"theme{number}",)
+            ]
+
+    @pytest.mark.parametrize("how", REMOVALS)
+    async def test_what_is_removed_is_no_candidate(
+        self, provider: SearchedFacts, second: SearchedFacts, clock: SettableClock, how: str
+    ) -> None:
+        """Neither a candidate nor counted, through any instance; what stays is found."""
+        lasting = SingleFact(Concept("job", "What the user does"), "dark rust")
+        await provider.save(theme("dark", expires_at=START + HOUR), USER, AGENT)
+        await provider.save(languages("dark java", expires_at=START + HOUR), USER, AGENT)
+        await provider.save(lasting, USER, AGENT)
+        for store in (provider, second):
+            assert len((await ask(store, asking("dark"))).candidates) == 3
+
+        await _remove(how, provider, clock)
+
+        left = [] if how == "erased" else [("dark rust",)]
+        for store in (second, provider):
+            answer = await ask(store, asking("dark", "java"))
+            assert found_in(answer) == left
+            counted = [each.holders.get("dark", 0) for each in answer.places.values()]
+            assert counted == [1] * len(left)
+
+    async def test_what_was_erased_stays_gone(self, provider: SearchedFacts) -> None:
+        """Also when the same place begins anew."""
+        await provider.save_many([languages("old java"), theme("old dark")], USER, AGENT)
+        assert len((await ask(provider, asking("old"))).candidates) == 2
+        await provider.erase(USER, AGENT)
+        await provider.save(languages("new"), USER, AGENT)
+
+        answer = await ask(provider, asking("old", "new"))
+
+        assert found_in(answer) == [("new",)]
+        assert answer.places[HERE.identity].facts == 1
+
+    async def test_the_order_of_saves_does_not_matter(self, provider: SearchedFacts) -> None:
+        """Nor whether they came at once, one by one, or between questions."""
+        facts = [
+            *(_said(f"dark number{number}", number % 7) for number in range(12)),
+            *(languages(f"java number{number}") for number in range(5)),
+        ]
+        places = [Place(AGENT, PERSON.of(name)) for name in ("one", "two", "three")]
+        await provider.save_many(facts, places[0].subject, AGENT)
+        for fact in reversed(facts):
+            await provider.save(fact, places[1].subject, AGENT)
+        for number, fact in enumerate(sorted(facts, key=lambda fact: str(fact.values))):
+            await provider.save(fact, places[2].subject, AGENT)
+            if number % 5 == 0:
+                await ask(provider, asking("dark"), [places[2]])
+
+        answers = [await ask(provider, asking("dark", "number3"), [place]) for place in places]
+
+        seen = [
+            sorted(
+                (str(e.load({}).values), sorted(e.counts.items()), e.length) for e in a.candidates
+            )
+            for a in answers
+        ]
+        assert seen[0] == seen[1] == seen[2]
+        totals = [next(iter(a.places.values())) for a in answers]
+        assert [(t.facts, t.length, t.holders.get("dark")) for t in totals] == [
+            (totals[0].facts, totals[0].length, 12)
+        ] * 3
+
+    async def test_concurrent_saves_are_all_found(
+        self, provider: SearchedFacts, second: SearchedFacts
+    ) -> None:
+        """Each question finds what was saved before it; the counts end right."""
+
+        async def work(number: int) -> None:
+            store = (provider, second)[number % 2]
+            for turn in range(2):
+                word = f"word{number}x{turn}"
+                await store.save(languages(f"{word} shared"), USER, AGENT)
+                assert found_in(await ask(store, asking(word))) == [(f"{word} shared",)]
+
+        async with anyio.create_task_group() as group:
+            for number in range(WRITERS):
+                group.start_soon(work, number)
+
+        for store in (provider, second):
+            answer = await ask(store, asking("shared"))
+            assert len(answer.candidates) == 2 * WRITERS
+            assert answer.places[HERE.identity].holders.get("shared") == 2 * WRITERS

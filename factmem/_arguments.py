@@ -5,13 +5,17 @@ methods and not by their class.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from enum import StrEnum
 from inspect import getattr_static
+from numbers import Real
 from os import PathLike
 from typing import Any, TypeVar
 
 E = TypeVar("E", bound=StrEnum)
+Q = TypeVar("Q", int, float, timedelta)
 T = TypeVar("T")
+W = TypeVar("W", bound=str)
 
 
 def kind_of(value: object) -> str:
@@ -28,12 +32,12 @@ def has_name(value: object, name: str) -> bool:
     return True
 
 
-def expect(value: object, kind: type[T], name: str, example: str) -> T:
+def expect(value: object, kind: type[T] | tuple[type[T], ...], name: str, example: str) -> T:
     """Return an argument that is of one kind.
 
     Args:
         value: The argument.
-        kind: The class of which it must be an instance. A bool is no int.
+        kind: The class of which it must be an instance, or several. A bool is no int.
         name: What the argument is called.
         example: A correct call.
 
@@ -42,8 +46,60 @@ def expect(value: object, kind: type[T], name: str, example: str) -> T:
     """
     if isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool):
         return value
-    article = "an" if kind.__name__[0].lower() in "aeio" else "a"
-    raise TypeError(f"{name} must be {article} {kind.__name__}, not {kind_of(value)}: {example}")
+    wanted = " or ".join(map(_with_article, kind if isinstance(kind, tuple) else (kind,)))
+    raise TypeError(f"{name} must be {wanted}, not {kind_of(value)}: {example}")
+
+
+def expect_within(
+    value: Q,
+    kind: type[int | float | timedelta],
+    name: str,
+    example: str,
+    *,
+    least: Q | None = None,
+    above: Q | None = None,
+    most: Q | None = None,
+) -> Q:
+    """Return a number or a span that lies within bounds. NaN lies within none.
+
+    Args:
+        value: The argument.
+        kind: `int`, `timedelta`, or `float` for any real number. A bool is none of them.
+        name: What the argument is called.
+        example: A correct call.
+        least: The smallest value.
+        above: The value that it must exceed.
+        most: The largest value.
+
+    Raises:
+        TypeError: It is of another kind.
+        ValueError: It lies outside the bounds.
+    """
+    wanted = "a number" if kind is float else _with_article(kind)
+    if least is not None:
+        wanted += f" of at least {least or 0}" if most is None else f" from {least or 0} to {most}"
+    elif above is not None:
+        wanted += f" above {above or 0}" + ("" if most is None else f" and at most {most}")
+    is_kind = isinstance(value, int | float | Real) if kind is float else isinstance(value, kind)
+    if not is_kind or isinstance(value, bool):
+        raise TypeError(f"{name} must be {wanted}, not {kind_of(value)}: {example}")
+    is_within = (least is None or value >= least) and (above is None or value > above)
+    if not is_within or (most is not None and not value <= most):
+        raise ValueError(f"{name} must be {wanted}: {example}")
+    return value
+
+
+def expect_word(value: W, words: Sequence[str], name: str, example: str) -> W:
+    """Return an argument that is one of some words.
+
+    Raises:
+        TypeError: It is not a string.
+        ValueError: It is another string.
+    """
+    if value in words:
+        return value
+    wanted = f"{name} must be {_series(list(map(repr, words)), 'or')}"
+    raise _not_among(value, wanted, f": {example}")
 
 
 def expect_path(value: object, name: str, example: str) -> str | PathLike[str]:
@@ -68,28 +124,30 @@ def expect_function(value: T, name: str, example: str) -> T:
     raise TypeError(f"{name} must be a function, not {kind_of(value)}: {example}")
 
 
-def expect_all(values: object, kind: type[T], name: str, example: str) -> tuple[T, ...]:
+def expect_all(
+    values: object, kind: type[T] | tuple[type[T], ...], name: str, example: str
+) -> tuple[T, ...]:
     """Return the members of a list whose members must be of one kind.
 
     A string, a mapping and a class are not lists, although Python iterates over them.
 
     Args:
         values: The argument.
-        kind: The class of each member.
+        kind: The class of each member, or several.
         name: What the argument is called.
         example: A correct call.
 
     Raises:
         TypeError: It is no list, or a member is of another kind.
     """
-    wanted = f"{name} must be a list" + ("" if kind is object else f" of {kind.__name__}")
     if type(values) is not list and type(values) is not tuple:  # the usual ones, at less cost
         is_one = isinstance(values, str | bytes | bytearray | Mapping | type)
         if is_one or not isinstance(values, Iterable):
-            raise TypeError(f"{wanted}, not {kind_of(values)}: {example}")
+            raise TypeError(f"{name} must be {_list_of(kind)}, not {kind_of(values)}: {example}")
     members: tuple[Any, ...] = tuple(values)
     for member in members:
         if not isinstance(member, kind):
+            wanted = f"{name} must be {_list_of(kind)}"
             raise TypeError(f"{wanted}, not of {kind_of(member)}: {example}")
     return members
 
@@ -128,12 +186,25 @@ def expect_member(value: object, members: type[E], name: str, example: str = "")
         if member == value:
             return member
     names = ", ".join(f"{members.__name__}.{member.name}" for member in members)
-    error, other = (
-        (ValueError, "another string") if isinstance(value, str) else (TypeError, kind_of(value))
-    )
-    shown = f": {example}" if example else ""
-    raise error(f"{name} must be one of {names}, not {other}{shown}")
+    raise _not_among(value, f"{name} must be one of {names}", f": {example}" if example else "")
 
 
-def _series(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _not_among(value: object, wanted: str, shown: str) -> Exception:
+    if isinstance(value, str):
+        return ValueError(f"{wanted}, not another string{shown}")
+    return TypeError(f"{wanted}, not {kind_of(value)}{shown}")
+
+
+def _series(names: Sequence[str], last: str = "and") -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
+
+
+def _list_of(kind: type | tuple[type, ...]) -> str:
+    if kind is object:
+        return "a list"
+    names = (each.__name__ for each in (kind if isinstance(kind, tuple) else (kind,)))
+    return f"a list of {' or '.join(names)}"
+
+
+def _with_article(kind: type) -> str:
+    return f"{'an' if kind.__name__[0].lower() in 'aeio' else 'a'} {kind.__name__}"

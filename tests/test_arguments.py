@@ -1,10 +1,23 @@
 """Argument checks: one wording, the type that was passed, a correct call, never a value."""
 
+from datetime import timedelta
+from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
+from math import inf, nan
+from typing import Any
 
 import pytest
 
-from factmem._arguments import expect, expect_all, expect_function, expect_member, expect_methods
+from factmem._arguments import (
+    expect,
+    expect_all,
+    expect_function,
+    expect_member,
+    expect_methods,
+    expect_within,
+    expect_word,
+)
 from factmem.models import Concept
 
 SECRET = "hunter2"
@@ -27,6 +40,7 @@ class Clock:
         (True, int, "size must be an int, not bool: f(1)"),
         (None, Concept, "size must be a Concept, not NoneType: f(1)"),
         (Concept, Concept, "size must be a Concept, not the class Concept: f(1)"),
+        (SECRET, (Concept, int), "size must be a Concept or an int, not str: f(1)"),
     ],
 )
 def test_another_kind_is_named_by_its_type(value: object, kind: type, message: str) -> None:
@@ -92,3 +106,54 @@ def test_a_member_is_passed_as_itself_or_by_its_value() -> None:
     assert SECRET not in str(caught.value)
     with pytest.raises(TypeError, match=r"Shade\.LIGHT, not int$"):
         expect_member(5, Shade, "shade")
+
+
+@pytest.mark.parametrize(
+    ("kind", "bounds", "good", "bad", "message"),
+    [
+        (int, {"least": 1}, [1, 7], [0, -1], "an int of at least 1"),
+        (float, {"least": 0}, [0, 0.5, inf, Fraction(1, 2)], [-0.1, nan], "a number of at least 0"),
+        (float, {"least": 0, "most": 1}, [0, 1, 0.5], [1.1, nan], "a number from 0 to 1"),
+        (float, {"above": 0, "most": 1}, [1, 0.1], [0, 2, nan], "a number above 0 and at most 1"),
+        (float, {"above": 0}, [0.1], [0, nan], "a number above 0"),
+        (float, {}, [-1, 0.1], [], "a number"),
+        (
+            timedelta,
+            {"least": timedelta(0)},
+            [timedelta(0), timedelta(days=1)],
+            [timedelta(-1)],
+            "a timedelta of at least 0",
+        ),
+        (timedelta, {"above": timedelta(0)}, [timedelta(1)], [timedelta(0)], "a timedelta above 0"),
+    ],
+)
+def test_amounts_lie_within_their_bounds(
+    kind: type, bounds: dict[str, Any], good: list[Any], bad: list[Any], message: str
+) -> None:
+    """A number outside of them would be a silent mistake, a NaN as well."""
+    for value in good:
+        assert expect_within(value, kind, "size", "f(1)", **bounds) is value
+    for value in bad:
+        with pytest.raises(ValueError, match=rf"^size must be {message}: f\(1\)$"):
+            expect_within(value, kind, "size", "f(1)", **bounds)
+    for value, name in (
+        (SECRET, "str"),
+        (True, "bool"),
+        (None, "NoneType"),
+        (Decimal(1), "Decimal"),
+    ):
+        with pytest.raises(TypeError, match=rf"^size must be {message}, not {name}: f\(1\)$"):
+            expect_within(value, kind, "size", "f(1)", **bounds)
+
+
+def test_a_word_is_one_of_several() -> None:
+    """Another string and another type have different errors."""
+    words = ("dark", "light", "dim")
+    assert expect_word("dark", words, "shade", "shade='dim'") == "dark"
+    with pytest.raises(
+        ValueError, match=r"^shade must be 'dark', 'light' or 'dim', not an"
+    ) as caught:
+        expect_word(SECRET, words, "shade", "shade='dim'")
+    assert SECRET not in str(caught.value)
+    with pytest.raises(TypeError, match=r"or 'dim', not list: shade='dim'$"):
+        expect_word(["dark"], words, "shade", "shade='dim'")  # type: ignore[type-var]

@@ -206,7 +206,7 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ("a chat", Transcript, CHAT[0], r"\[message\]"),
     ("a chat", lambda it: Transcript(CHAT, since=it), "1", "not str: since=0"),
     ("a chat", lambda it: Transcript(CHAT, trust=it), "tool", r"trust=\[SourceKind\.ASSISTANT\]"),
-    ("settings", lambda it: RecallSettings(auto_tokens=it), True, "a number, not bool"),
+    ("settings", lambda it: RecallSettings(auto_tokens=it), True, "at least 0, not bool"),
     (
         "a memory",
         lambda it: memory().load_all_facts_to_agent(it),
@@ -224,7 +224,12 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ),
     ("a question", lambda it: memory().recall_facts_to_agent([], it), 5, "question must be a str"),
     ("a question", lambda it: memory().recall(it), None, "question must be a str, not NoneType"),
-    ("concepts", lambda it: memory().recall("x", concepts=it), [5], r"not int: concepts=\['city'"),
+    (
+        "concepts",
+        lambda it: memory().recall("x", concepts=it),
+        [5],
+        r"not of int: concepts=\['city'",
+    ),
     ("a memory", lambda it: memory().auto_detect_facts(it), SECRET, r"memory\.remember\(text\)"),
     (
         "a memory",
@@ -324,8 +329,8 @@ OUT_OF_RANGE: list[tuple[Call, object, str]] = [
     (lambda it: MemoryScope(it, "x"), SECRET, r"one of MemoryScopeType\.AGENT"),
     (lambda it: SingleFact(it, "x"), MANY, "'pet' has many values: use MultipleFacts"),
     (lambda it: MultipleFacts(it, ["x"]), THEME, "has one value: use SingleFact"),
-    (lambda it: RecallSettings(auto_tokens=it), -5, "a number from 0 on"),
-    (lambda it: RecallSettings(auto_tokens=it), float("nan"), "a number from 0 on"),
+    (lambda it: RecallSettings(auto_tokens=it), -5, "a number of at least 0"),
+    (lambda it: RecallSettings(auto_tokens=it), float("nan"), "a number of at least 0"),
     (node_recall_from_memory, 0, "an int of at least 1"),
     (lambda it: Transcript(CHAT, trust=[it]), SECRET, r"one of SourceKind\.USER"),
 ]

@@ -6,7 +6,14 @@ from typing import Any, ParamSpec, Self, overload
 
 from typing_extensions import TypeVar, Unpack
 
-from factmem._arguments import expect, expect_all, expect_function, expect_methods, kind_of
+from factmem._arguments import (
+    expect,
+    expect_all,
+    expect_function,
+    expect_methods,
+    expect_within,
+    kind_of,
+)
 from factmem.agent.context import (
     MAX_STEPS,
     AgentContext,
@@ -78,9 +85,7 @@ class Agent:
         self._tools = tools_by_name(tools)
         self._has_strategy = strategy is not None
         self._strategy = strategy or Strategy("answer", [node_llm_request()])
-        self._max_steps = expect(max_steps, int, "max_steps", "max_steps=20")
-        if max_steps < 1:
-            raise ValueError("max_steps must be at least 1: the model is called once")
+        self._max_steps = expect_within(max_steps, int, "max_steps", "max_steps=20", least=1)
         if on_background_failure is not None:
             example = "on_background_failure=failures.append"
             expect_function(on_background_failure, "on_background_failure", example)

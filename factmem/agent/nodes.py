@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from factmem._arguments import expect_all, expect_function, expect_methods
+from factmem._arguments import expect_all, expect_function, expect_methods, expect_within
 from factmem.agent.context import AgentContext, SkippedDetection
 from factmem.agent.tool_loop import run_tool_loop
 from factmem.detection.compression import RetrieveFactsFromHistory
@@ -220,8 +220,7 @@ def node_recall_from_memory(
     Raises:
         ValueError: `limit` is not an int of at least 1.
     """
-    if type(limit) is not int or limit < 1:
-        raise ValueError("limit must be an int of at least 1: node_recall_from_memory(20)")
+    expect_within(limit, int, "limit", "node_recall_from_memory(20)", least=1)
     concerned, where = _subjects(subjects), _scopes(scopes)
 
     async def load(context: AgentContext) -> None:

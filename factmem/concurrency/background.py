@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint, current_token
 
-from factmem._arguments import expect
+from factmem._arguments import expect_within
 
 __all__ = [
     "MAX_FAILURES",
@@ -32,13 +32,8 @@ def check_deadline(deadline: float | None) -> None:
         TypeError: It is not a number.
         ValueError: It is negative.
     """
-    if deadline is None:
-        return
-    expect(
-        float(deadline) if type(deadline) is int else deadline, float, "deadline", "deadline=5.0"
-    )
-    if not deadline >= 0:
-        raise ValueError("deadline must not be negative: it is in seconds, deadline=5.0")
+    if deadline is not None:
+        expect_within(deadline, float, "deadline", "deadline=5.0", least=0)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from factmem._arguments import expect_within
 from factmem.concurrency.per_loop import Workers
 from factmem.embedding.vectors import batches, checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError, MissingExtraError
@@ -58,8 +59,6 @@ class LiteLLMEmbedder:
         query_options: Mapping[str, Any] | None = None,
         batch_size: int = 96,
     ) -> None:
-        if batch_size < 1:
-            raise ValueError("batch_size must be 1 or more")
         self._model = checked_name(model)
         self._dimensions = checked_dimensions(dimensions)
         shared: dict[str, Any] = dict(options or {})
@@ -67,7 +66,7 @@ class LiteLLMEmbedder:
             shared["dimensions"] = dimensions
         self._for_documents: dict[str, Any] = {**shared, **(document_options or {})}
         self._for_queries: dict[str, Any] = {**shared, **(query_options or {})}
-        self._batch_size = batch_size
+        self._batch_size = expect_within(batch_size, int, "batch_size", "batch_size=32", least=1)
         self._workers = Workers(abandon=True)
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from factmem._arguments import expect_within
 from factmem.embedding.vectors import batches, checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError
 from factmem.llm.api_errors import complaint
@@ -68,15 +69,13 @@ class OpenAIEmbedder:
         batch_size: int = 256,
     ) -> None:
         options = ClientOptions(client, base_url, api_key, max_retries, timeout)
-        if batch_size < 1:
-            raise ValueError("batch_size must be 1 or more")
         self._model = checked_name(model)
         self._dimensions = checked_dimensions(dimensions)
         self._parameters: dict[str, Any] = {"model": model, "encoding_format": "float"}
         if dimensions is not None:
             self._parameters["dimensions"] = dimensions
         self._client: OpenAIClient[object] = OpenAIClient(options, "embeddings", EmbeddingError)
-        self._batch_size = batch_size
+        self._batch_size = expect_within(batch_size, int, "batch_size", "batch_size=32", least=1)
 
     def __repr__(self) -> str:
         return f"OpenAIEmbedder({self._model!r})"

@@ -10,6 +10,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
+from factmem._arguments import expect_within
 from factmem.concurrency.per_loop import Workers
 from factmem.embedding.vectors import checked_dimensions, checked_name, checked_vectors
 from factmem.errors import EmbeddingError, MissingExtraError
@@ -65,13 +66,11 @@ class SentenceTransformerEmbedder:
             raise ValueError(
                 "options cannot be used with loaded: pass the options where you load the model"
             )
-        if batch_size < 1:
-            raise ValueError("batch_size must be 1 or more")
         self._model = checked_name(model)
         self._options = dict(options or {})
         self._loaded = loaded
         self._dimensions = checked_dimensions(dimensions)
-        self._batch_size = batch_size
+        self._batch_size = expect_within(batch_size, int, "batch_size", "batch_size=32", least=1)
         self._workers = Workers(abandon=True)
         self._lock = threading.Lock()
 

@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 
+from factmem._arguments import expect_within
 from factmem.errors import EmbeddingError
 
 __all__ = ["batches", "checked_dimensions", "checked_name", "checked_vectors"]
@@ -89,8 +90,9 @@ def checked_dimensions(dimensions: int | None) -> int | None:
     """Return the expected length of a vector, or None for the model's own.
 
     Raises:
-        ValueError: It is not a positive integer.
+        TypeError: It is not an int.
+        ValueError: It is less than 1.
     """
-    if dimensions is not None and (type(dimensions) is not int or dimensions < 1):
-        raise ValueError("dimensions must be a positive integer, or None for the model's own")
-    return dimensions
+    if dimensions is None:
+        return None
+    return expect_within(dimensions, int, "dimensions", "dimensions=384", least=1)

@@ -27,7 +27,7 @@ from pydantic_ai.tools import AgentDepsT, Tool
 from pydantic_ai.toolsets import FunctionToolset
 from typing_extensions import Unpack
 
-from factmem._arguments import kind_of
+from factmem._arguments import expect_word
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, RunOptions, RunTool
 
@@ -141,10 +141,9 @@ def _text(content: str | Sequence[object] | None) -> str:
     return "\n".join(each for each in texts if isinstance(each, str))
 
 
-def _checked_placement(placement: object) -> str:
-    if not isinstance(placement, str) or placement not in {"instructions", "request"}:
-        given = "another string" if isinstance(placement, str) else kind_of(placement)
-        raise ValueError(f"placement must be 'instructions' or 'request', not {given}")
+def _checked_placement(placement: str) -> str:
+    example = "placement='request'"
+    expect_word(placement, ("instructions", "request"), "placement", example)
     if placement == "request" and "scope" not in inspect.signature(SystemPromptPart).parameters:
         raise ValueError('placement="request" needs pydantic-ai-slim 2.59 or newer')
     return placement

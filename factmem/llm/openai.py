@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 from typing_extensions import TypeForm, TypeVar
 
-from factmem._arguments import expect, expect_all
+from factmem._arguments import expect, expect_all, expect_word
 from factmem.errors import ChatModelError
 from factmem.llm._completion import MalformedCompletionError, chat_response
 from factmem.llm._structured_output import Asking, Failure, Ladder
@@ -84,7 +84,10 @@ class OpenAIChatModel:
         temperature: float | None = None,
         extra_body: Mapping[str, object] | None = None,
     ) -> None:
-        _check(model, structured_output)
+        if not expect(model, str, "model", "OpenAIChatModel('gpt-4o-mini')").strip():
+            raise ValueError("model must not be empty: OpenAIChatModel('gpt-4o-mini')")
+        example = "structured_output='json_object'"
+        expect_word(structured_output, get_args(StructuredOutput), "structured_output", example)
         options = ClientOptions(client, base_url, api_key, max_retries, timeout)
         self.model = model
         self._client: OpenAIClient[ChatResponse] = OpenAIClient(
@@ -173,14 +176,6 @@ def _why(exc: Exception) -> str:
     if isinstance(exc, MalformedCompletionError):
         return f"it {exc}"
     return f"the openai package raised {type(exc).__name__}" if is_json else "it is not JSON"
-
-
-def _check(model: str, structured_output: str) -> None:
-    if not expect(model, str, "model", "OpenAIChatModel('gpt-4o-mini')").strip():
-        raise ValueError("model must not be empty: OpenAIChatModel('gpt-4o-mini')")
-    if structured_output not in get_args(StructuredOutput):
-        allowed = ", ".join(map(repr, get_args(StructuredOutput)))
-        raise ValueError(f"structured_output must be one of {allowed}")
 
 
 def _response(completion: object) -> ChatResponse:

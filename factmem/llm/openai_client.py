@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic
 import anyio
 from typing_extensions import TypeVar
 
-from factmem._arguments import has_name, kind_of
+from factmem._arguments import expect_within, has_name, kind_of
 from factmem.concurrency.per_loop import PerLoopResource
 from factmem.errors import MissingExtraError
 from factmem.llm.api_errors import repeats
@@ -71,14 +71,8 @@ class ClientOptions:
         key: object = self.api_key
         if key is not None and not isinstance(key, str) and not callable(key):
             raise TypeError(f"api_key must be a string, not {kind_of(key)}: api_key='sk-...'")
-        timeout: object = self.timeout
-        is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-        if timeout is not None and not is_number:
-            raise TypeError(
-                f"timeout must be a number of seconds, not {kind_of(timeout)}: timeout=60.0"
-            )
-        if self.timeout is not None and not self.timeout > 0:
-            raise ValueError("timeout must be more than 0 seconds, or None for the client's own")
+        if self.timeout is not None:
+            expect_within(self.timeout, float, "timeout", "timeout=60.0", above=0)
         if self.client is not None and self._for_client():
             raise ValueError(
                 "base_url, api_key and max_retries must be set on the client that is passed: "

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
-from typing import Any
+from typing import Any, get_args
 
 from typing_extensions import TypedDict, Unpack
 
-from factmem._arguments import expect_member
+from factmem._arguments import expect_word
 from factmem.detection.detector import FactDetector
 from factmem.detection.prompts import question_about
 from factmem.detection.report import DetectionReport
@@ -40,17 +39,6 @@ class ChatOptions(TypedDict, total=False):
     doubtful: DoubtfulItems
     verify: Verification
     dry_run: bool
-
-
-class _Doubtful(StrEnum):
-    KEEP = "keep"
-    REJECT = "reject"
-
-
-class _Verify(StrEnum):
-    OFF = "off"
-    DOUBTFUL = "doubtful"
-    ALL = "all"
 
 
 class ChatDetection:
@@ -222,8 +210,8 @@ def check_options(doubtful: str, verify: str) -> None:
         TypeError: One is not a string.
         ValueError: One is another word.
     """
-    expect_member(doubtful, _Doubtful, "doubtful")
-    expect_member(verify, _Verify, "verify")
+    expect_word(doubtful, get_args(DoubtfulItems), "doubtful", "doubtful='keep'")
+    expect_word(verify, get_args(Verification), "verify", "verify='all'")
 
 
 def _check_question_fits(messages: list[History]) -> None:

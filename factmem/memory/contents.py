@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 from typing_extensions import TypeVar
 
-from factmem._arguments import expect, expect_all
+from factmem._arguments import expect, expect_all, expect_within
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.history import History
@@ -113,8 +113,8 @@ class MemoryContents(ContentsUpkeep):
             ValueError: `depth` is negative.
         """
         async with self._events.before(MemoryOperation.LIST):
-            if depth is not None and expect(depth, int, "depth", "depth=2") < 0:
-                raise ValueError("depth must not be negative: depth=2")
+            if depth is not None:
+                expect_within(depth, int, "depth", "depth=2", least=0)
         found = await self.places()
         tree = branch_of(
             "memory", [((str(info.scope), *subject_path(info)), info) for info in found]
@@ -129,11 +129,7 @@ class MemoryContents(ContentsUpkeep):
         """
         async with self._events.before(MemoryOperation.LIST):
             store = fact_store(self._provider)
-            if not isinstance(place, Place):
-                raise TypeError(
-                    f"place must be a Place, not {type(place).__name__}: "
-                    f"Place(MemoryScope.Product('my-app'), USER.of('alice'))"
-                )
+            expect(place, Place, "place", "Place(MemoryScope.Product('my-app'), USER.of('alice'))")
         found = await store.places(subjects=[place.subject], scopes=[place.scope])
         return found[0] if found else None
 
@@ -179,10 +175,8 @@ class MemoryContents(ContentsUpkeep):
             ValueError: `limit` or `offset` is negative.
         """
         async with self._events.before(MemoryOperation.LIST):
-            if not all(isinstance(each, int) for each in (limit, offset)):
-                raise TypeError("limit and offset count records: give whole numbers, as limit=50")
-            if limit < 0 or offset < 0:
-                raise ValueError("limit and offset count records: neither can be negative")
+            expect_within(limit, int, "limit", "limit=50", least=0)
+            expect_within(offset, int, "offset", "offset=50", least=0)
             named = None if concepts is None else {c.keyword for c in checked_concepts(concepts)}
             wanted = {} if metadata is None else checked_metadata(metadata)
         newest = Newest(offset + limit)

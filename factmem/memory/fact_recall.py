@@ -5,10 +5,12 @@ from dataclasses import replace
 from datetime import timedelta
 from heapq import nlargest
 from itertools import groupby
+from typing import get_args
 
 from anyio.lowlevel import checkpoint
 from typing_extensions import Unpack
 
+from factmem._arguments import expect_word
 from factmem.concurrency.per_loop import Workers
 from factmem.events import MemoryEvents, MemoryOperation, OperationInProgress
 from factmem.ledger.resolution import PlacedFact, Resolution
@@ -28,7 +30,6 @@ from factmem.recall.query import (
     RecallQuery,
     RecallSettings,
     RecallWeights,
-    check_depth,
     checked_question,
 )
 from factmem.recall.search import FactSearch
@@ -96,7 +97,7 @@ class FactRecall:
     ) -> RecallResult:
         """Do what `AgentMemory.recall` does."""
         async with self._events.operation(MemoryOperation.RECALL) as operation:
-            check_depth(depth)
+            expect_word(depth, get_args(Depth), "depth", "depth='auto'")
             query = RecallQuery.checked(
                 text,
                 self._defaults,
@@ -128,6 +129,7 @@ class FactRecall:
         async with self._events.operation(MemoryOperation.RECALL) as operation:
             operation.places = self._selection.places(subjects, scopes)
             checked_history(messages)
+            expect_word(depth, get_args(Depth), "depth", "depth='auto'")
             text = last_said(messages) if text is None else checked_question(text)
             query = None
             if text.strip():
@@ -208,7 +210,6 @@ class FactRecall:
             operation.is_handed_over = True  # nothing is searched, so there is no event
             await checkpoint()
             return RecallResult()
-        check_depth(depth)
         text = query.text
         is_long = len(text) > _LONG
         found = await self._workers.run(lambda: sentences(text)) if is_long else sentences(text)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from factmem._arguments import kind_of
+from factmem._arguments import expect
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.resolution import Resolution
 from factmem.llm.messages import History, checked_history
@@ -87,11 +87,7 @@ class FactLoader:
     async def origin(self, fact: AnyFact, subjects: Subjects, scopes: Scopes) -> FactOrigin | None:
         """Return the sources and history of a fact, or None if no place had it."""
         async with self._events.before(MemoryOperation.HISTORY):
-            if not isinstance(fact, SingleFact | MultipleFacts):
-                raise TypeError(
-                    f"fact must be a SingleFact or MultipleFacts, not {kind_of(fact)}: "
-                    f"memory.why(facts[0])"
-                )
+            expect(fact, (SingleFact, MultipleFacts), "fact", "memory.why(facts[0])")
             places = self._selection.places(subjects, scopes)
         return await origin_of(fact, places, self._provider)
 

@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 from typing_extensions import TypedDict
 
-from factmem._arguments import expect
+from factmem._arguments import expect_within
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import DoubtfulItems, Verification
 from factmem.memory.users import Who
@@ -53,9 +53,7 @@ def checked_recall(recall: int | None, *, auto_load: bool) -> int | None:
     """
     if recall is None:
         return None
-    expect(recall, int, "recall", "recall=10")
-    if recall < 1:
-        raise ValueError("recall is the most facts to show: a number from 1 on")
+    expect_within(recall, int, "recall", "recall=10", least=1)
     if not auto_load:
         raise ValueError("recall chooses what is loaded: leave out recall or auto_load=False")
     return recall

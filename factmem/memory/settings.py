@@ -9,6 +9,7 @@ from factmem._arguments import (
     expect_all,
     expect_function,
     expect_methods,
+    expect_within,
     has_name,
     kind_of,
 )
@@ -140,10 +141,7 @@ def _keyword_synonyms(
     """Return what finds synonyms of keywords; None without an embedder or a similarity."""
     example = "keyword_similarity=0.75, or None to join no synonyms"
     if similarity is not None:
-        if isinstance(similarity, bool) or not isinstance(similarity, int | float):
-            expect(similarity, float, "keyword_similarity", example)
-        if not 0 < similarity <= 1:
-            raise ValueError(f"keyword_similarity must be above 0 and at most 1: {example}")
+        expect_within(similarity, float, "keyword_similarity", example, above=0, most=1)
     if embedder is None or similarity is None:
         return None
     return KeywordSynonyms(embedder, events, least=similarity)

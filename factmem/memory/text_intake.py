@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from anyio.lowlevel import checkpoint
 from typing_extensions import TypedDict
 
-from factmem._arguments import expect, kind_of
+from factmem._arguments import expect, expect_all
 from factmem.detection.report import DetectionReport
 from factmem.detection.request import DetectionRequest
 from factmem.errors import MemoryAccessError
@@ -186,24 +186,13 @@ class TextIntake:
 
 
 def _checked_texts(texts: Iterable[str]) -> list[str]:
-    # A string is an iterable of strings: each character would be remembered by itself.
-    if isinstance(texts, str):
-        raise TypeError("texts must be a list of str, not str: memory.remember(text) takes one")
-    if not isinstance(texts, Iterable):
-        raise TypeError(
-            f"texts must be a list of str, not {kind_of(texts)}: memory.remember_many(['I like tea'])"
-        )
-    checked = list(texts)
-    for text in checked:
-        expect(text, str, "text", "memory.remember('I like tea')")
-    return checked
+    given = expect_all(texts, object, "texts", "memory.remember_many(['I like tea'])")
+    return [expect(text, str, "text", "memory.remember('I like tea')") for text in given]
 
 
 def _checked_source(source: Source) -> FactSource | None:
     if isinstance(source, str):
         return FactSource(SourceKind.USER, source)
-    if source is not None and not isinstance(source, FactSource):
-        raise TypeError(
-            f"source must be a str or a FactSource, not {kind_of(source)}: source='ticket-7'"
-        )
+    if source is not None:
+        expect(source, (FactSource, str), "source", "source='ticket-7'")
     return source

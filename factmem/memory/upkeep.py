@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, TypeAlias
 
-from factmem._arguments import expect
+from factmem._arguments import expect_within
 from factmem.ledger.entries import Entry, StoredFact, moment, stamp
 from factmem.ledger.removal import tidied
 from factmem.models.display import Displayed
@@ -67,9 +67,8 @@ async def tidy_place(
 ) -> int:
     """Remove expired values and old history from a place; return how many entries changed."""
     if keep is not None:
-        expect(keep, timedelta, "history_older_than", "history_older_than=timedelta(days=365)")
-        if keep < timedelta(0):
-            raise ValueError("history_older_than must not be negative: timedelta(days=365)")
+        example = "history_older_than=timedelta(days=365)"
+        expect_within(keep, timedelta, "history_older_than", example, least=timedelta(0))
     cutoff = "" if keep is None else stamp(moment(now) - keep)
 
     def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:

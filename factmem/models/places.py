@@ -51,13 +51,10 @@ class MemorySubject:
         put = object.__setattr__
         put(self, "name", checked_name(self.name, "subject name"))
         checked_text(self.prompt_description, "prompt_description")
-        if type(self.priority_level) is not int:
-            raise TypeError("priority_level must be an int: MemorySubject(name, description, 1)")
+        if type(self.priority_level) is not int:  # a call costs as much as the rest
+            expect(self.priority_level, int, "priority_level", "MemorySubject(name, text, 1)")
         if self.entity is not None:
-            if not self.per_entity:
-                raise ValueError(
-                    f"The subject {self.name!r} has no entities: create it with per_entity=True"
-                )
+            self._check_entities()
             if self.entity.startswith(EVERY):  # no user's name may mean every user
                 raise ValueError('entity must not begin with "///": see MemorySubject.every')
             put(self, "entity", checked_name(self.entity, "entity"))
@@ -83,10 +80,7 @@ class MemorySubject:
 
     def _bound(self, entity: str) -> "MemorySubject":
         """Return this subject with an entity. Only the entity is validated: the rest was before."""
-        if not self.per_entity:
-            raise ValueError(
-                f"The subject {self.name!r} has no entities: create it with per_entity=True"
-            )
+        self._check_entities()
         bound, put = MemorySubject.__new__(MemorySubject), object.__setattr__
         put(bound, "name", self.name)
         put(bound, "prompt_description", self.prompt_description)
@@ -94,6 +88,12 @@ class MemorySubject:
         put(bound, "per_entity", True)
         put(bound, "entity", checked_name(entity, "entity"))
         return bound
+
+    def _check_entities(self) -> None:
+        if not self.per_entity:
+            raise ValueError(
+                f"The subject {self.name!r} has no entities: create it with per_entity=True"
+            )
 
     def every(self, *levels: str) -> "MemorySubject":
         """Return this subject for all of its entities, for administrators.
@@ -111,10 +111,7 @@ class MemorySubject:
         Raises:
             ValueError: The subject is not per entity, or a level is not a valid name.
         """
-        if not self.per_entity:
-            raise ValueError(
-                f"The subject {self.name!r} has no entities: create it with per_entity=True"
-            )
+        self._check_entities()
         first = "/".join(_quoted(checked_name(each, "entity")) for each in levels)
         every = MemorySubject(
             self.name, self.prompt_description, self.priority_level, per_entity=True

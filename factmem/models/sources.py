@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from factmem._arguments import expect_member
+from factmem._arguments import expect_member, expect_within
 from factmem.models.names import checked_text
 
 __all__ = ["MAX_BEFORE", "FactSource", "SourceKind"]
@@ -48,10 +48,9 @@ class FactSource:
         if type(self.kind) is not SourceKind:
             kind = expect_member(self.kind, SourceKind, "kind")
             object.__setattr__(self, "kind", kind)
-        if self.message is not None and (type(self.message) is not int or self.message < 0):
-            raise ValueError(
-                "message must be an index from 0: FactSource(SourceKind.USER, message=0)"
-            )
+        if self.message is not None:
+            example = "FactSource(SourceKind.USER, message=0)"
+            expect_within(self.message, int, "message", example, least=0)
         for name in ("conversation", "quote", "model", "before"):
             if (text := getattr(self, name)) is not None:
                 checked_text(text, name)

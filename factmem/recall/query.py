@@ -4,13 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from math import isfinite
-from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
-from factmem._arguments import expect, expect_all, expect_member, kind_of
+from factmem._arguments import expect, expect_all, expect_member, expect_within, expect_word
 from factmem.models.clock import utc
 from factmem.models.facts import Concept
 from factmem.models.metadata import NO_METADATA, checked_metadata
@@ -25,7 +24,6 @@ __all__ = [
     "RecallSettings",
     "RecallWeights",
     "Strictness",
-    "check_depth",
     "checked_question",
 ]
 
@@ -91,15 +89,11 @@ class RecallWeights:
     """The fact's importance."""
 
     def __post_init__(self) -> None:
-        weights = [getattr(self, each.name) for each in fields(self)]
-        for each, weight in zip(fields(self), weights, strict=True):
-            _check_number(each.name, weight, "0.2")
-        if not all(isfinite(weight) and weight >= 0 for weight in weights):
-            raise ValueError("The weights of a recall are finite numbers from 0 on")
-        if not self.relevance:
-            raise ValueError(
-                "A recall ranks by relevance first: give `lexical` or `semantic` a weight above 0"
-            )
+        for each in fields(self):
+            weight = getattr(self, each.name)
+            expect_within(weight, float, each.name, f"{each.name}=0.2", least=0)
+        if not self.relevance or not isfinite(self.relevance + self.recency + self.importance):
+            raise ValueError("weights must be finite, and `lexical` or `semantic` above 0")
 
     @property
     def relevance(self) -> float:
@@ -139,22 +133,13 @@ class RecallSettings:
     recall continues from there. `float("inf")` sets no limit."""
 
     def __post_init__(self) -> None:
-        check_weights(self.weights)
-        check_half_life(self.half_life)
-        if self.min_score is not None:
-            check_min_score(self.min_score)
-        if self.strictness not in get_args(Strictness):
-            raise ValueError('strictness must be "many", "balanced" or "few"')
-        check_min_score(self.prompt_min_score)
-        _check_number("auto_tokens", self.auto_tokens, "60")
-        if not self.auto_tokens >= 0:
-            raise ValueError("auto_tokens is a length in tokens: give a number from 0 on")
-        _check_number("planning_seconds", self.planning_seconds, "10.0")
-        _check_number("embedding_seconds", self.embedding_seconds, "30.0")
-        if not self.planning_seconds > 0:
-            raise ValueError("planning_seconds is a time: give more than 0 seconds")
-        if not self.embedding_seconds > 0:
-            raise ValueError("embedding_seconds is a time: give more than 0 seconds")
+        _check_scale(self.weights, self.half_life, self.min_score)
+        expect_word(self.strictness, get_args(Strictness), "strictness", 'strictness="few"')
+        example = "prompt_min_score=0.1"
+        expect_within(self.prompt_min_score, float, "prompt_min_score", example, least=0, most=1)
+        expect_within(self.auto_tokens, float, "auto_tokens", "auto_tokens=60", least=0)
+        for name in ("planning_seconds", "embedding_seconds"):
+            expect_within(getattr(self, name), float, name, f"{name}=10.0", above=0)
 
 
 class RecallFilters(TypedDict, total=False):
@@ -219,8 +204,7 @@ class RecallQuery:
         """
         if not checked_question(text).strip():
             raise ValueError("Ask with at least one word; current_all gives everything")
-        if type(limit) is not int or limit < 1:
-            raise ValueError("limit is how many matches to return: a whole number from 1 on")
+        expect_within(limit, int, "limit", "limit=5", least=1)
         since = None if since is None else utc(since, "time range's begin")
         until = None if until is None else utc(until, "time range's end")
         if since is not None and until is not None and since >= until:
@@ -228,12 +212,9 @@ class RecallQuery:
         min_score = settings.min_score if min_score is None else min_score
         half_life = settings.half_life if half_life is None else half_life
         weights = settings.weights if weights is None else weights
-        if min_score is not None:
-            check_min_score(min_score)
-        check_half_life(half_life)
-        check_weights(weights)
+        _check_scale(weights, half_life, min_score)
         if min_importance is not None:
-            _check_number("min_importance", min_importance, "0.7")
+            expect_within(min_importance, float, "min_importance", "min_importance=0.7")
         return cls(
             text=text,
             limit=limit,
@@ -298,20 +279,9 @@ def checked_question(text: str) -> str:
     return expect(text, str, "question", "memory.recall('which theme')")
 
 
-def check_depth(depth: str) -> None:
-    """Raise `ValueError` unless there is such a depth."""
-    if depth not in get_args(Depth):
-        raise ValueError(f"Unknown depth {depth!r}: use one of {', '.join(get_args(Depth))}")
-
-
 def _keywords(concepts: "Iterable[Concept[Any, Any] | str]") -> frozenset[str]:
     # Of one text, its letters would be looked for.
-    named: tuple[Any, ...] = expect_all(concepts, object, "concepts", _CONCEPTS)
-    for each in named:
-        if not isinstance(each, str | Concept):
-            raise TypeError(
-                f"concepts must be Concepts or keywords, not {kind_of(each)}: {_CONCEPTS}"
-            )
+    named: tuple[Any, ...] = expect_all(concepts, (Concept, str), "concepts", _CONCEPTS)
     return frozenset(each if isinstance(each, str) else each.keyword for each in named)
 
 
@@ -321,26 +291,10 @@ def _fewer(ours: frozenset[str] | None, theirs: frozenset[str] | None) -> frozen
     return ours & theirs
 
 
-def check_half_life(half_life: timedelta) -> None:
-    """Raise `ValueError` unless a half-life is more than nothing, `TypeError` unless it is one."""
-    given: object = half_life
-    expect(given, timedelta, "half_life", "half_life=timedelta(days=30)")
-    if not half_life > timedelta(0):
-        raise ValueError("half_life must be positive: half_life=timedelta(days=30)")
-
-
-def check_weights(weights: RecallWeights) -> None:
-    """Raise `TypeError` unless these are weights."""
+def _check_scale(weights: RecallWeights, half_life: timedelta, min_score: float | None) -> None:
+    """Check what scores are made of and compared with."""
     expect(weights, RecallWeights, "weights", "weights=RecallWeights(recency=0.2)")
-
-
-def check_min_score(min_score: float) -> None:
-    """Raise `ValueError` unless a least relevance is from 0 to 1, `TypeError` unless a number."""
-    _check_number("min_score", min_score, "0.3")
-    if not 0 <= min_score <= 1:
-        raise ValueError("min_score must be a number from 0 to 1: min_score=0.3")
-
-
-def _check_number(name: str, given: object, example: str) -> None:
-    if isinstance(given, bool) or not isinstance(given, Real):
-        raise TypeError(f"{name} must be a number, not {kind_of(given)}: {name}={example}")
+    example = "half_life=timedelta(days=30)"
+    expect_within(half_life, timedelta, "half_life", example, above=timedelta(0))
+    if min_score is not None:
+        expect_within(min_score, float, "min_score", "min_score=0.3", least=0, most=1)

@@ -268,7 +268,7 @@ async def test_a_run_without_end_is_stopped() -> None:
 @pytest.mark.parametrize("max_steps", [0, -1])
 def test_at_least_one_step_is_needed(max_steps: int) -> None:
     """An agent that may not ask its model is a mistake."""
-    with pytest.raises(ValueError, match="max_steps must be at least 1"):
+    with pytest.raises(ValueError, match="max_steps must be an int of at least 1"):
         Agent(ScriptedChatModel(), max_steps=max_steps)
 
 

@@ -282,7 +282,7 @@ async def test_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_wrong_option_is_refused(options: dict[str, Any], message: str) -> None:
     """Before anything is sent."""
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         OpenAIEmbedder(**{"model": "test-model", **options})
 
 

@@ -555,10 +555,10 @@ def test_it_is_a_chat_model_and_shows_no_key() -> None:
         ({"model": " "}, "model must not be empty"),
         (
             {"structured_output": "yaml"},
-            "structured_output must be one of 'auto', 'json_schema', 'json_object', 'text'",
+            "structured_output must be 'auto', 'json_schema', 'json_object' or 'text'",
         ),
-        ({"timeout": 0}, "more than 0 seconds"),
-        ({"timeout": float("nan")}, "more than 0 seconds"),
+        ({"timeout": 0}, "timeout must be a number above 0"),
+        ({"timeout": float("nan")}, "timeout must be a number above 0"),
     ],
     ids=["model", "structured_output", "timeout", "timeout that is none"],
 )

@@ -57,7 +57,7 @@ WRONG: list[tuple[str, object, str]] = [
     (
         "keyword_similarity",
         "0.8",
-        "keyword_similarity must be a float, not str: keyword_similarity=0.75",
+        "keyword_similarity must be a number above 0 and at most 1, not str: keyword_similarity=0.75",
     ),
     ("scopes", [AGENT], r"not list: scopes=MemoryScopesProfile\(agent="),
     ("scopes", AGENT, r"not MemoryScope: scopes=MemoryScopesProfile\(agent="),
@@ -151,8 +151,11 @@ CALLS: list[tuple[Attempt, str]] = [
     (lambda m: m.remember("I like tea", subject=[ALICE]), r"not list: subject=USER\.of"),
     (lambda m: m.remember("I like tea", scope=[AGENT]), "scope must be a MemoryScope"),
     (lambda m: m.remember(["I like tea"]), "text must be a str, not list"),
-    (lambda m: m.remember_many("I like tea"), r"not str: memory\.remember\(text\)"),
-    (lambda m: m.remember_many(7), "texts must be a list of str, not int"),
+    (
+        lambda m: m.remember_many("I like tea"),
+        r"texts must be a list, not str: memory\.remember_many\(",
+    ),
+    (lambda m: m.remember_many(7), "texts must be a list, not int"),
     (lambda m: m.current(THEME, subjects=ALICE), r"subjects=\[USER\.of"),
     (lambda m: m.current(THEME, scopes=PLACE), r"scopes=\[MemoryScope"),
     (lambda m: m.auto_detect_facts([], subjects=ALICE), r"subjects=\[USER\.of"),
@@ -160,12 +163,12 @@ CALLS: list[tuple[Attempt, str]] = [
     (lambda m: m.save_facts_from_history([], THEME, "alice", AGENT), "MemorySubject"),
     (lambda m: m.contents.forget(concept=THEME, subjects=ALICE), r"subjects=\[USER\.of"),
     (lambda m: m.contents.forget(concept=THEME, scopes=AGENT), r"scopes=\[MemoryScope"),
-    (lambda m: m.contents.records("5"), "limit and offset"),
+    (lambda m: m.contents.records("5"), "limit must be an int of at least 0, not str"),
     (lambda m: m.contents.info(AGENT), r"not MemoryScope: Place\("),
-    (lambda m: m.why(THEME), "fact must be a SingleFact or MultipleFacts, not Concept"),
+    (lambda m: m.why(THEME), "fact must be a SingleFact or a MultipleFacts, not Concept"),
     (lambda m: m.recall("theme", weights={}), r"not dict: weights=RecallWeights\("),
     (lambda m: m.recall("theme", min_score="0.2"), "not str: min_score=0.3"),
-    (lambda m: m.recall("theme", limit="5"), "limit is how many .* whole number"),
+    (lambda m: m.recall("theme", limit="5"), "limit must be an int of at least 1, not str"),
     (lambda m: m.recall("theme", subjects=ALICE), r"subjects=\[USER\.of"),
     (lambda m: m.consolidate(LANGUAGES, subjects=ALICE), r"subjects=\[USER\.of"),
     (lambda m: m.consolidate(LANGUAGES, subjects=ALICE, dry_run=False), r"subjects=\[USER\.of"),
@@ -189,11 +192,11 @@ async def test_a_call_says_what_it_takes(attempt: Attempt, told: str) -> None:
     [
         ({"weights": {}}, r"not dict: weights=RecallWeights\("),
         ({"min_score": "0.2"}, "not str: min_score="),
-        ({"prompt_min_score": None}, "not NoneType: min_score="),
+        ({"prompt_min_score": None}, "not NoneType: prompt_min_score="),
         ({"half_life": 30}, r"not int: half_life=timedelta\("),
         ({"auto_tokens": "60"}, "not str: auto_tokens=60"),
         ({"planning_seconds": timedelta(seconds=5)}, "not timedelta: planning_seconds=10.0"),
-        ({"embedding_seconds": "5"}, "not str: embedding_seconds=30.0"),
+        ({"embedding_seconds": "5"}, "not str: embedding_seconds=10.0"),
     ],
     ids=range(7),
 )
@@ -206,7 +209,9 @@ def test_settings_are_numbers(options: dict[str, Any], told: str) -> None:
 def test_weights_are_numbers() -> None:
     """The error names the wrong one."""
     wrong: Any = "0.2"
-    with pytest.raises(TypeError, match="recency must be a number, not str: recency="):
+    with pytest.raises(
+        TypeError, match="recency must be a number of at least 0, not str: recency="
+    ):
         RecallWeights(recency=wrong)
 
 

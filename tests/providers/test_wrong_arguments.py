@@ -34,7 +34,11 @@ STORES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a number": ({"storage": 0}, TypeError, ENCRYPTED),
     "a class": ({"storage": EncryptedStorage}, TypeError, ENCRYPTED),
     "days": ({"keep_history": 90}, TypeError, DAYS),
-    "a negative span": ({"keep_history": timedelta(days=-1)}, ValueError, "must not be negative"),
+    "a negative span": (
+        {"keep_history": timedelta(days=-1)},
+        ValueError,
+        "must be a timedelta of at least 0",
+    ),
     "a moment": ({"clock": datetime.now(UTC)}, TypeError, r"lambda: datetime.now\(UTC\)"),
     "no root": ({"root": ""}, ValueError, "'.' for the current one"),
     "None": ({"root": None}, TypeError, r"LocalFileMemoryProvider\('memory'\)"),

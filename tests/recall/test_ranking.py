@@ -423,16 +423,23 @@ def test_narrowing_leaves_others_out_of_the_statistics() -> None:
     assert narrowed == small
 
 
-@table("weights", [{"lexical": -1.0}, {"recency": nan}, {"importance": float("inf")}])
-def test_senseless_weights_are_refused(weights: dict[str, float]) -> None:
+@table(
+    ("weights", "message"),
+    [
+        ({"lexical": -1.0}, "lexical must be a number of at least 0"),
+        ({"recency": nan}, "recency must be a number of at least 0"),
+        ({"importance": float("inf")}, "weights must be finite"),
+    ],
+)
+def test_senseless_weights_are_refused(weights: dict[str, float], message: str) -> None:
     """Before anything is ranked by them."""
-    with pytest.raises(ValueError, match="finite numbers from 0 on"):
+    with pytest.raises(ValueError, match=message):
         RecallWeights(**weights)
 
 
 def test_relevance_needs_a_weight() -> None:
     """Freshness alone is no answer to a question."""
-    with pytest.raises(ValueError, match="a weight above 0"):
+    with pytest.raises(ValueError, match="`lexical` or `semantic` above 0"):
         RecallWeights(lexical=0, semantic=0)
 
 

@@ -364,9 +364,9 @@ async def test_a_strategy_recalls_by_a_node(store: InMemoryProvider) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"recall": 0}, "a number from 1 on"),
-        ({"recall": True}, "recall must be an int, not bool"),
-        ({"recall": 2.5}, "recall must be an int, not float"),
+        ({"recall": 0}, "recall must be an int of at least 1:"),
+        ({"recall": True}, "recall must be an int of at least 1, not bool"),
+        ({"recall": 2.5}, "recall must be an int of at least 1, not float"),
         ({"recall": 5, "auto_load": False}, "leave out recall or auto_load=False"),
     ],
 )

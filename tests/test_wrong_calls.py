@@ -163,7 +163,7 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ("fields", lambda it: OpenAIChatModel("m", extra_body=it), SECRET, "not str: extra_body={"),
     ("a client", lambda it: OpenAIChatModel("m", client=it), SECRET, r"not str: .*AsyncOpenAI\("),
     ("an API key", lambda it: OpenAIChatModel("m", api_key=it), 5, "a string, not int"),
-    ("a model", lambda it: OpenAIChatModel("m").respond(it), SECRET, r"not a string: \[{"),
+    ("a model", lambda it: OpenAIChatModel("m").respond(it), SECRET, r"not str: \[{"),
     (
         "a model",
         lambda it: OpenAIChatModel("m").respond([it]),
@@ -203,7 +203,7 @@ WRONG: list[tuple[str, Call, object, str]] = [
     ("a tool", lambda it: Tool(look_up, reported_errors=it), LookupError, r"=\[LookupError\]"),
     ("a tool", lambda it: Tool(look_up, reported_errors=it), [SECRET], "not of str: .*LookupError"),
     ("a chat", Transcript, SECRET, r"memory\.remember\(text\)"),
-    ("a chat", Transcript, CHAT[0], r"\[message\]"),
+    ("a chat", Transcript, CHAT[0], "messages must be a list of dicts, not dict"),
     ("a chat", lambda it: Transcript(CHAT, since=it), "1", "not str: since=0"),
     ("a chat", lambda it: Transcript(CHAT, trust=it), "tool", r"trust=\[SourceKind\.ASSISTANT\]"),
     ("settings", lambda it: RecallSettings(auto_tokens=it), True, "at least 0, not bool"),

@@ -98,7 +98,7 @@ class Tool(DefinedTool):
         try:
             given = self._arguments.validate_json(arguments.strip() or "{}")
         except ValidationError as exc:
-            return _misfit(exc)
+            return _problem_text(exc)
         given |= dict.fromkeys(self._injected, context)
         try:
             returned = await self._called(given)
@@ -278,7 +278,7 @@ def _plain(function: ToolFunction) -> ToolFunction:
     return function
 
 
-def _misfit(exc: ValidationError) -> str:
+def _problem_text(exc: ValidationError) -> str:
     """Return the error message about invalid arguments for the model."""
     problems = exc.errors(include_input=False, include_url=False)
     if problems[0]["type"] == "json_invalid" or not problems[0]["loc"]:

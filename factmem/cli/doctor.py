@@ -44,7 +44,9 @@ def doctor(ctx: typer.Context, as_json: Json = False) -> None:
             places = len(found)
 
             async def work(store: Store) -> list[Finding]:
-                return [each for place in found if (each := await _check(store, place)) is not None]
+                return [
+                    each for place in found if (each := await _examine(store, place)) is not None
+                ]
 
             findings += run(ctx, work, storage=storage)
         else:
@@ -69,7 +71,7 @@ async def _database_places(store: Store) -> int:
     return len(await store.places())
 
 
-async def _check(store: Store, place: Place) -> Finding | None:
+async def _examine(store: Store, place: Place) -> Finding | None:
     """Read a place; return what is wrong with it."""
     word = place_name(place)
     try:

@@ -119,7 +119,7 @@ class Rules:
             concept, value = self._concept(item)
             values = _values(value, concept)
             citation = self._citation(item, values)
-            self._check_evidence(concept, values, citation, is_retraction=action == "retract")
+            self._require_evidence(concept, values, citation, is_retraction=action == "retract")
         except Refusal as refusal:
             return RejectedItem(position, refusal.reason, refusal.detail, raw)
         self._remember(concept)
@@ -267,7 +267,7 @@ class Rules:
         detail = f"its message must not be cited: {why_not}"
         return Refusal(RejectionReason.UNTRUSTED_MESSAGE, detail)
 
-    def _check_evidence(
+    def _require_evidence(
         self,
         concept: AnyConcept,
         values: Mapping[Canonical, object],

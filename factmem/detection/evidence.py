@@ -190,7 +190,7 @@ class DoubtFinder:
         near = self._near_of(statement.number)
         quote = plain[statement.start : statement.end]
         found: set[Doubt] = set()
-        self._check_numbers(statement, near, quote, found)
+        self._add_number_doubts(statement, near, quote, found)
         if statement.is_text and _is_foreign(statement.text, near):
             found.add(Doubt.WORDS)
         if _is_negated(statement, plain, quote):
@@ -206,7 +206,7 @@ class DoubtFinder:
             found.add(Doubt.JOKE)
         return tuple(each for each in Doubt if each in found)
 
-    def _check_numbers(
+    def _add_number_doubts(
         self, statement: Statement, near: "_Near", quote: str, found: set[Doubt]
     ) -> None:
         if not any(char.isdigit() for char in statement.text):

@@ -119,28 +119,28 @@ class AnswerType(Generic[T]):
         return Problem(summary, "- The answer has several JSON values. Give exactly one.")
 
     def _fitting(self, value: JsonValue) -> list[Reading[T]]:
-        checked = map(self._checked, self._shape.unchanged(value))
+        checked = map(self._validated, self._shape.unchanged(value))
         return [reading for reading in checked if isinstance(reading, Reading)][:1]
 
     def _mended(self, data: JsonValue) -> Reading[T] | Problem:
         """Validate `data`; if that fails, parse JSON in strings and wrap single items in lists."""
-        checked = self._checked(data)
+        checked = self._validated(data)
         for _ in range(_MOST_MENDING):
             if isinstance(checked, Reading):
                 return checked
             better = mended(data, checked)
             if better is None:
                 break
-            data, checked = better, self._checked(better)
-        return checked if isinstance(checked, Reading) else self._misfit(checked)
+            data, checked = better, self._validated(better)
+        return checked if isinstance(checked, Reading) else self._problem_of(checked)
 
-    def _checked(self, data: JsonValue) -> Reading[T] | list[ErrorDetails]:
+    def _validated(self, data: JsonValue) -> Reading[T] | list[ErrorDetails]:
         try:
             return Reading(self._adapter.validate_json(to_json(data, inf_nan_mode="null")))
         except ValidationError as exc:
             return exc.errors(include_url=False, include_context=False)
 
-    def _misfit(self, errors: list[ErrorDetails]) -> Problem:
+    def _problem_of(self, errors: list[ErrorDetails]) -> Problem:
         kinds = ", ".join(sorted({error["type"] for error in errors})[:5])
         prefix = (_ENVELOPE,) if self._shape.has_envelope else ()
         lines = [

@@ -60,17 +60,11 @@ def checked_messages(messages: Messages) -> Messages:
         TypeError: The argument is a string, a single message, or not iterable.
     """
     given: object = messages
-    if isinstance(given, str | bytes):
-        raise TypeError(
-            'messages must be a list of dicts, not a string: [{"role": "user", "content": text}]; '
-            "memory.remember(text) finds the facts in a string"
-        )
-    if isinstance(given, Mapping):
-        raise TypeError("messages must be a list of dicts, not one dict: [message]")
-    if isinstance(given, type) or not (_has(given, "__iter__") or _has(given, "__getitem__")):
+    is_one = isinstance(given, str | bytes | Mapping | type)
+    if is_one or not (_has(given, "__iter__") or _has(given, "__getitem__")):
         raise TypeError(
             f"messages must be a list of dicts, not {kind_of(given)}: "
-            f'[{{"role": "user", "content": text}}]'
+            f'[{{"role": "user", "content": text}}], or memory.remember(text) for a string'
         )
     return messages
 

@@ -145,7 +145,7 @@ class AgentMemory:
         include_values: bool = False,
     ) -> None:
         selection = PlaceSelection(subjects, scopes)
-        self._settings = MemorySettings.checked(
+        self._settings = MemorySettings.of_arguments(
             provider,
             selection.subjects,
             chat_model=chat_model,

@@ -98,7 +98,7 @@ class FactRecall:
         """Do what `AgentMemory.recall` does."""
         async with self._events.operation(MemoryOperation.RECALL) as operation:
             expect_word(depth, get_args(Depth), "depth", "depth='auto'")
-            query = RecallQuery.checked(
+            query = RecallQuery.of_arguments(
                 text,
                 self._defaults,
                 limit=limit,
@@ -134,7 +134,7 @@ class FactRecall:
             query = None
             if text.strip():
                 lowest = self._defaults.prompt_min_score if min_score is None else min_score
-                query = RecallQuery.checked(
+                query = RecallQuery.of_arguments(
                     text, self._defaults, limit=limit, min_score=lowest, **filters
                 )
             found = await self._search_sentences(query, depth, operation)

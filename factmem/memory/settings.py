@@ -32,6 +32,9 @@ from factmem.recall.query import RecallSettings
 __all__ = ["MemorySettings"]
 
 
+_PROVIDER_METHODS = ("save", "load", "load_all", "load_by_description")
+_PROVIDER = "AgentMemory(LocalFileMemoryProvider(path)) or AgentMemory(InMemoryProvider())"
+_CHAT_MODEL = "chat_model=OpenAIChatModel(name), or OpenAIChatModel(name, client=client)"
 _EMBEDDER = "embedder=OpenAIEmbedder(name), or CallableEmbedder(function, model='my-model-v1')"
 
 
@@ -56,7 +59,7 @@ class MemorySettings:
     indexes: IndexCache
 
     @classmethod
-    def checked(
+    def of_arguments(
         cls,
         provider: AgentMemoryProvider,
         subjects: Sequence[MemorySubject],
@@ -79,8 +82,10 @@ class MemorySettings:
         declared = concepts_by_keyword(concepts)
         events = MemoryEvents(_checked_listeners(listeners), include_values=include_values)
         return cls(
-            provider=_checked_provider(provider),
-            chat_model=_checked_chat_model(chat_model),
+            provider=expect_methods(provider, _PROVIDER_METHODS, "provider", _PROVIDER),
+            chat_model=None
+            if chat_model is None
+            else expect_methods(chat_model, ("respond", "extract"), "chat_model", _CHAT_MODEL),
             embedder=_checked_embedder(embedder),
             concepts=concepts_by_keyword([*declared.values(), *followed.values()]),
             instructions=followed,
@@ -97,28 +102,6 @@ class MemorySettings:
             pending=PendingTexts(),
             indexes=IndexCache(),
         )
-
-
-def _checked_provider(provider: AgentMemoryProvider) -> AgentMemoryProvider:
-    """Return a provider that has the four methods of one; paths and classes have none."""
-    return expect_methods(
-        provider,
-        ("save", "load", "load_all", "load_by_description"),
-        "provider",
-        "AgentMemory(LocalFileMemoryProvider(path)) or AgentMemory(InMemoryProvider())",
-    )
-
-
-def _checked_chat_model(chat_model: ChatModel | None) -> ChatModel | None:
-    """Return a chat model that can extract, or None."""
-    if chat_model is None:
-        return None
-    return expect_methods(
-        chat_model,
-        ("respond", "extract"),
-        "chat_model",
-        "chat_model=OpenAIChatModel(name), or OpenAIChatModel(name, client=client)",
-    )
 
 
 def _checked_embedder(embedder: Embedder | None) -> Embedder | None:

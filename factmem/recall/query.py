@@ -179,7 +179,7 @@ class RecallQuery:
     strictness: Strictness = "balanced"
 
     @classmethod
-    def checked(
+    def of_arguments(
         cls,
         text: str,
         settings: RecallSettings,

@@ -204,7 +204,7 @@ async def test_the_similarity_can_be_chosen(similarity: float | None, *, is_join
 
 @pytest.mark.parametrize("wrong", [0, 1.5, -1])
 def test_a_similarity_out_of_range_is_refused(wrong: float) -> None:
-    with pytest.raises(ValueError, match="keyword_similarity must be above 0"):
+    with pytest.raises(ValueError, match="keyword_similarity must be a number above 0"):
         memory_of(keyword_similarity=wrong)
 
 

@@ -391,7 +391,7 @@ def test_conversations_are_what_was_put(steps: list[tuple[int, str, int | None]]
 
 def test_a_question_among_no_facts() -> None:
     """With every filter at once."""
-    query = RecallQuery.checked(
+    query = RecallQuery.of_arguments(
         "cat on 3 June",
         RecallSettings(),
         limit=3,

@@ -42,7 +42,7 @@ def asked(text: str, **options: Any) -> RecallQuery:
         "weights": None,
         "half_life": None,
     }
-    return RecallQuery.checked(text, RecallSettings(), **{**given, **options})
+    return RecallQuery.of_arguments(text, RecallSettings(), **{**given, **options})
 
 
 @pytest.fixture(params=[0, 10**9], ids=["numpy", "python"], autouse=True)

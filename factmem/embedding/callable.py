@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from factmem._arguments import expect_function
 from factmem.concurrency.per_loop import Workers
-from factmem.embedding.vectors import checked_dimensions, checked_name, checked_vectors
+from factmem.embedding.vectors import EmbeddingModel
 from factmem.errors import EmbeddingError
 
 __all__ = ["CallableEmbedder", "EmbeddingFunction"]
@@ -19,7 +19,7 @@ EmbeddingFunction: TypeAlias = Callable[
 tuples, numpy arrays or torch tensors, even where a type checker rejects these."""
 
 
-class CallableEmbedder:
+class CallableEmbedder(EmbeddingModel):
     """An `Embedder` that calls a function from strings to vectors.
 
         embedder = CallableEmbedder(my_function, model="my-model-v2")
@@ -53,22 +53,11 @@ class CallableEmbedder:
         expect_function(queries or function, "queries", example)
         self._function = function
         self._queries = queries or function
-        self._model = checked_name(model)
-        self._dimensions = checked_dimensions(dimensions)
+        super().__init__(model, dimensions)
         self._workers = Workers(abandon=True)
 
     def __repr__(self) -> str:
         return f"CallableEmbedder(model={self._model!r})"
-
-    @property
-    def model(self) -> str:
-        """See `Embedder.model`."""
-        return self._model
-
-    @property
-    def dimensions(self) -> int | None:
-        """See `Embedder.dimensions`."""
-        return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """See `Embedder.embed`. An exception of the function is the cause of the error."""
@@ -90,11 +79,7 @@ class CallableEmbedder:
         except Exception as exc:
             message = f"The embedding function of {self._model!r} raised {type(exc).__name__}"
             raise EmbeddingError(message) from exc
-        vectors = checked_vectors(
-            given, count=len(texts), dimensions=self._dimensions, model=self._model
-        )
-        self._dimensions = len(vectors[0])
-        return vectors
+        return self._validated(given, len(texts))
 
     async def _called(self, function: EmbeddingFunction, texts: list[str]) -> object:
         """Call a function without blocking the event loop."""

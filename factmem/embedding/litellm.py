@@ -11,7 +11,7 @@ from typing import Any
 
 from factmem._arguments import expect_within
 from factmem.concurrency.per_loop import Workers
-from factmem.embedding.vectors import batches, checked_dimensions, checked_name, checked_vectors
+from factmem.embedding.vectors import EmbeddingModel, batches
 from factmem.errors import EmbeddingError, MissingExtraError
 
 __all__ = ["LiteLLMEmbedder"]
@@ -21,7 +21,7 @@ _LONGEST_REQUEST = 100_000
 """The maximum of characters in one request: below the lowest limit of the services."""
 
 
-class LiteLLMEmbedder:
+class LiteLLMEmbedder(EmbeddingModel):
     """An embedding model by its LiteLLM name, such as "voyage/voyage-3.5".
 
         embedder = LiteLLMEmbedder(
@@ -59,8 +59,7 @@ class LiteLLMEmbedder:
         query_options: Mapping[str, Any] | None = None,
         batch_size: int = 96,
     ) -> None:
-        self._model = checked_name(model)
-        self._dimensions = checked_dimensions(dimensions)
+        super().__init__(model, dimensions)
         shared: dict[str, Any] = dict(options or {})
         if dimensions is not None:
             shared["dimensions"] = dimensions
@@ -68,19 +67,6 @@ class LiteLLMEmbedder:
         self._for_queries: dict[str, Any] = {**shared, **(query_options or {})}
         self._batch_size = expect_within(batch_size, int, "batch_size", "batch_size=32", least=1)
         self._workers = Workers(abandon=True)
-
-    def __repr__(self) -> str:
-        return f"LiteLLMEmbedder({self._model!r})"
-
-    @property
-    def model(self) -> str:
-        """See `Embedder.model`."""
-        return self._model
-
-    @property
-    def dimensions(self) -> int | None:
-        """See `Embedder.dimensions`."""
-        return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """See `Embedder.embed`. One request for each batch, in sequence.
@@ -102,11 +88,7 @@ class LiteLLMEmbedder:
         vectors: list[Sequence[float]] = []
         for batch in batches(texts, most=self._batch_size, characters=_LONGEST_REQUEST):
             given = await self._workers.run(partial(self._request, list(batch), options))
-            checked = checked_vectors(
-                given, count=len(batch), dimensions=self._dimensions, model=self._model
-            )
-            self._dimensions = len(checked[0])
-            vectors += checked
+            vectors += self._validated(given, len(batch))
         return vectors
 
     def _request(self, batch: list[str], options: Mapping[str, Any]) -> object:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from factmem._arguments import expect_within
-from factmem.embedding.vectors import batches, checked_dimensions, checked_name, checked_vectors
+from factmem.embedding.vectors import EmbeddingModel, batches
 from factmem.errors import EmbeddingError
 from factmem.llm.api_errors import complaint
 from factmem.llm.openai_client import CallFailure, ClientOptions, OpenAIClient
@@ -24,7 +24,7 @@ _LONGEST_REQUEST = 200_000
 rarely more than one."""
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(EmbeddingModel):
     """An embedding model of OpenAI, Azure, Ollama, vLLM, LM Studio or another compatible endpoint.
 
         embedder = OpenAIEmbedder("text-embedding-3-small")
@@ -69,26 +69,12 @@ class OpenAIEmbedder:
         batch_size: int = 256,
     ) -> None:
         options = ClientOptions(client, base_url, api_key, max_retries, timeout)
-        self._model = checked_name(model)
-        self._dimensions = checked_dimensions(dimensions)
+        super().__init__(model, dimensions)
         self._parameters: dict[str, Any] = {"model": model, "encoding_format": "float"}
         if dimensions is not None:
             self._parameters["dimensions"] = dimensions
         self._client: OpenAIClient[object] = OpenAIClient(options, "embeddings", EmbeddingError)
         self._batch_size = expect_within(batch_size, int, "batch_size", "batch_size=32", least=1)
-
-    def __repr__(self) -> str:
-        return f"OpenAIEmbedder({self._model!r})"
-
-    @property
-    def model(self) -> str:
-        """See `Embedder.model`."""
-        return self._model
-
-    @property
-    def dimensions(self) -> int | None:
-        """See `Embedder.dimensions`."""
-        return self._dimensions
 
     async def __aenter__(self) -> Self:
         return self
@@ -116,11 +102,7 @@ class OpenAIEmbedder:
         vectors: list[Sequence[float]] = []
         for batch in batches(texts, most=self._batch_size, characters=_LONGEST_REQUEST):
             given = await self._request(batch)
-            checked = checked_vectors(
-                given, count=len(batch), dimensions=self._dimensions, model=self._model
-            )
-            self._dimensions = len(checked[0])
-            vectors += checked
+            vectors += self._validated(given, len(batch))
         return vectors
 
     async def _request(self, batch: Sequence[str]) -> object:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from factmem._arguments import expect_within
 from factmem.concurrency.per_loop import Workers
-from factmem.embedding.vectors import checked_dimensions, checked_name, checked_vectors
+from factmem.embedding.vectors import EmbeddingModel
 from factmem.errors import EmbeddingError, MissingExtraError
 
 __all__ = ["SentenceTransformerEmbedder", "TransformerModel"]
@@ -29,7 +29,7 @@ class TransformerModel(Protocol):
         ...
 
 
-class SentenceTransformerEmbedder:
+class SentenceTransformerEmbedder(EmbeddingModel):
     """A Sentence Transformers model that runs in a worker thread.
 
         embedder = SentenceTransformerEmbedder("all-MiniLM-L6-v2")
@@ -66,26 +66,12 @@ class SentenceTransformerEmbedder:
             raise ValueError(
                 "options cannot be used with loaded: pass the options where you load the model"
             )
-        self._model = checked_name(model)
+        super().__init__(model, dimensions)
         self._options = dict(options or {})
         self._loaded = loaded
-        self._dimensions = checked_dimensions(dimensions)
         self._batch_size = expect_within(batch_size, int, "batch_size", "batch_size=32", least=1)
         self._workers = Workers(abandon=True)
         self._lock = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"SentenceTransformerEmbedder({self._model!r})"
-
-    @property
-    def model(self) -> str:
-        """See `Embedder.model`."""
-        return self._model
-
-    @property
-    def dimensions(self) -> int | None:
-        """See `Embedder.dimensions`."""
-        return self._dimensions
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """See `Embedder.embed`.
@@ -109,11 +95,7 @@ class SentenceTransformerEmbedder:
         except BaseException:
             given_up.set()
             raise
-        vectors = checked_vectors(
-            given, count=len(texts), dimensions=self._dimensions, model=self._model
-        )
-        self._dimensions = len(vectors[0])
-        return vectors
+        return self._validated(given, len(texts))
 
     def _encoded(self, texts: list[str], method: str, given_up: threading.Event) -> object:
         with self._lock:

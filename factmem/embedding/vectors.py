@@ -1,4 +1,4 @@
-"""Validation of an embedder's vectors and arguments, and batches of strings."""
+"""Embedding models: their names, the validation of their vectors, and batches of strings."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,7 +7,51 @@ from math import isfinite
 from factmem._arguments import expect_within
 from factmem.errors import EmbeddingError
 
-__all__ = ["batches", "checked_dimensions", "checked_name", "checked_vectors"]
+__all__ = ["EmbeddingModel", "batches", "checked_vectors"]
+
+
+class EmbeddingModel:
+    """The name and the dimensions of an embedding model, and the validation of its vectors.
+
+    Args:
+        model: The name under which vectors are stored.
+        dimensions: The expected length of a vector; by default that of the first one.
+
+    Raises:
+        TypeError: `dimensions` is not an int.
+        ValueError: `model` is empty or not a string, or `dimensions` is less than 1.
+    """
+
+    def __init__(self, model: str, dimensions: int | None) -> None:
+        given: object = model
+        if not isinstance(given, str) or not given.strip():
+            message = "model must be a non-empty string: its vectors are stored under this name"
+            raise ValueError(message)
+        if dimensions is not None:
+            expect_within(dimensions, int, "dimensions", "dimensions=384", least=1)
+        self._model = model
+        self._dimensions = dimensions
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._model!r})"
+
+    @property
+    def model(self) -> str:
+        """The name of the model. Only vectors of the same model are compared."""
+        return self._model
+
+    @property
+    def dimensions(self) -> int | None:
+        """The length of a vector; None while it is unknown."""
+        return self._dimensions
+
+    def _validated(self, given: object, count: int) -> "list[array[float]]":
+        """Validate the vectors of `count` strings, and keep their length for later ones."""
+        vectors = checked_vectors(
+            given, count=count, dimensions=self._dimensions, model=self._model
+        )
+        self._dimensions = len(vectors[0])
+        return vectors
 
 
 def checked_vectors(
@@ -73,26 +117,3 @@ def batches(texts: Sequence[str], *, most: int, characters: int) -> Iterator[Seq
         size += len(text)
     if batch:
         yield batch
-
-
-def checked_name(model: object) -> str:
-    """Return the name of a model.
-
-    Raises:
-        ValueError: The name is empty or not a string.
-    """
-    if not isinstance(model, str) or not model.strip():
-        raise ValueError("model must be a non-empty string: its vectors are stored under this name")
-    return model
-
-
-def checked_dimensions(dimensions: int | None) -> int | None:
-    """Return the expected length of a vector, or None for the model's own.
-
-    Raises:
-        TypeError: It is not an int.
-        ValueError: It is less than 1.
-    """
-    if dimensions is None:
-        return None
-    return expect_within(dimensions, int, "dimensions", "dimensions=384", least=1)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from anyio.lowlevel import checkpoint
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, Unpack
 
 from factmem._arguments import expect, expect_all
 from factmem.detection.report import DetectionReport
@@ -73,21 +73,12 @@ class TextIntake:
         self._concepts = concepts
         self._clock = clock
 
-    async def run(
-        self,
-        texts: Iterable[str],
-        *,
-        subject: MemorySubject | None = None,
-        scope: ScopeChoice | None = None,
-        source: Source = None,
-        said_at: datetime | None = None,
-        keep_failed: bool = False,
-    ) -> DetectionReport:
+    async def run(self, texts: Iterable[str], **options: Unpack[TextOptions]) -> DetectionReport:
         """Detect and save the facts of texts. One call to the model."""
         async with self._events.operation(MemoryOperation.REMEMBER) as operation:
-            new = self._new(texts, subject, scope, source, said_at)
+            new = self._new(texts, **options)
             request = self._request(new)
-            async with await self._keeping(new, keep_failed=keep_failed):
+            async with await self._keeping(new, options.get("keep_failed", False)):
                 return await self._detection.run(request, operation)
 
     async def run_again(self, text: FailedText) -> DetectionReport:
@@ -113,23 +104,14 @@ class TextIntake:
             request = replace(self._request(new), moments=moments)
             return await self._detection.run(request, operation)
 
-    async def queue(
-        self,
-        texts: Iterable[str],
-        *,
-        subject: MemorySubject | None = None,
-        scope: ScopeChoice | None = None,
-        source: Source = None,
-        said_at: datetime | None = None,
-        keep_failed: bool = False,
-    ) -> None:
+    async def queue(self, texts: Iterable[str], **options: Unpack[TextOptions]) -> None:
         """Queue texts; wrong arguments raise now, and what fails later is kept for `flush`."""
         async with self._events.operation(MemoryOperation.REMEMBER) as operation:
-            new = self._new(texts, subject, scope, source, said_at)
+            new = self._new(texts, **options)
             operation.places = new.places
             moments = await self._detection.moments(new.places)
             request = replace(self._request(new), moments=moments)
-            keeping = await self._keeping(new, keep_failed=keep_failed)
+            keeping = await self._keeping(new, options.get("keep_failed", False))
 
             async def run_later() -> None:
                 remember = MemoryOperation.REMEMBER
@@ -146,11 +128,8 @@ class TextIntake:
             operation.is_handed_over = True
         await checkpoint()
 
-    async def _keeping(
-        self, new: NewText, *, keep_failed: bool
-    ) -> AbstractAsyncContextManager[None]:
+    async def _keeping(self, new: NewText, keep_failed: bool) -> AbstractAsyncContextManager[None]:
         """Return a context that keeps the text if it fails, and not if its user is erased."""
-        expect(keep_failed, bool, "keep_failed", "keep_failed=True")
         if not keep_failed or not new.texts:
             return nullcontext()
         return self._kept.keeping(new, await self._kept.moment(new.places))
@@ -158,12 +137,15 @@ class TextIntake:
     def _new(
         self,
         texts: Iterable[str],
-        subject: MemorySubject | None,
-        scope: ScopeChoice | None,
-        source: Source,
-        said_at: datetime | None,
+        *,
+        subject: MemorySubject | None = None,
+        scope: ScopeChoice | None = None,
+        source: Source = None,
+        said_at: datetime | None = None,
+        keep_failed: bool = False,
     ) -> NewText:
         checked, origin = _checked_texts(texts), _checked_source(source)
+        expect(keep_failed, bool, "keep_failed", "keep_failed=True")
         if subject is not None:
             expect(subject, MemorySubject, "subject", "subject=USER.of('alice')")
         self._detection.require_model()
@@ -186,7 +168,8 @@ class TextIntake:
 
 
 def _checked_texts(texts: Iterable[str]) -> list[str]:
-    given = expect_all(texts, object, "texts", "memory.remember_many(['I like tea'])")
+    example = "memory.remember_many(['I like tea']), or memory.remember(text)"
+    given = expect_all(texts, object, "texts", example)
     return [expect(text, str, "text", "memory.remember('I like tea')") for text in given]
 
 

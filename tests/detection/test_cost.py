@@ -214,4 +214,4 @@ async def test_the_documentation_shows_the_prompt_of_its_example() -> None:
     assert f"The subject{rest}\n\n{asked}" in docs
     schema = estimate_tokens(json.dumps(model.schema))
     assert f"these rules, {estimate_tokens(rules)} tokens" in docs
-    assert f"{tokens(model.calls[0])} tokens, its schema {schema}" in docs
+    assert f"{tokens(model.calls[0])} tokens; its schema is {schema}" in docs

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import anyio
 import typer
@@ -24,6 +24,10 @@ __all__ = ["app"]
 app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
+AnchorFile: TypeAlias = Annotated[
+    str | None, typer.Option("--anchor", metavar="FILE", help="FOLDER.anchor by default.")
+]
+
 _COPIED = (".jsonl", ".fmj")
 """Journals. Indexes are made again; copies by `salvage` and drafts are not part of the store."""
 
@@ -32,9 +36,7 @@ _COPIED = (".jsonl", ".fmj")
 def backup(
     ctx: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Must not exist.")],
-    anchor_file: Annotated[
-        str | None, typer.Option("--anchor", metavar="FILE", help="FOLDER.anchor by default.")
-    ] = None,
+    anchor_file: AnchorFile = None,
     as_json: Json = False,
 ) -> None:
     """Copy the store while others use it, check the copy, and keep its anchor.
@@ -64,9 +66,7 @@ def backup(
 def restore(
     ctx: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="What `backup` made.")],
-    anchor_file: Annotated[
-        str | None, typer.Option("--anchor", metavar="FILE", help="FOLDER.anchor by default.")
-    ] = None,
+    anchor_file: AnchorFile = None,
     as_json: Json = False,
 ) -> None:
     """Check a backup by its anchor and copy it to the path of --store, where no store may be."""

@@ -1,6 +1,7 @@
 """The commands of the group keys: list, add, rotate, remove."""
 
 import os
+from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeAlias
 
 import typer
@@ -57,11 +58,23 @@ async def _ids(store: Store) -> list[str]:
     return await _keys(store).ids()
 
 
-def _report(what: str, ids: list[str], as_json: bool) -> None:
+def _change(
+    ctx: typer.Context,
+    change: Callable[[ProviderKeys], Awaitable[object]],
+    done: str,
+    as_json: bool,
+) -> None:
+    """Change the keys, and print how many open the store now."""
+
+    async def work(store: Store) -> list[str]:
+        await change(_keys(store))
+        return await _ids(store)
+
+    ids = run(ctx, work)
     if as_json:
         print_json({"keys": ids})
-        return
-    print_line(f"{what}; the store opens with {counted(len(ids), 'key')}")
+    else:
+        print_line(f"{done}; the store opens with {counted(len(ids), 'key')}")
 
 
 @app.command("list")
@@ -86,12 +99,7 @@ def add(
 ) -> None:
     """Let another key open the store."""
     key = _given(env, file, passphrase, keyring_entry, is_new=True)
-
-    async def work(store: Store) -> list[str]:
-        await _keys(store).add(key)
-        return await _ids(store)
-
-    _report("Added the key", run(ctx, work), as_json)
+    _change(ctx, lambda keys: keys.add(key), "Added the key", as_json)
 
 
 @app.command()
@@ -113,12 +121,7 @@ def rotate(
     """
     key = _given(env, file, passphrase, keyring_entry, is_new=True)
     confirm("Rotate the keys? Only the new key will open the store.", yes)
-
-    async def work(store: Store) -> list[str]:
-        await _keys(store).rotate(key, rewrite=rewrite)
-        return await _ids(store)
-
-    _report("Rotated the keys", run(ctx, work), as_json)
+    _change(ctx, lambda keys: keys.rotate(key, rewrite=rewrite), "Rotated the keys", as_json)
 
 
 @app.command()
@@ -134,12 +137,7 @@ def remove(
     """Close the store to a key; not to one with an old copy of the store, which `rotate` does."""
     key = _given(env, file, passphrase, keyring_entry, is_new=False)
     confirm("Remove the key?", yes)
-
-    async def work(store: Store) -> list[str]:
-        await _keys(store).remove(key)
-        return await _ids(store)
-
-    _report("Removed the key", run(ctx, work), as_json)
+    _change(ctx, lambda keys: keys.remove(key), "Removed the key", as_json)
 
 
 @app.command()

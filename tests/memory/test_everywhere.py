@@ -12,11 +12,8 @@ from factmem.models.places import MemorySubject, Place
 from factmem.providers.base import FactStore
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-from tests.memory.test_records import clock, store
 from tests.tables import table
 from tests.world import AGENT, PRODUCT, THEME, USER, memory_of, theme
-
-__all__ = ["clock", "store"]
 
 NAMES = ["acme", "acme2", "acme/a", "acme%", "*", "//acme", "한국"]
 OTHER = MemorySubject("device", "A device", 2, per_entity=True)

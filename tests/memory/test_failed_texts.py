@@ -14,10 +14,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
 from tests.doubles import BareProvider
-from tests.memory.test_records import clock, store
 from tests.world import ALICE, DEVICE, PRODUCT, THEME, USER, item, memory_of, theme
-
-__all__ = ["clock", "store"]
 
 TEXT = "I prefer the dark theme."
 FOUND = {"facts": [item()]}

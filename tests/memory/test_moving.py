@@ -13,11 +13,8 @@ from factmem.models.facts import SingleFact
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
 from factmem.storage import SimpleStorage
-from tests.memory.test_records import clock, store
 from tests.processes import Process, Tell
 from tests.world import AGENT, ALICE, LANGUAGES, THEME, USER, languages, theme
-
-__all__ = ["clock", "store"]
 
 GUEST, ACCOUNT = Place(AGENT, USER.of("guest-1")), Place(AGENT, ALICE)
 SAVES = 12

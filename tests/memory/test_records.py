@@ -1,9 +1,7 @@
 """Records by id, and the upkeep of years, on every store: plain, encrypted and in memory."""
 
 import json
-from collections.abc import AsyncGenerator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,37 +19,17 @@ from tests.world import (
     AGE,
     AGENT,
     ALICE,
-    KINDS,
     LANGUAGES,
     PRODUCT,
     THEME,
     USER,
     languages,
     memory_of,
-    store_of,
     theme,
 )
 
 BOB = USER.of("bob")
 TEXT_AGE = Concept("age", "The user's age in years")
-
-
-@pytest.fixture
-def clock() -> SettableClock:
-    return SettableClock(START)
-
-
-@pytest.fixture(params=KINDS)
-async def store(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock
-) -> AsyncGenerator[FactStore]:
-    async with store_of(request.param, tmp_path, clock) as made:
-        yield made
-
-
-@pytest.fixture
-def memory(store: FactStore, clock: SettableClock) -> AgentMemory:
-    return memory_of(store, clock=clock)
 
 
 async def test_a_record_is_found_by_its_id_inside_the_view_alone(

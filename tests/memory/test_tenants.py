@@ -5,11 +5,8 @@ import pytest
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import Place
 from factmem.providers.base import FactStore
-from tests.memory.test_records import clock, memory, store
 from tests.tables import table
 from tests.world import AGENT, THEME, USER, memory_of, theme
-
-__all__ = ["clock", "memory", "store"]
 
 NAMES = ["acme", "acme2", "acme/a", "acme%", "%2F", "a/b%2Fc", "//", "한국"]
 

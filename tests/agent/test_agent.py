@@ -97,7 +97,7 @@ async def test_what_memory_put_first_is_no_instruction_of_the_application() -> N
         (
             {"text": "Hi", "messages": "Hello"},
             TypeError,
-            "messages must be a list of dicts, not a string",
+            "messages must be a list of dicts, not str",
         ),
         ({"text": "Hi", "subjects": []}, ValueError, "subjects is empty"),
         ({"text": "Hi", "subjects": [ALICE, USER]}, UnboundSubjectError, "'user' is per entity"),

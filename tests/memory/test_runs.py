@@ -166,8 +166,8 @@ async def test_a_view_that_may_not_be_written_raises() -> None:
     ("options", "error", "words"),
     [
         ({"auto_detect": True}, ValueError, "auto_detect needs a model"),
-        ({"recall": 0}, ValueError, "recall is the most facts"),
-        ({"recall": "5"}, TypeError, "recall must be an int, not str"),
+        ({"recall": 0}, ValueError, "recall must be an int of at least 1:"),
+        ({"recall": "5"}, TypeError, "recall must be an int of at least 1, not str"),
         ({"recall": 5, "auto_load": False}, ValueError, "leave out"),
         ({"prefix": "my memory "}, ValueError, "prefix"),
         ({"user": 7}, TypeError, "user must be a string"),

@@ -20,6 +20,7 @@ from mmap import ACCESS_READ, mmap
 from factmem.errors import StorageError
 from factmem.storage import _lock
 from factmem.storage._file_calls import OpenEnd
+from factmem.storage._kernel_syncs import KernelSyncs
 from factmem.storage._network import network_file_system
 from factmem.storage._open import FOLDER, SAFELY, open_folder, open_ordinary
 from factmem.storage._sync_threads import SyncThreads
@@ -76,7 +77,7 @@ class LocalFiles:
         self._folder = os.path.abspath(folder)
         self._lock = _lock.StoreLock(self.path("lock"), self._make_folders)
         self._folders: dict[str, _OpenFolder] = {}
-        self._sync_threads = SyncThreads(self.sync)
+        self._syncs = KernelSyncs(SyncThreads(self.sync))
         self._known: dict[str, tuple[_Times, bytes]] = {}
 
     def path(self, name: str) -> str:
@@ -84,7 +85,7 @@ class LocalFiles:
 
     def let_go(self) -> None:
         self._lock.let_go()
-        self._sync_threads.close()
+        self._syncs.close()
         self._folders.clear()
         self._known.clear()
 
@@ -230,7 +231,7 @@ class LocalFiles:
                 _ADVISE(fd, offset, 0, os.POSIX_FADV_DONTNEED)
 
     def sync_all(self, fds: Sequence[int]) -> list[Exception | None]:
-        return self._sync_threads.sync_all(fds)
+        return self._syncs.sync_all(fds)
 
     def sync_folder(self, name: str) -> None:
         self._sync(open_folder(self.path(name)) if name else os.open(self._folder, FOLDER))

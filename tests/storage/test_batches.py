@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from factmem.errors import StorageError
+from factmem.storage import _kernel_syncs
 from factmem.storage._files import LocalFiles
 from factmem.storage._sync_threads import SyncThreads
 from factmem.storage.base import Appended, JournalName
@@ -118,7 +119,10 @@ def test_where_no_thread_can_start_the_caller_syncs_all(monkeypatch: pytest.Monk
     assert SyncThreads(synced.append).sync_all([]) == []
 
 
-def test_the_threads_that_sync_end_with_the_store(tmp_path: Path) -> None:
+def test_the_threads_that_sync_end_with_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_kernel_syncs, "_is_known_machine", lambda: False)
     folder = PLAIN.open(LocalFiles(str(tmp_path)))
     for _ in range(2):
         with folder.exclusive() as writer:

@@ -8,8 +8,9 @@ torn or in doubt take the ordinary way afterwards.
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from factmem.storage._file_calls import Files
+from factmem.storage._file_calls import Files, OpenEnd
 from factmem.storage._journal import Place
+from factmem.storage._plain_codec import Codec
 from factmem.storage.base import Appended, JournalName
 
 _MOST_OPEN = 64
@@ -34,7 +35,9 @@ class Begun(NamedTuple):
 class Appender(Protocol):
     """Appends to journals in two steps, or in one."""
 
-    def begin(self, name: JournalName, records: Sequence[bytes]) -> Begun | None:
+    codec: Codec | None
+
+    def begin(self, file: str, end: OpenEnd, records: Sequence[bytes]) -> Begun | Exception | None:
         """Write to the end of a journal; return None where that takes the ordinary way."""
         ...
 
@@ -68,20 +71,23 @@ def _append_some(
 ) -> list[Appended | Exception]:
     outcomes: dict[int, Appended | Exception] = {}
     begun: dict[int, Begun] = {}
+    names = [] if writer.codec is None else [writer.codec.file_name(name) for name, _ in appends]
+    ends = files.open_ends("journals", names)
     try:
-        for number, (name, records) in enumerate(appends):
-            try:
-                if (one := writer.begin(name, records)) is not None:
+        for number, end in enumerate(ends):
+            if end is not None:
+                one = writer.begin(names[number], end, appends[number][1])
+                if isinstance(one, Begun):
                     begun[number] = one
-            except Exception as exc:  # noqa: BLE001 - whoever waits for this append raises it
-                outcomes[number] = exc
-        for one in begun.values():
-            files.begin_sync(one.fd, one.before.size)
+                elif one is not None:
+                    outcomes[number] = one
         errors = files.sync_all([one.fd for one in begun.values()])
         outcomes.update(zip(begun, writer.finish([*begun.values()], errors), strict=True))
     finally:
+        for end in ends:
+            if end is not None:
+                files.close(end.fd)
         for number, one in begun.items():
-            files.close(one.fd)
             if not isinstance(outcomes.get(number), Appended):
                 writer.distrust(one)  # it may have records that were never acknowledged
     for number, (name, records) in enumerate(appends):

@@ -27,6 +27,14 @@ class PublicErrors:
         """Return a context that translates the errors of a journal's file, or of the store."""
         return _ErrorsOf(self, file)
 
+    def translated(self, error: Exception, file: str | None) -> Exception:
+        """Return what the context of `of` would raise for an error."""
+        if not isinstance(error, Damage | OSError):
+            return error
+        public = self.public(error, file)
+        public.__cause__ = error if isinstance(error, OSError) else None
+        return public
+
     def public(self, error: Damage | OSError, file: str | None) -> Exception:
         """Return the public error."""
         path = self._files.path("" if file is None else journal_path(file))

@@ -67,6 +67,10 @@ class Files(Protocol):
         """Open a file that exists for appending. Raises as `open` does."""
         ...
 
+    def open_ends(self, folder: str, names: Sequence[str]) -> "list[OpenEnd | None]":
+        """Open files of one folder for appending; None for each that `open_end` would refuse."""
+        ...
+
     def create(self, name: str) -> int:
         """Open a new file for appending; a leftover of that name is removed first.
 
@@ -101,13 +105,6 @@ class Files(Protocol):
 
     def sync(self, fd: int) -> None:
         """Make a file's content survive a power cut."""
-        ...
-
-    def begin_sync(self, fd: int, offset: int) -> None:
-        """Let the disk begin with what was appended from `offset` on. Nothing waits for it.
-
-        Nothing is durable by this: a sync must follow, which then takes less time.
-        """
         ...
 
     def sync_all(self, fds: Sequence[int]) -> list[Exception | None]:

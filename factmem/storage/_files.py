@@ -13,11 +13,11 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from mmap import ACCESS_READ, mmap
 
-from factmem.errors import StorageError
+from factmem.errors import CorruptJournalError, StorageError
 from factmem.storage import _lock
 from factmem.storage._file_calls import OpenEnd
 from factmem.storage._kernel_syncs import KernelSyncs
@@ -35,9 +35,6 @@ _NEW = _WRITE | os.O_CREAT | os.O_EXCL
 
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 """macOS: fsync alone leaves the data in the drive's cache."""
-
-_ADVISE: Callable[[int, int, int, int], None] | None = getattr(os, "posix_fadvise", None)
-"""Missing on macOS."""
 
 
 class _OpenFolder:
@@ -184,6 +181,23 @@ class LocalFiles:
         fd, found = self._open_and_look(name, _WRITE)
         return OpenEnd(fd, found.st_size, _has_vouching_time(found))
 
+    def open_ends(self, folder: str, names: Sequence[str]) -> list[OpenEnd | None]:
+        ends: list[OpenEnd | None] = []
+        try:
+            # Looked at once: after a look for each file it could be replaced as well.
+            opened = self._opened(folder)
+        except (OSError, CorruptJournalError):
+            return [None] * len(names)
+        path = self.path(folder)
+        for name in names:
+            try:
+                fd, found = open_ordinary(f"{path}/{name}", _WRITE, within=(opened.fd, name))
+            except (OSError, CorruptJournalError):
+                ends.append(None)
+            else:
+                ends.append(OpenEnd(fd, found.st_size, _has_vouching_time(found)))
+        return ends
+
     def create(self, name: str) -> int:
         self.remove(name)
         try:
@@ -203,9 +217,9 @@ class LocalFiles:
         return os.pread(fd, count, offset)
 
     def append(self, fd: int, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:  # a disk that fills up writes in part
-            rest = rest[os.write(fd, rest) :]
+        written = os.write(fd, data)
+        while written < len(data):  # a disk that fills up writes in part
+            written += os.write(fd, memoryview(data)[written:])
 
     def destroy(self, name: str, count: int) -> bool:
         fd = self._open(name, os.O_WRONLY)
@@ -223,12 +237,6 @@ class LocalFiles:
             fcntl.fcntl(fd, _FULL_SYNC)
         else:
             os.fsync(fd)
-
-    def begin_sync(self, fd: int, offset: int) -> None:
-        if _ADVISE is not None:
-            with contextlib.suppress(OSError):
-                # Linux writes out what it is to drop, and drops no page that is being written.
-                _ADVISE(fd, offset, 0, os.POSIX_FADV_DONTNEED)
 
     def sync_all(self, fds: Sequence[int]) -> list[Exception | None]:
         return self._syncs.sync_all(fds)

@@ -81,6 +81,15 @@ class Place(NamedTuple):
     has_bad_mark: bool = False
     """Whether there is an end mark that cannot be read."""
 
+    def extended(self, size: int, added: int, tag: bytes) -> "Place":
+        """Return the place after an append that ends at `size`; the tag is that of its last line.
+
+        `_replace` takes four times as long.
+        """
+        last = self.last + added
+        line = self.line + added
+        return tuple.__new__(Place, (*self[:4], size, size, line, last, tag, last, *self[10:]))
+
     def digest(self) -> str:
         """Return the SHA-256 of the first line, which no other file has, in hexadecimal."""
         return sha256(self.header).hexdigest()

@@ -7,12 +7,13 @@ from factmem.storage._plain_codec import LineSealer, batch_mark
 from factmem.storage.base import Record
 
 
-def check_record(record: bytes) -> None:
-    """Raise `ValueError` unless a record looks like a JSON object on one line."""
-    if not (record.startswith(b"{") and record.endswith(b"}")) or len(record) < 3:
-        raise ValueError("A record is the text of a JSON object with at least one member")
-    if b"\n" in record:
-        raise ValueError("A record must be one line, without a newline")
+def check_records(records: Iterable[bytes]) -> None:
+    """Raise `ValueError` unless each record looks like a JSON object on one line."""
+    for record in records:
+        if record[:1] != b"{" or record[-1:] != b"}" or len(record) < 3:
+            raise ValueError("A record is the text of a JSON object with at least one member")
+        if b"\n" in record:
+            raise ValueError("A record must be one line, without a newline")
 
 
 def checked_records(records: Iterable[Record], last: int) -> list[Record]:
@@ -21,8 +22,7 @@ def checked_records(records: Iterable[Record], last: int) -> list[Record]:
     numbers = [record.number for record in checked]
     if numbers != sorted(set(numbers)) or (numbers and not 0 < numbers[0] <= numbers[-1] <= last):
         raise ValueError("A rewrite keeps records of the journal, with their numbers ascending")
-    for record in checked:
-        check_record(record.data)
+    check_records(record.data for record in checked)
     return checked
 
 

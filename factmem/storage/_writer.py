@@ -7,17 +7,17 @@ doubt for good.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from secrets import token_hex
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from factmem.errors import CorruptJournalError, StorageError
 from factmem.storage._batch import Begun, append_all
+from factmem.storage._file_calls import OpenEnd
 from factmem.storage._indexes import IndexFiles
 from factmem.storage._journal import Damage, Place, journal_path
 from factmem.storage._plain_codec import FORMATS, Codec
 from factmem.storage._reader import FolderReader
-from factmem.storage._record_lines import check_record, checked_records, sealed_lines
+from factmem.storage._record_lines import check_records, checked_records, sealed_lines
 from factmem.storage._removal import Removal
 from factmem.storage._replacement import Incarnations
 from factmem.storage.base import (
@@ -30,6 +30,7 @@ from factmem.storage.base import (
     SalvagedJournal,
 )
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -53,8 +54,7 @@ class FolderWriter:
         """See `JournalWriter.append`."""
         if not records:
             raise ValueError("There is nothing to append: give at least one record")
-        for record in records:
-            check_record(record)
+        check_records(records)
         if self.codec is None:
             with self._errors.of(None):
                 self.codec = self._reader.manifest.create()
@@ -75,25 +75,27 @@ class FolderWriter:
         """See `BatchWriter.append_all`."""
         return append_all(self, self._files, appends)
 
-    def begin(self, name: JournalName, records: Sequence[bytes]) -> Begun | None:
+    def begin(self, file: str, end: OpenEnd, records: Sequence[bytes]) -> Begun | Exception | None:
         """Write to the end of a journal that is whole; return None for any other.
 
-        Whoever begins syncs, finishes and closes the file.
+        The caller syncs, finishes and closes the file.
         """
-        codec = self.codec
-        if codec is None or not records:
+        if self.codec is None or not records:
             return None
-        for record in records:
-            check_record(record)
-        file = codec.file_name(name)
-        with self._errors.of(file):
-            try:
-                return self._begun(codec, file, records)
-            except Damage:  # the ordinary way raises it
-                return None
-            except BaseException:
-                self._reader.distrust(file)
-                raise
+        try:
+            check_records(records)
+        except ValueError as exc:
+            return exc
+        try:
+            return self._written(self.codec, file, end, records)
+        except Damage:  # the ordinary way raises it
+            return None
+        except Exception as exc:  # noqa: BLE001 - the caller that waits for the append raises it
+            self._reader.distrust(file)
+            return self._errors.translated(exc, file)
+        except BaseException:
+            self._reader.distrust(file)
+            raise
 
     def finish(
         self, begun: Sequence[Begun], errors: Sequence[Exception | None]
@@ -103,25 +105,27 @@ class FolderWriter:
         The lock is checked once, when all were read back: it was held until then.
         """
         failures = [
-            self._attempt(each.file, partial(self._check_read_back, each, error))
+            self._attempt(self._check_read_back, each, error)
             for each, error in zip(begun, errors, strict=True)
         ]
-        lost = self._attempt(None, self._files.check_lock)
-        outcomes: list[Appended | Exception] = []
-        for each, failure in zip(begun, failures, strict=True):
-            if (error := failure or lost) is not None:
-                outcomes.append(error)
-            else:
-                outcomes.append(self._attempt(each.file, partial(self._appended, each)))
-        return outcomes
+        try:
+            self._files.check_lock()
+        except Exception as exc:  # noqa: BLE001 - the callers that wait for the appends raise it
+            lost = self._errors.translated(exc, None)
+            failures = [failure or lost for failure in failures]
+        return [
+            self._attempt(self._appended, each) if failure is None else failure
+            for each, failure in zip(begun, failures, strict=True)
+        ]
 
-    def _attempt(self, file: str | None, act: Callable[[], R]) -> R | Exception:
+    def _attempt(
+        self, act: Callable[Concatenate[Begun, P], R], one: Begun, *args: P.args, **kwargs: P.kwargs
+    ) -> R | Exception:
         """Return what `act` returns, or the public error that it raises."""
         try:
-            with self._errors.of(file):
-                return act()
-        except Exception as exc:  # noqa: BLE001 - whoever waits for the append raises it
-            return exc
+            return act(one, *args, **kwargs)
+        except Exception as exc:  # noqa: BLE001 - the caller that waits for the append raises it
+            return self._errors.translated(exc, one.file)
 
     def distrust(self, begun: Begun) -> None:
         """Leave a journal's file alone from now on, since an append to it failed half-way."""
@@ -160,21 +164,29 @@ class FolderWriter:
     def _begun(self, codec: Codec, file: str, records: Sequence[bytes]) -> Begun | None:
         """Write at the end of a file; return None if there is none, or one to be replaced."""
         try:
-            fd, size, is_vouched = self._files.open_end(journal_path(file))
+            end = self._files.open_end(journal_path(file))
         except FileNotFoundError:
             return None
         begun = None
         try:
-            before = self._reader.caught_up(codec, file, fd, size=size)
-            if not before.damage() and not self._is_new_file_needed(before, is_vouched):
-                lines, tag = sealed_lines(before.sealer, before.last + 1, before.tag, records)
-                data = b"\n".join(lines) + b"\n"
-                self._files.append(fd, data)
-                begun = Begun(fd, file, before, data, tag, len(records))
+            begun = self._written(codec, file, end, records)
         finally:
             if begun is None:
-                self._files.close(fd)
+                self._files.close(end.fd)
         return begun
+
+    def _written(
+        self, codec: Codec, file: str, end: OpenEnd, records: Sequence[bytes]
+    ) -> Begun | None:
+        """Write at the end of an open file; return None if it must be replaced."""
+        fd, size, is_vouched = end
+        before = self._reader.caught_up(codec, file, fd, size=size)
+        if before.damage() or self._is_new_file_needed(before, is_vouched):
+            return None
+        lines, tag = sealed_lines(before.sealer, before.last + 1, before.tag, records)
+        data = b"\n".join(lines) + b"\n"
+        self._files.append(fd, data)
+        return Begun(fd, file, before, data, tag, len(records))
 
     def _is_new_file_needed(self, before: Place, is_vouched: bool) -> bool:
         """Whether a file must not be appended to.
@@ -273,20 +285,13 @@ class FolderWriter:
 
     def _appended(self, begun: Begun) -> Appended:
         """Vouch for a file that reads back, and go on from its end."""
-        file, before = begun.file, begun.before
-        size, last = before.size + len(begun.data), before.last + begun.added
+        before = begun.before
+        size = before.size + len(begun.data)
         self._files.check_named(begun.fd)
         self._files.vouch(begun.fd, size)
-        after = before._replace(
-            offset=size,
-            size=size,
-            line=before.line + begun.added,
-            last=last,
-            tag=begun.tag,
-            durable=last,
-        )
+        after = before.extended(size, begun.added, begun.tag)
         self._reader.remember(after)
-        self._reader.note_unended(file)
+        self._reader.note_unended(begun.file)
         return Appended(before, after)
 
     def rewrite(self, name: JournalName, records: Iterable[Record]) -> Position:

@@ -172,6 +172,10 @@ class MemoryDisk:
         fd = self.open(name, write=True)
         return OpenEnd(fd, len(self._fds[fd].data), self._fds[fd].vouched)
 
+    def open_ends(self, folder: str, names: Sequence[str]) -> list[OpenEnd | None]:
+        there = self._folders[folder].seen if folder in self._folders else {}
+        return [self.open_end(f"{folder}/{name}") if name in there else None for name in names]
+
     def create(self, name: str) -> int:
         self.remove(name)
         above, _, leaf = name.rpartition("/")
@@ -231,9 +235,6 @@ class MemoryDisk:
             inode.fail_to_sync(keeps_cache=self.keeps_cache)
             raise OSError(errno.EIO, "injected")
         inode.end_sync(flight)
-
-    def begin_sync(self, fd: int, offset: int) -> None:
-        """Nothing: at any time a disk may keep what was written."""
 
     def sync_all(self, fds: Sequence[int]) -> list[Exception | None]:
         """Sync files at the same time: all begin, then they end one by one, in any order.

@@ -266,7 +266,7 @@ _ERRORS = [
         (
             Change(
                 FolderWriter,
-                "_begun",
+                "_written",
                 "self._files.append(fd, data)",
                 "self._files.append(fd, data); self._files.vouch(fd, before.size + len(data))",
             ),

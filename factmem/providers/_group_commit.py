@@ -178,7 +178,8 @@ class GroupCommit(Generic[W]):
             await self._workers.run(self._close)
 
     def _close(self) -> None:
-        self._commit_all()
+        while self._queue:
+            self._commit_all(len(self._queue))
         with self._state:
             self._is_closed = True
             if not self._has_thread or self._is_rung:
@@ -235,7 +236,7 @@ class GroupCommit(Generic[W]):
         """Commit what is queued, in the thread; return whether the thread goes on."""
         if is_rung:
             self._is_rung = False  # before looking: who queues later rings again
-            self._commit_all()
+            self._commit_all(len(self._queue))
         else:
             try:
                 self._rest(lambda: bool(self._queue))
@@ -245,16 +246,23 @@ class GroupCommit(Generic[W]):
             self._has_thread = self._is_rung or (is_rung and not self._is_closed)
             return self._has_thread
 
-    def _commit_all(self) -> None:
-        with self._committing:
-            while self._queue:
-                self._commit_batch()
+    def _commit_all(self, count: int) -> None:
+        """Commit so many pieces of work, in batches.
 
-    def _commit_batch(self) -> None:
+        The tasks that a batch wakes queue their next saves one by one, and ring when all have. A
+        batch of the first few would leave the others to one more write, for as long as they save.
+        """
+        with self._committing:
+            for left in range(count, 0, -_LARGEST_BATCH):
+                self._commit_batch(min(left, _LARGEST_BATCH))
+
+    def _commit_batch(self, size: int) -> None:
         batch: list[Pending[W]] = []
         with suppress(IndexError):
-            while len(batch) < _LARGEST_BATCH:
+            while len(batch) < size:
                 batch.append(self._queue.popleft())
+        if not batch:  # cancelled meanwhile
+            return
         self._until_alone = _ALONE if len(batch) > 1 else max(0, self._until_alone - 1)
         try:
             self._commit(batch)

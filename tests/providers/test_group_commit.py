@@ -49,6 +49,41 @@ async def test_tasks_that_are_ready_share_a_batch(
     await commits.close()
 
 
+async def test_a_batch_waits_for_tasks_that_are_still_to_queue(batches: Batches) -> None:
+    """The thread is done with a batch while the loop runs the first of the tasks that are ready.
+
+    A batch of that one would leave the others to a write of their own, and so on for ever.
+    """
+    is_let_go, is_begun = threading.Event(), threading.Event()
+
+    def commit(batch: Sequence[Pending[int]]) -> None:
+        batches(batch)
+        if len(batches.sizes) == 1:
+            is_let_go.wait(5)
+        else:
+            is_begun.set()
+
+    commits = GroupCommit(commit, Workers())
+    gone_on: list[bool] = []
+
+    async def hold_the_loop() -> None:
+        is_let_go.set()
+        gone_on.append(is_begun.wait(0.05))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(commits.submit, 1)
+        tasks.start_soon(commits.submit, 2)
+        with anyio.fail_after(5):
+            while not batches.sizes:
+                await anyio.lowlevel.checkpoint()
+        tasks.start_soon(commits.submit, 3)
+        tasks.start_soon(hold_the_loop)
+        tasks.start_soon(commits.submit, 4)
+    assert gone_on == [False]
+    assert batches.sizes == [2, 2]
+    await commits.close()
+
+
 async def test_only_a_piece_that_failed_raises(commits: GroupCommit[int]) -> None:
     await commits.submit(1)
     with pytest.raises(ValueError, match="refused"):

@@ -85,9 +85,10 @@ class LocalFileMemoryProvider(LedgerStore):
     Reading takes no lock. A warm `load` uses no thread: it only checks, in a few microseconds,
     whether the file has changed since it was read. Up to 1,024 places are kept in memory.
 
-    The first save starts a thread that commits; it ends after ten idle seconds. A batch for many
-    places starts up to eleven threads that sync. The lock file and the folders stay open between
-    calls. `aclose` ends the threads and closes the files.
+    The first save starts a thread that commits; it ends after ten idle seconds. The files of a batch
+    for many places are synced by the Linux kernel at the same time; elsewhere, and where a sandbox
+    refuses that, by up to eleven threads that the batch starts. The lock file and the folders stay
+    open between calls. `aclose` ends the threads and closes the files.
 
     A save that raises is not acknowledged; it is stored completely or not at all. If it is
     cancelled before its write begins, nothing is stored; if later, the save completes and the

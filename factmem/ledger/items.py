@@ -143,23 +143,24 @@ class Topic:
     __slots__ = (
         "_digests",
         "_items",
-        "_key",
         "_names",
-        "_only",
         "description",
         "fact_type",
+        "key",
+        "only",
         "retractions",
     )
 
-    description: str
-    fact_type: str
-
-    def __init__(self) -> None:
+    def __init__(self, description: str = "", fact_type: str = "MULTIPLE") -> None:
+        self.description: str = description
+        self.fact_type: str = fact_type
         self.retractions: Retractions | None = None
         """The retracted values, and when; None if none was retracted."""
         self._digests: dict[str, Canonical] | None = None
-        self._key: Canonical = ""
-        self._only: Item | None = None
+        self.key: Canonical = ""
+        """The canonical form of the value of `only`."""
+        self.only: Item | None = None
+        """The item, where it is the only one there ever was; else None."""
         self._items: dict[Canonical, Item] | None = None
         self._names: dict[tuple[str, int], Canonical] | None = None
 
@@ -172,13 +173,12 @@ class Topic:
     @classmethod
     def restored(cls, fields: list[Any], texts: dict[str, str]) -> "Topic":
         """Return the topic of `fields`; see `Item.restored`."""
-        topic = cls()
         description, fact_type, items, retractions = fields
-        topic.fact_type = "SINGLE" if fact_type == "SINGLE" else "MULTIPLE"
-        topic.description = texts.setdefault(description, description)
+        single = "SINGLE" if fact_type == "SINGLE" else "MULTIPLE"
+        topic = cls(texts.setdefault(description, description), single)
         if len(items) == 1:
-            topic._only = item = Item.restored(items[0], texts)
-            topic._key = canonical(item.value)
+            topic.only = item = Item.restored(items[0], texts)
+            topic.key = canonical(item.value)
         else:
             for each in items:
                 item = Item.restored(each, texts)
@@ -192,20 +192,20 @@ class Topic:
         """All items, for reading: `hold`, `hold_none` and `let_go` change them."""
         if self._items is not None:
             return self._items
-        return {} if self._only is None else {self._key: self._only}
+        return {} if self.only is None else {self.key: self.only}
 
     def __len__(self) -> int:
-        return len(self._items or ()) if self._only is None else 1
+        return len(self._items or ()) if self.only is None else 1
 
     def get(self, key: Canonical) -> Item | None:
         """Return the item with a value of this canonical form, if there is one."""
-        if self._only is not None:
-            return self._only if key == self._key else None
+        if self.only is not None:
+            return self.only if key == self.key else None
         return (self._items or {}).get(key)
 
     def alive(self, now: str) -> list[Item]:
         """Return the items that have not expired at `now`."""
-        if (item := self._only) is not None:
+        if (item := self.only) is not None:
             return [item] if item.expires_at is None or item.expires_at > now else []
         return [item for item in (self._items or {}).values() if item.is_alive(now)]
 
@@ -213,8 +213,8 @@ class Topic:
         """Add an item as the newest."""
         if self._items is not None:
             self._items[key] = item
-        elif self._only is None:
-            self._key, self._only = key, item
+        elif self.only is None:
+            self.key, self.only = key, item
         else:
             self._as_dictionary()[key] = item
         if self._names is not None:
@@ -224,15 +224,15 @@ class Topic:
 
     def _as_dictionary(self) -> dict[Canonical, Item]:
         items = self._items = self.items
-        self._only = None
+        self.only = None
         return items
 
     def hold_none(self) -> dict[Canonical, Item]:
         """Let go of all items, and return them."""
-        if self._only is None and self._items is None:
+        if self.only is None and self._items is None:
             return {}
         items = self.items
-        self._only = self._items = self._names = self._digests = None
+        self.only = self._items = self._names = self._digests = None
         return items
 
     def let_go(self, key: Canonical) -> Item:
@@ -262,7 +262,7 @@ class Topic:
         `free` is what MULTIPLE saves left. A SINGLE save takes position 0 without being counted;
         its item is always the first.
         """
-        first = self._only if self._items is None else next(iter(self._items.values()), None)
+        first = self.only if self._items is None else next(iter(self._items.values()), None)
         if first is not None and first.fact_id == fact_id and first.is_alive(at):
             return max(free, first.position + 1)
         return free

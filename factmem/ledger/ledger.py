@@ -25,8 +25,8 @@ from factmem.concurrency.garbage import paused_collection
 from factmem.ledger.condition import Condition
 from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact
 from factmem.ledger.items import ChangeLog, Item, Topic, Touched, outdated, values_of
-from factmem.ledger.presentation import changed, concept_of, presented, single
-from factmem.ledger.statements import Retractions, said_at
+from factmem.ledger.presentation import all_presented, changed, presented, single
+from factmem.ledger.statements import Retractions, name_of, said_at
 from factmem.models.facts import AnyFact, Concept, FactType, L
 from factmem.models.values import Canonical, JsonValue, canonical
 
@@ -126,6 +126,9 @@ class Ledger:
         description: Any = fact.get("description")
         if description is None:
             description = self.last_description(keyword) or keyword
+        if topic is None and fact["type"] == "SINGLE" and "superseded" not in fact:
+            self._begin(keyword, description, fact, at)
+            return
         past = outdated(topic, fact, at) if "stated" in fact else ()
         if past and len(past) == sum(1 for _ in values_of(fact)):
             for position, value in values_of(fact):
@@ -134,8 +137,7 @@ class Ledger:
             if topic is None or topic.description != description:
                 self._passed[keyword] = description
             return
-        if self._passed:
-            self._passed.pop(keyword, None)
+        self._passed.pop(keyword, None)
         # Not the string of the entry: 100,000 keywords share two.
         fact_type = "SINGLE" if fact["type"] == "SINGLE" else "MULTIPLE"
         if topic is None:
@@ -144,13 +146,32 @@ class Ledger:
             self._note(keyword, None)
         topic.description = self._texts.setdefault(description, description)
         if "expires_at" in fact:
-            self.may_expire = True
-            insort(self._expiries, (fact["expires_at"], keyword))
+            self._note_expiry(fact["expires_at"], keyword)
         topic.fact_type = fact_type
         if fact_type == "SINGLE":
             self._replace(topic, fact, at)
         else:
             self._add(topic, fact, at, past)
+
+    def _begin(self, keyword: str, description: str, fact: StoredFact, at: str) -> None:
+        """Save the first value of a keyword: most facts of a large place are one."""
+        self._passed.pop(keyword, None)
+        text = self._texts.setdefault(description, description)
+        topic = self._topics[keyword] = Topic(text, "SINGLE")
+        if "expires_at" in fact:
+            self._note_expiry(fact["expires_at"], keyword)
+        if self._log is not None:
+            self._note(keyword, None)
+        if "value" in fact:
+            value = fact["value"]
+            self._number += 1
+            topic.key = value if type(value) is str else canonical(value)
+            topic.only = item = Item(self._number, value, fact, 0, at)
+            self._touched(item, fact, 0)
+
+    def _note_expiry(self, expires_at: str, keyword: str) -> None:
+        self.may_expire = True
+        insort(self._expiries, (expires_at, keyword))
 
     def _replace(self, topic: Topic, fact: StoredFact, at: str) -> None:
         replaced = topic.hold_none()
@@ -213,7 +234,6 @@ class Ledger:
         topic = self._topics.get(keyword)
         if topic is None:
             topic = self._topics[keyword] = Topic()
-            topic.description, topic.fact_type = "", "MULTIPLE"
         if topic.retractions is None:
             topic.retractions = Retractions()
         topic.retractions.add(retracted, at)
@@ -223,7 +243,7 @@ class Ledger:
         if key is None or item is None:
             return
         if item.said > said_at(retracted, at):
-            self._note_late(_name(retracted))
+            self._note_late(name_of(retracted))
             return
         topic.let_go(key)
         if topic.fact_type == "SINGLE" and item.is_alive(at):
@@ -274,12 +294,12 @@ class Ledger:
         return topic is not None and key is not None and topic.items[key].is_alive(now)
 
     def is_superseded(self, fact: StoredFact) -> bool:
-        """Whether a recent statement was superseded at once, with all of its values."""
+        """Whether all values of a recent statement were superseded at once."""
         return fact["id"] in self._late
 
     def is_refused(self, retracted: RetractedValue) -> bool:
         """Whether a recent retraction ended nothing because its value was said later."""
-        return _name(retracted) in self._late
+        return name_of(retracted) in self._late
 
     def items(self, keyword: str, now: str) -> dict[Canonical, Item]:
         """Return the current items of a keyword, oldest first, by the canonical form of values."""
@@ -306,7 +326,11 @@ class Ledger:
         topic = self._topics.get(concept.keyword)
         if topic is None:
             return []
-        facts: list[Any] = presented(concept, topic.alive(now))
+        item = topic.only
+        if item is None or item.expires_at is not None or concept.fact_type is not FactType.SINGLE:
+            facts: list[Any] = presented(concept, topic.alive(now))
+        else:  # nearly always
+            facts = [single(concept, item)]
         return facts
 
     def load_all(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[AnyFact]:
@@ -317,27 +341,7 @@ class Ledger:
         """
         named = {concept.keyword: concept for concept in concepts}
         with paused_collection(len(self._topics)):
-            return self._all(named, now)
-
-    def _all(self, named: dict[str, Concept[Any, Any]], now: str) -> list[AnyFact]:
-        facts: list[AnyFact] = []
-        order: list[int] = []
-        for keyword, topic in self._topics.items():
-            items = topic.alive(now)
-            if not items:
-                continue
-            concept = named.get(keyword) or concept_of(keyword, topic, items)
-            if concept.fact_type is FactType.SINGLE:
-                facts.append(single(concept, items[-1]))
-                order.append(items[0].number)
-            else:
-                found = presented(concept, items)
-                facts += found
-                order += [items[0].number] * len(found)
-        if order != sorted(order):
-            places = sorted(range(len(order)), key=order.__getitem__)
-            facts = [facts[place] for place in places]
-        return facts
+            return all_presented(self._topics, named, now)
 
     def version(self, now: str) -> str:
         """Return a token that changes whenever the result of `load_all` may change.
@@ -393,7 +397,3 @@ class Ledger:
     def __len__(self) -> int:
         """The number of items, expired ones included."""
         return sum(len(topic) for topic in self._topics.values())
-
-
-def _name(retracted: RetractedValue) -> str:
-    return f"{retracted.get('digest')} {retracted['timestamp']} {retracted['keyword']}"

@@ -20,7 +20,44 @@ from factmem.models.metadata import NO_METADATA, Metadata
 from factmem.models.stored_facts import stored_concept, stored_single
 from factmem.models.values import json_type
 
-__all__ = ["changed", "concept_of", "presented", "single"]
+__all__ = ["all_presented", "changed", "presented", "single"]
+
+
+def all_presented(
+    topics: dict[str, Topic], named: dict[str, Concept[Any, Any]], now: str
+) -> list[AnyFact]:
+    """Return all current facts of topics, by the order of their oldest current values."""
+    facts: list[AnyFact] = []
+    order: list[int] = []
+    for keyword, topic in topics.items():
+        only = topic.only
+        if (
+            only is not None
+            and only.expires_at is None
+            and topic.fact_type == "SINGLE"
+            and not named
+        ):
+            # Nearly all of a large place, in half of the time that the rest takes.
+            text = str if type(only.value) is str else json_type()
+            concept = stored_concept(keyword, topic.description, FactType.SINGLE, text)
+            facts.append(single(concept, only))
+            order.append(only.number)
+            continue
+        items = topic.alive(now)
+        if not items:
+            continue
+        concept = named.get(keyword) or concept_of(keyword, topic, items)
+        if concept.fact_type is FactType.SINGLE:
+            facts.append(single(concept, items[-1]))
+            order.append(items[0].number)
+        else:
+            found = presented(concept, items)
+            facts += found
+            order += [items[0].number] * len(found)
+    if order != sorted(order):
+        places = sorted(range(len(order)), key=order.__getitem__)
+        facts = [facts[place] for place in places]
+    return facts
 
 
 def concept_of(keyword: str, topic: Topic, items: list[Item]) -> Concept[Any, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from factmem.ledger.entries import RetractedValue, StoredFact
 from factmem.models.values import Canonical
 
-__all__ = ["Retractions", "digest_of", "said_at"]
+__all__ = ["Retractions", "digest_of", "name_of", "said_at"]
 
 
 def said_at(said: StoredFact | RetractedValue, at: str) -> str:
@@ -57,3 +57,8 @@ class Retractions:
     def ended_after(self, said: str, key: Canonical) -> bool:
         """Whether a value was retracted after it had been said."""
         return bool(self._by_digest) and said < self._by_digest.get(digest_of(key), "")
+
+
+def name_of(retracted: RetractedValue) -> str:
+    """Return what a retraction is called among the latest superseded statements."""
+    return f"{retracted.get('digest')} {retracted['timestamp']} {retracted['keyword']}"

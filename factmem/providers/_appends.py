@@ -6,7 +6,7 @@ from typing import NamedTuple
 from factmem.ledger.descriptions import Abridger
 from factmem.ledger.entries import Entry, decoded, encoded_entry, stamped
 from factmem.models.places import Identity
-from factmem.providers._followed_place import PlaceView
+from factmem.providers._place_reader import PlaceView
 from factmem.storage.base import Appended, BatchWriter, JournalWriter, Position
 
 

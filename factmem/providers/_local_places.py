@@ -17,10 +17,9 @@ from factmem.providers._appends import Append, append_of, line_of, outcomes
 from factmem.providers._arguments import before
 from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension
 from factmem.providers._clock import StoreClock
-from factmem.providers._followed_place import PlaceView
 from factmem.providers._group_commit import Pending
 from factmem.providers._place_lists import listed, place_info
-from factmem.providers._place_reader import PlaceReader
+from factmem.providers._place_reader import PlaceReader, PlaceView
 from factmem.providers.results import PlaceInfo
 from factmem.storage.base import (
     Appended,

@@ -47,6 +47,8 @@ class Place(NamedTuple):
     """
 
     file: str
+    path: str
+    """The path of the file, relative to the store."""
     header: bytes
     """The first line with its end: valid only while the file still begins with it."""
     sealer: LineSealer
@@ -88,7 +90,7 @@ class Place(NamedTuple):
         """
         last = self.last + added
         line = self.line + added
-        return tuple.__new__(Place, (*self[:4], size, size, line, last, tag, last, *self[10:]))
+        return tuple.__new__(Place, (*self[:5], size, size, line, last, tag, last, *self[11:]))
 
     def digest(self) -> str:
         """Return the SHA-256 of the first line, which no other file has, in hexadecimal."""
@@ -160,6 +162,7 @@ def at_start(file: str, line: bytes, header: Header) -> Place:
     """Return the place right after the first line."""
     return Place(
         file=file,
+        path=journal_path(file),
         header=line,
         sealer=header.sealer,
         following=header.next,

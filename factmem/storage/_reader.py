@@ -294,8 +294,7 @@ class FolderReader:
     def is_current(self, name: JournalName, position: Position | None) -> bool:
         """Whether a reading that ended at `position` still is all there is."""
         if isinstance(position, Place):
-            path = journal_path(position.file)
-            return self.files.is_unchanged(path, position.header, position.size)
+            return self.files.is_unchanged(position.path, position.header, position.size)
         codec = self.manifest.known_codec
         try:
             if codec is None:

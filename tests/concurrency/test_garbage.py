@@ -8,7 +8,7 @@ import pytest
 from factmem.concurrency.garbage import _Pause, paused_collection
 from factmem.ledger.entries import encoded, stamped
 from factmem.providers._arguments import stored_facts
-from factmem.providers._followed_place import PlaceView
+from factmem.providers._place_reader import PlaceView
 from factmem.storage.base import (
     JournalName,
     Position,

@@ -8,8 +8,14 @@ import pytest
 
 from tests.wrong_indexes import WRONG_INDEXES
 from tests.wrong_providers import WRONG_PROVIDERS
+from tests.wrong_searches import WRONG_SEARCHES
 
-WRONG = WRONG_PROVIDERS | WRONG_INDEXES
+WRONG: dict[type, set[str]] = {**WRONG_PROVIDERS, **WRONG_INDEXES, **WRONG_SEARCHES}
+RIGHT = {
+    "TestTheRightOne": set().union(*WRONG_PROVIDERS.values(), *WRONG_INDEXES.values()),
+    "TestTheRightSearch": set().union(*WRONG_SEARCHES.values()),
+}
+"""The suites over stores without a fault, and all tests that were written for one."""
 
 CONFTEST = """
 import pytest
@@ -26,9 +32,15 @@ SUITE = """
 import pytest
 
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.testing import FactStoreContract, FollowedStoreContract, IndexedStoreContract
+from factmem.testing import (
+    FactStoreContract,
+    FollowedStoreContract,
+    IndexedStoreContract,
+    SearchedStoreContract,
+)
 from tests.wrong_indexes import WRONG_INDEXES
 from tests.wrong_providers import WRONG_PROVIDERS
+from tests.wrong_searches import WRONG_SEARCHES, SearchedInMemory
 
 
 @pytest.mark.anyio
@@ -37,8 +49,14 @@ class TestTheRightOne(FactStoreContract, IndexedStoreContract, FollowedStoreCont
         return InMemoryProvider(clock=clock)
 
 
-def suite(wrong):
-    class Wrong(TestTheRightOne):
+@pytest.mark.anyio
+class TestTheRightSearch(SearchedStoreContract):
+    def make_provider(self, clock):
+        return SearchedInMemory(clock=clock)
+
+
+def suite(right, wrong):
+    class Wrong(right):
         def make_provider(self, clock):
             return wrong(clock=clock)
 
@@ -47,7 +65,9 @@ def suite(wrong):
 
 
 for wrong in [*WRONG_PROVIDERS, *WRONG_INDEXES]:
-    globals()[f"Test{wrong.__name__}"] = suite(wrong)
+    globals()[f"Test{wrong.__name__}"] = suite(TestTheRightOne, wrong)
+for wrong in WRONG_SEARCHES:
+    globals()[f"Test{wrong.__name__}"] = suite(TestTheRightSearch, wrong)
 """
 
 
@@ -81,8 +101,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> _Results:
         for test in sorted(tests)
     ]
     right = [
-        f"{folder / 'test_suites.py'}::TestTheRightOne::{test}"
-        for test in sorted(set().union(*WRONG.values()))
+        f"{folder / 'test_suites.py'}::{suite}::{test}"
+        for suite, tests in RIGHT.items()
+        for test in sorted(tests)
     ]
     found = _Results()
     options = ["-q", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
@@ -98,10 +119,11 @@ def test_a_wrong_store_is_caught(wrong: type, results: _Results) -> None:
 
 
 @pytest.mark.storm
-def test_the_right_store_is_not_accused(results: _Results) -> None:
+@pytest.mark.parametrize("suite", RIGHT)
+def test_the_right_store_is_not_accused(results: _Results, suite: str) -> None:
     """The same tests pass on it, and nothing failed for another reason than the store."""
-    assert results.failed.get("TestTheRightOne") is None
-    assert results.passed["TestTheRightOne"] == set().union(*WRONG.values())
+    assert results.failed.get(suite) is None
+    assert results.passed[suite] == RIGHT[suite]
     assert results.errors == []
 
 

@@ -117,13 +117,13 @@ class Searching:
     async def test_statistics_are_of_the_whole_place(self, provider: SearchedFacts) -> None:
         """Not only of the candidates; a word said beside a fact is not its own."""
         facts = [_said("green", 7), _said("dark dark", 8), _said("dark java", None, "other")]
-        await provider.save_many(facts, USER, AGENT)
+        await provider.save_many([*facts, theme("of no interest")], USER, AGENT)
 
         answer = await ask(provider, asking("dark", "green", "absent"))
 
         statistics = answer.places[HERE.identity]
-        assert statistics.facts == 3
-        assert statistics.length == 1.5 + 2.5 + 2
+        assert (len(answer.candidates), statistics.facts) == (3, 4)
+        assert statistics.length == 1.5 + 2.5 + 2 + 3
         holders = {term: statistics.holders.get(term, 0) for term in ("dark", "green", "absent")}
         assert holders == {"dark": 2, "green": 1, "absent": 0}
 

@@ -70,6 +70,10 @@ def _pairs(metadata: Mapping[str, JsonValue]) -> Iterator[tuple[str, bytes]]:
         yield key, orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
+_FEW, _FEW_NUMBERS = 64, 16_384
+"""Facts and numbers of their vectors that are searched in 0.3 ms; plain Python multiplies 30 numbers
+in a microsecond."""
+
 _WORTH_NUMPY = 256
 """Among so few facts plain Python is as fast, and importing numpy takes a first recall 0.1 s."""
 
@@ -121,6 +125,12 @@ class FactIndex:
     def is_quick(self) -> bool:
         """Whether a search by words takes less than half a millisecond."""
         return len(self) < _WORTH_NUMPY or (len(self) <= _QUICK and numpy_or_none() is not None)
+
+    def is_quick_with(self, dimensions: int) -> bool:
+        """Whether a search by words and vectors takes less than half a millisecond."""
+        count = len(self)
+        is_small = count * dimensions <= _FEW_NUMBERS or numpy_or_none() is not None
+        return count <= _FEW and is_small
 
     def put(self, identity: Identity, placed: PlacedFact[AnyFact], digest: bytes = b"") -> None:
         """Hold a fact, in place of what is held of it.

@@ -103,14 +103,19 @@ class PlacesIndex:
             return self._searched(queries, now, vectors)
 
     def search_at_once(
-        self, snapshots: Snapshots, queries: Sequence[RecallQuery], now: datetime
+        self,
+        snapshots: Snapshots,
+        queries: Sequence[RecallQuery],
+        now: datetime,
+        vectors: "Sequence[array[float]] | None",
     ) -> Found | None:
-        """Do what `search` does by words in an event loop; None if that may take too long."""
-        is_quick = len(queries) == 1 and self._index.is_quick
-        if not is_quick or not self._lock.acquire(blocking=False):
+        """Do what `search` does in an event loop; None if that may take too long."""
+        index = self._index
+        is_quick = index.is_quick if vectors is None else index.is_quick_with(len(vectors[0]))
+        if len(queries) > 1 or not is_quick or not self._lock.acquire(blocking=False):
             return None
         try:
-            return None if self._is_behind(snapshots) else self._searched(queries, now, None)
+            return None if self._is_behind(snapshots) else self._searched(queries, now, vectors)
         finally:
             self._lock.release()
 

@@ -351,9 +351,9 @@ class FactSearch:
             return found
 
         found: Found | None = None
-        if vectors is None and not wider:
+        if not wider:
             await checkpoint()
-            found = index.search_at_once(snapshots, queries, now)
+            found = index.search_at_once(snapshots, queries, now, vectors)
         if found is None:
             async with index.turn.get():
                 found = await self._cache.work(search)

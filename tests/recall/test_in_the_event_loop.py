@@ -17,6 +17,7 @@ from factmem import (
     MultipleFacts,
 )
 from factmem.recall.places_index import PlacesIndex
+from tests.doubles import TopicEmbedder
 
 AGENT = MemoryScope.Agent("desk")
 ALICE = MemorySubject("user", "A person", 1, per_entity=True).of("alice")
@@ -114,3 +115,26 @@ async def test_a_search_that_may_take_longer_takes_a_thread(
 
     assert await values(memory, "note 8") == ["note 8"]
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("count", [20, 100])
+async def test_a_warm_search_of_few_facts_by_meaning_takes_no_thread(
+    count: int, calls: list[object]
+) -> None:
+    """Once they are embedded and the question as well; of many facts it takes one."""
+    store = InMemoryProvider()
+    facts = [MultipleFacts(NOTES, [f"note {number}"]) for number in range(count)]
+    await store.save_many(facts, ALICE, AGENT)
+    memory = AgentMemory(
+        store,
+        scopes=MemoryScopesProfile(agent="desk"),
+        subjects=[ALICE],
+        embedder=TopicEmbedder(),
+    )
+    for _ in range(2):
+        calls.clear()
+        result = await memory.recall("note 7", limit=1)
+
+    assert result.is_semantic
+    assert result[0].fact.values == ("note 7",)
+    assert len(calls) == (count > 64)

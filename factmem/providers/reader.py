@@ -12,7 +12,7 @@ from factmem.models.places import Place
 from factmem.providers.base import AgentMemoryProvider, FactStore
 from factmem.providers.indexed import FollowedStore, PlaceChanges
 
-__all__ = ["FactReader"]
+__all__ = ["FactReader", "each_of"]
 
 
 R = TypeVar("R")
@@ -47,7 +47,7 @@ class FactReader:
         async def read(place: Place) -> "_Found[L]":
             return await self._load(concept, place)
 
-        placed, unreadable = _together(await _each(read, places))
+        placed, unreadable = _together(await each_of(read, places))
         return resolve(placed, unreadable)
 
     async def everything(
@@ -69,7 +69,7 @@ class FactReader:
         async def read(place: Place) -> "_Found[AnyFact]":
             return await self._load_all(place, known)
 
-        return _together(await _each(read, places))
+        return _together(await each_of(read, places))
 
     async def changes(self, place: Place, since: str) -> PlaceChanges | None:
         """Return the changes in a place since a version; None if they are unknown.
@@ -132,7 +132,7 @@ def _together(found: Iterable["_Found[L]"]) -> "_Found[L]":
     return placed, unreadable
 
 
-async def _each(read: Callable[[Place], Awaitable[R]], places: Sequence[Place]) -> list[R]:
+async def each_of(read: Callable[[Place], Awaitable[R]], places: Sequence[Place]) -> list[R]:
     """Call `read` for all places concurrently; return the results in the order of places."""
     if len(places) == 1:
         return [await read(places[0])]

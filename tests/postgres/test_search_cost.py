@@ -11,7 +11,17 @@ from factmem.providers._postgres.backend import PostgresBackend
 from factmem.providers._postgres.driver import Session
 from factmem.testing.chat import ScriptedChatModel
 from tests.postgres.conftest import NewStore
-from tests.postgres.test_search import ANN, APP, FUSED, NOTES, embed, fill, memory_of, values_in
+from tests.postgres.test_search import (
+    ANN,
+    APP,
+    FUSED,
+    NOTES,
+    USER,
+    embed,
+    fill,
+    memory_of,
+    values_in,
+)
 
 
 @pytest.fixture
@@ -24,7 +34,14 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         sent.append(query)
         return rows(self, query, *args, **options)
 
+    rows_of = Session._rows_of
+
+    def _rows_of(self: Session, exchange: Any) -> Any:
+        sent.append(exchange.name)
+        return rows_of(self, exchange)
+
     monkeypatch.setattr(Session, "_rows", _rows)
+    monkeypatch.setattr(Session, "_rows_of", _rows_of)
     return sent
 
 
@@ -119,3 +136,21 @@ async def test_a_search_in_the_store_embeds_failing_facts_once(new_store: NewSto
     assert calls == [1, 10]
     assert len(result.failures) == 1
     assert not result.is_semantic
+
+
+async def test_a_recall_in_memory_asks_about_all_places_together(
+    new_store: NewStore, statements: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight places take two questions, one for the first and one for the others."""
+    monkeypatch.setattr("factmem.recall.search._FAR", 0.0)
+    store = new_store()
+    people = [USER.of(f"person{number}") for number in range(8)]
+    for person in people:
+        await fill(store, 3, person)
+    memory = memory_of(store, None, *people)
+    await memory.recall("number1")
+    del statements[:]
+
+    assert len(await memory.recall("number1", min_score=0.0, limit=20)) >= 8
+
+    assert len(statements) == 2

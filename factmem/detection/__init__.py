@@ -1,4 +1,4 @@
-"""Facts out of chats: the prompt, the candidates, their reconciliation with the store.
+"""Detection of facts in chats: prompts, validation of answers, reconciliation with the store.
 
 Imports providers and prompt.
 """

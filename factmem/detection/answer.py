@@ -1,4 +1,4 @@
-"""The answer of a model that is asked for facts: its type, its JSON schema, its whole items."""
+"""Answers with facts: their type, their JSON schema, and the complete items of a truncated one."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -36,9 +36,9 @@ _ABOUT_CONCEPT: Schema = {
 
 
 class Answer(BaseModel):
-    """A model's answer, before any of its items was read.
+    """A model's answer before its items are validated.
 
-    Items are any JSON: one that is wrong must not cost the others.
+    Items are any JSON: an invalid one must not invalidate the others.
     """
 
     facts: list[JsonValue] = []
@@ -50,13 +50,13 @@ class Answer(BaseModel):
 
 
 def answer_type(schema: Mapping[str, JsonValue]) -> type[Answer]:
-    """Return the type to ask a model for: `Answer`, with a schema that describes its items."""
+    """Return the type to request from a model: `Answer`, with a schema that describes its items."""
     return _answer_type(to_json(schema))
 
 
 @lru_cache(maxsize=64)
 def _answer_type(text: bytes) -> type[Answer]:
-    """Return the type for a schema's JSON: one for each, as pydantic takes long to build one."""
+    """Return the type for a schema's JSON. Cached, because pydantic is slow to build a type."""
     schema: dict[str, JsonValue] = from_json(text)
 
     class DetectedFacts(Answer):
@@ -70,7 +70,7 @@ def _answer_type(text: bytes) -> type[Answer]:
 
 
 def whole_items(text: str) -> list[JsonValue]:
-    """Return the items that are whole in an answer that was cut off at the output limit."""
+    """Return the complete items of an answer that was truncated at the output limit."""
     opening = text.find("[", max(text.find('"facts"'), 0))
     decoder = JSONDecoder()
     items: list[JsonValue] = []
@@ -94,7 +94,7 @@ def answer_schema(
 ) -> Schema:
     """Return the JSON schema of the answer: an object with the list `facts`.
 
-    Declared concepts with a value type have item schemas of their own: the first forty in full; for
+    Each declared concept with a value type has an item schema of its own, up to forty of them. For
     the others the prompt gives the type.
     """
     names: list[JsonValue] = [subject.name for subject in subjects]
@@ -162,7 +162,7 @@ def _closed(properties: Schema) -> Schema:
 
 
 def value_schema(offered: OfferedConcept) -> Schema | None:
-    """Return the schema of a declared concept's values; None where text says it all."""
+    """Return the schema of a declared concept's values; None for plain text."""
     if not offered.has_type or offered.concept.codec.is_plain_text:
         return None
     try:

@@ -1,6 +1,7 @@
 """Candidates: the validated items of a model's answer, each with its evidence.
 
-A bad item is rejected with a reason and does not affect the others. No reason quotes the model.
+An invalid item is rejected with a reason and does not affect the others. No reason quotes the
+model.
 """
 
 from collections.abc import Iterable, Mapping
@@ -150,14 +151,14 @@ class Rules:
         ]
 
     def near(self, keyword: str) -> AnyConcept | None:
-        """Return the known concept of the same words as a new keyword, or None."""
+        """Return the known concept whose keyword has the words of a new one, or None."""
         if keyword in self._given or self._is_closed:
             return None
         known = self._keywords.near(keyword)
         return None if known is None or known == keyword else self._concepts[known]
 
     def new_concepts(self, keywords: Iterable[str]) -> list[AnyConcept]:
-        """Return the concepts of keywords that are new, and of other words than the known ones."""
+        """Return the concepts of new keywords whose words differ from those of all known ones."""
         if self._is_closed:
             return []
         new = [each for each in dict.fromkeys(keywords) if each not in self._given]
@@ -170,7 +171,7 @@ class Rules:
         return [*self._declared.values(), *given]
 
     def concept(self, keyword: str) -> AnyConcept:
-        """Return a concept that is known or that an item made up."""
+        """Return a known concept, or one that an item made up."""
         return self._concepts[keyword]
 
     def is_declared(self, concept: AnyConcept) -> bool:

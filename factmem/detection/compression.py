@@ -59,7 +59,7 @@ class CompressionReport(Displayed):
     left_out: int
     """The number of values that did not fit into the message."""
     usage: Usage
-    """What the model call cost."""
+    """The tokens and calls of the model call."""
 
 
 class RetrieveFactsFromHistory:
@@ -74,14 +74,14 @@ class RetrieveFactsFromHistory:
     if you need it.
 
     Args:
-        concepts: What to retrieve; at least one, no two of one keyword.
+        concepts: What to retrieve; at least one, each with its own keyword.
         clock: The time of chats whose messages carry none; its day is shown with each value.
-        max_tokens: The most that the message about the chat may take; None sets no limit.
+        max_tokens: The largest size of the message about the chat; None sets no limit.
         token_counter: Counts the tokens of a string.
 
     Raises:
-        ValueError: There is no concept, two have one keyword, or `max_tokens` has no room for any
-            fact.
+        ValueError: There is no concept, two have the same keyword, or `max_tokens` has no room for
+            a fact.
         TypeError: An argument is of the wrong kind, such as a list of concepts.
     """
 
@@ -98,7 +98,7 @@ class RetrieveFactsFromHistory:
             )
         concepts = tuple(checked_concept(concept) for concept in concepts)
         if len({concept.keyword for concept in concepts}) < len(concepts):
-            raise ValueError("Two of the concepts have one keyword: keep one of them")
+            raise ValueError("Two of the concepts have the same keyword: keep one of them")
         if max_tokens is not None:
             expect(max_tokens, int, "max_tokens", "max_tokens=500, or None for no limit")
         expect_function(token_counter, "token_counter", "token_counter=tiktoken_counter()")
@@ -115,7 +115,7 @@ class RetrieveFactsFromHistory:
         *,
         said_at: datetime | None = None,
     ) -> CompressionReport:
-        """Make a chat short, in place. One call to the model, none when there is nothing to remove.
+        """Shorten a chat in place. One call to the model; none if there is nothing to remove.
 
         Statements of all speakers count, and each is shown with its speaker; each value must be
         quoted from its message. If no fact is found, or on an error or a cancellation, the chat
@@ -190,7 +190,7 @@ def _speaker(fact: AnyFact) -> Place:
 def _removable(messages: Sequence[Mapping[str, object]]) -> list[int]:
     """Return the indexes of the messages that are neither instructions nor factmem's own.
 
-    A question that a step of a run asked is as old as its run.
+    Questions that steps of a run asked are removed like the rest of that run.
     """
     return [
         index
@@ -206,7 +206,7 @@ def _last_exchange(messages: Sequence[Mapping[str, object]]) -> int:
     if start is None:
         start = next((i for i in reversed(indexes) if not _is_result(messages[i])), 0)
     calls: dict[str, int] = {}
-    called_at: list[int] = []  # of each message: where the call is whose result it is, or itself
+    called_at: list[int] = []  # the index of the call that a message answers, or its own
     for index, message in enumerate(messages):
         calls |= dict.fromkeys(_called(message), index)
         call_id = str(message.get("tool_call_id") or _FUNCTION)

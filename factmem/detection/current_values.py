@@ -1,4 +1,4 @@
-"""Current values of the places of a detection: matched with a model's words, shown in a prompt."""
+"""Current values of the places of a detection: matching a model's words, and known values in prompts."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

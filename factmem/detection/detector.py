@@ -15,7 +15,7 @@ from factmem.detection.reconciliation import ReadItems, Verdict, fact_of, read_i
 from factmem.detection.report import DetectionReport, Retraction
 from factmem.detection.request import DetectionRequest
 from factmem.detection.synonyms import KeywordSynonyms, Synonym
-from factmem.detection.verification import verified
+from factmem.detection.verification import verify_items
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel, Message
@@ -34,7 +34,7 @@ PIECE_TOKENS = 6_000
 """The most tokens of messages in one call: a longer chat is read in several pieces."""
 
 _MOST_CONTINUED = 8
-"""The most calls for one piece whose answers are cut off at the output limit."""
+"""The most calls for one piece whose answers are truncated at the output limit."""
 
 _MUCH_TEXT = 20_000
 """From so many characters of messages on, work with them leaves the event loop's thread."""
@@ -81,9 +81,9 @@ class FactDetector:
         """Find and save the facts of a chat; return the report and the model's raw answer.
 
         One call to the model for each 6,000 tokens of messages, in order; each call sees what the
-        earlier ones found. None when the transcript has no citable message. Everything is written
-        at the end: the facts of one place in one batch, before its retractions. A failed call
-        saves nothing. A failed write raises; places that were written before keep their facts.
+        earlier ones found. No call if the transcript has no message that may be cited. Everything
+        is written at the end: the facts of one place in one batch, before its retractions. A failed
+        call saves nothing. A failed write raises; places that were written before keep their facts.
         """
         entities = [place.subject.entity for place in request.places]
         request = replace(request, transcript=request.transcript.of_entities(entities))
@@ -99,7 +99,7 @@ class FactDetector:
             for piece in await self._pieces(request.transcript):
                 await self._read_piece(chat_model, request, piece, answers)
             if request.verify != "off":
-                answers.read, usage = await verified(
+                answers.read, usage = await verify_items(
                     answers.read, current, request.transcript, chat_model, request.verify
                 )
                 answers.usage += usage
@@ -168,7 +168,7 @@ class FactDetector:
             return detection_question(request, piece, offered)
 
         question = await self._workers.run(ask) if is_much else ask()
-        items = await _asked(chat_model, question, answers)
+        items = await _ask(chat_model, question, answers)
         first = answers.count
 
         def read() -> ReadItems:
@@ -239,12 +239,12 @@ def _refuse(verdict: Verdict, is_refused: Callable[[Retraction], bool]) -> None:
     verdict.retracted = [each for each in verdict.retracted if not is_refused(each)]
 
 
-async def _asked(
+async def _ask(
     chat_model: ChatModel, question: tuple[list[Message], type[Answer]], answers: _Answers
 ) -> list[JsonValue]:
-    """Return the items of a model's answer about one piece.
+    """Ask a model about one piece, and return the items of its answer.
 
-    If an answer was cut off, its whole items are kept and the rest is requested.
+    If an answer was truncated, its complete items are kept and the rest is requested.
     """
     messages, output_type = question
     items: list[JsonValue] = []

@@ -106,7 +106,7 @@ _FEW_LETTERS = 12
 
 
 def is_telling(quote: str, text: FoldedText, value: str) -> bool:
-    """Whether a quote is more than one short word, its whole message, or contains the value."""
+    """Whether a quote can prove a value: several words, the whole message, or the value itself."""
     words = FoldedText(quote).bare
     if word_count(quote) > 1 or words == text.bare:
         return True
@@ -121,7 +121,7 @@ def is_telling(quote: str, text: FoldedText, value: str) -> bool:
 
 
 def ends(quote: str, about: Iterable[str]) -> bool:
-    """Whether a quote can end what it retracts.
+    """Whether a quote can prove a retraction: it ends something, or names what it retracts.
 
     Args:
         quote: The quoted words.

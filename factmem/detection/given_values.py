@@ -13,13 +13,13 @@ __all__ = ["MAX_LIST", "MAX_VALUE", "given_values", "text_of"]
 
 
 MAX_VALUE = 2_000
-"""The longest value, in bytes of JSON, that is taken from a model."""
+"""The longest value that is accepted from a model, in bytes of JSON."""
 
 MAX_LIST = 50
-"""The most values that one item may hold."""
+"""The most values of one item."""
 
 MAX_DEPTH = 4
-"""How deep a value may be nested where the application declared no type."""
+"""The deepest nesting of a value whose type the application did not declare."""
 
 _ANY_JSON: object = JsonValue
 
@@ -27,13 +27,13 @@ _NOTHING = frozenset(
     {"unknown", "n/a", "null", "undefined", "unspecified"}
     | {f"not {said}" for said in ("known", "mentioned", "provided", "specified", "stated")}
 )
-"""What models write where they have no value."""
+"""Strings that models write in place of a missing value."""
 
 
 def given_values(raw: JsonValue, concept: Concept[Any, Any]) -> dict[Canonical, object]:
     """Return the values of an item by their canonical form.
 
-    One value mostly; several where a concept that holds many is given a list.
+    Usually one; several if the concept has many values and the item has a list.
 
     Raises:
         ValueError: A value does not fit the concept. The message continues "its value" and does
@@ -88,7 +88,7 @@ def _one_value(raw: JsonValue, concept: Concept[Any, Any]) -> tuple[Canonical, o
         if len(to_json(raw)) > MAX_VALUE:
             message = f"is longer than {MAX_VALUE} bytes of JSON"
         else:
-            value = _loaded(raw, concept)
+            value = _load(raw, concept)
             return canonical(concept.codec.dump(value, concept.keyword)), value
     except ValueError:
         message = "does not fit the concept's type"
@@ -104,8 +104,8 @@ def _is_deeper(raw: JsonValue, levels: int) -> bool:
     return levels < 0 or any(_is_deeper(part, levels - 1) for part in parts)
 
 
-def _loaded(raw: JsonValue, concept: Concept[Any, Any]) -> object:
-    """Return a value of the concept's type, also where its JSON is inside a string."""
+def _load(raw: JsonValue, concept: Concept[Any, Any]) -> object:
+    """Parse a value by the concept's type. Its JSON may be inside a string."""
     try:
         return concept.codec.load(raw)
     except ValueError:

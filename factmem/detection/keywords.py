@@ -23,7 +23,7 @@ _PATH_MARKS = frozenset("/\\")
 _FILLERS = frozenset(
     ("a", "an", "current", "currently", "home", "my", "own", "personal", "the", "user", "users")
 )
-"""Words that change nothing about what a keyword means: "home-city" and "user-city" are "city"."""
+"""Words that do not change the meaning of a keyword: "home-city" and "user-city" are "city"."""
 
 
 def tidy_keyword(text: str) -> str:
@@ -58,11 +58,11 @@ def tidy_keyword(text: str) -> str:
 
 
 class Keywords:
-    """The known keywords, found again in whatever spelling a model gives.
+    """The known keywords, found by any spelling of them.
 
     "Preferred Language", "preferred_language" and "preferredLanguage" are all
-    "preferred-language" when that is known. Of several that look alike the first is taken, unless
-    one is written exactly so.
+    "preferred-language" if that is known. If several look alike, an exact match has priority, then
+    the one that was added first.
     """
 
     def __init__(self, concepts: Iterable[Concept[Any, Any]]) -> None:
@@ -80,14 +80,14 @@ class Keywords:
             self._near.setdefault(key, keyword)
 
     def known(self, text: str) -> str | None:
-        """Return the known keyword of this spelling, or None for a new one."""
+        """Return the known keyword with this spelling, or None for a new one."""
         if len(text) > _LONGEST:
             return None
         exact = normalized("NFC", text.strip())
         return exact if exact in self._exact else self._alike.get(alike(text))
 
     def near(self, keyword: str) -> str | None:
-        """Return a known keyword of the same words, singular or plural, in any order, or None."""
+        """Return a known keyword with the same words in any order, singular or plural, or None."""
         return self._near.get(near_key(keyword))
 
 

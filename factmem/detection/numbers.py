@@ -303,12 +303,16 @@ _RELATIVE: tuple[tuple[str, int, int], ...] = (
     (r"\b(?:recently|lately|just|the other day)\b|최근|얼마 전|neulich|kürzlich", -62, 0),
     (r"\b(?:soon|later)\b|곧|bald", 0, 400),
 )  # fmt: skip
+"""Words about time, and the first and last day that they can mean, from the day of the message on.
+
+The spans are wide, as only a date outside of them raises a doubt.
+"""
 _RELATIVES = [(re.compile(pattern), first, last) for pattern, first, last in _RELATIVE]
 _COUNT = r"(\d{1,3}|[^\W\d_]{1,14}?)"
 _LENGTHS = {"day": 1, "tag": 1, "일": 1, "天": 1, "week": 7, "woch": 7, "주": 7, "周": 7,
             "month": 31, "monat": 31, "달": 31, "개월": 31, "year": 366, "jahr": 366, "년": 366,
             "年": 366}  # fmt: skip
-_AGO = (
+_AGO = (  # the pattern of a number and a unit, and the direction
     (re.compile(rf"\b{_COUNT} (?:of )?(day|week|month|year)s? ago"), -1),
     (re.compile(rf"\b(?:in|within|for) {_COUNT} (?:more )?(day|week|month|year)s?"), 1),
     (re.compile(rf"\b(?:since|for|past|last) (?:the )?(?:past |last )?{_COUNT} (day|week|month|year)s?"), -1),
@@ -320,7 +324,7 @@ _AGO = (
 
 
 def counted_days(text: str, said: date) -> list[tuple[date, date]]:
-    """Return the spans of days that a message's words about time can be.
+    """Return the spans of days that the words about time in a message can mean.
 
     "yesterday" is one day, "last week" the two weeks before, "on Friday" the Fridays around.
     """

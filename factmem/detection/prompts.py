@@ -80,7 +80,7 @@ def detection_messages(
 ) -> list[dict[str, object]]:
     """Return the messages that ask a model for the facts of a conversation.
 
-    What changes least comes first, so that the caches of providers hit.
+    The parts that change least come first, so that the prompt caches of model providers hit.
 
     Args:
         lines: The conversation, as `Transcript.lines` returns it.
@@ -113,10 +113,10 @@ def detection_messages(
 
 
 def continuation(items: Sequence[JsonValue]) -> list[dict[str, object]]:
-    """Return the messages that ask for the rest of an answer that was cut off.
+    """Return the messages that ask for the rest of a truncated answer.
 
     Args:
-        items: The items that were whole.
+        items: The complete items of that answer.
     """
     said = ", ".join(map(value_text, items))
     return [
@@ -152,7 +152,7 @@ def compression_messages(lines: str, concepts: Iterable[OfferedConcept]) -> list
 def _concept_lines(
     concepts: Iterable[OfferedConcept], *, with_place: bool
 ) -> tuple[list[str], str]:
-    """Return the lines of the concepts, and the keywords of those that are shown by these only."""
+    """Return the lines of the concepts, and the keywords of those that are shown by keyword only."""
     full: list[str] = []
     brief: list[str] = []
     for offered in concepts:

@@ -1,4 +1,4 @@
-"""Secrets in values and quotes: passwords, keys and card numbers, known by their patterns."""
+"""Secrets in values and quotes: passwords, keys and card numbers, recognised by patterns."""
 
 import re
 from collections.abc import Iterable

@@ -39,7 +39,7 @@ _SECONDS = 10.0
 """How long a detection waits for vectors. Without them it saves the keywords as the model wrote
 them."""
 _MOST_KNOWN = 480
-"""The most known concepts that are compared; with the rest of a request one call as a rule."""
+"""The most known concepts that are compared; with the new ones they usually fit in one request."""
 _BATCH = 512
 _MOST_KEPT = 4_096
 """The most vectors that are kept for later calls: 6 MB with 384 numbers each."""
@@ -219,13 +219,13 @@ def join_keywords(
     synonyms: Sequence[Synonym],
     current: CurrentValues,
 ) -> tuple[list[Candidate], list[JoinedKeyword]]:
-    """Replace made-up keywords by known ones with the same meaning; return the replacements, too.
+    """Replace made-up keywords by known ones with the same meaning, and return the replacements too.
 
-    Both keywords stay if the known concept holds one value and has another one.
+    Both keywords stay if the known concept holds one value and that is another one.
 
     Args:
-        candidates: What the items state.
-        rules: Knows the keywords, and those of the same words.
+        candidates: The statements of the items.
+        rules: The validation rules, which know the keywords.
         synonyms: Made-up keywords that mean another concept.
         current: The stored values.
     """
@@ -241,8 +241,8 @@ def join_keywords(
         known, similarity = rules.near(written), None
         if known is None and (synonym := by_written.get(written)) is not None:
             known, similarity = rules.concept(synonym.keyword), synonym.similarity
-        moved = None if known is None else _moved(each, known, rules)
-        if moved is None or not _may_join(moved, current, asserted):
+        moved = None if known is None else _move(each, known, rules)
+        if moved is None or not _can_join(moved, current, asserted):
             taken.append(each)
             continue
         taken.append(moved)
@@ -252,8 +252,8 @@ def join_keywords(
     return taken, joined
 
 
-def _moved(candidate: Candidate, known: Concept[Any, Any], rules: Rules) -> Candidate | None:
-    """Return a candidate about another concept, or None where its value does not fit that."""
+def _move(candidate: Candidate, known: Concept[Any, Any], rules: Rules) -> Candidate | None:
+    """Move a candidate to another concept; None if its value does not fit there."""
     if not known.detect:
         return None  # only the application writes it
     plain = candidate.concept.codec.dump(candidate.value, candidate.concept.keyword)
@@ -273,7 +273,7 @@ def _moved(candidate: Candidate, known: Concept[Any, Any], rules: Rules) -> Cand
     return replace(candidate, concept=concept, key=key, value=value, is_declared=is_declared)
 
 
-def _may_join(
+def _can_join(
     moved: Candidate, current: CurrentValues, asserted: Mapping[Topic, set[Canonical]]
 ) -> bool:
     if moved.is_retraction:

@@ -16,7 +16,7 @@ from factmem.prompt.escaping import value_text
 from factmem.prompt.transcript import Transcript
 from factmem.usage import Usage
 
-__all__ = ["verified"]
+__all__ = ["verify_items"]
 
 
 _AT_ONCE = 40
@@ -42,7 +42,7 @@ class _Checks(BaseModel):
     checks: list[_Check]
 
 
-async def verified(
+async def verify_items(
     read: ReadItems,
     current: CurrentValues,
     transcript: Transcript,

@@ -1,1 +1,1 @@
-"""Measurements that say what they measured: speed beside other stores, quality of recall."""
+"""Benchmarks: speed compared with other stores, and the quality of recall and detection."""

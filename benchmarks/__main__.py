@@ -1,6 +1,6 @@
-"""What `make bench` runs: the stores, side by side.
+"""The benchmark that `make bench` runs: a comparison of stores.
 
-The benchmarks of recall and of rendering run by themselves: see `benchmarks/README.md`.
+The benchmarks of recall and of rendering have their own commands: see `benchmarks/README.md`.
 """
 
 from benchmarks.store.__main__ import main

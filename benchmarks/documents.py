@@ -1,9 +1,9 @@
-"""What an edit of a document costs, beside one that reads the whole history of its place.
+"""The cost of an edit of a document, compared with an edit that reads the place's whole history.
 
     python -m benchmarks.documents [DSN of PostgreSQL]
 
-A document of 100 KB with 50 versions behind it is edited in both ways in turn. The flush is that
-of a save of a few bytes to another place, which folds nothing.
+A document of 100 KB with 50 earlier versions is edited in both ways, alternately. "flush" is a save
+of a few bytes to another place, which does not read any history.
 """
 
 import statistics

@@ -1,10 +1,10 @@
-"""Stores of very many places: the time of listing them, and the memory of what goes through all.
+"""Stores with very many places: time of listing, and peak memory of operations on all places.
 
 python -m benchmarks.listing [PLACES ...]
 
-For each number of places a store is filled, without flushes, as only reading is measured. Times are
-of the processor. Memory is the peak that tracemalloc sees, beyond what there was before; the anchor
-is subtracted from that of `anchor`, and names each place itself.
+For each number of places a store is filled, without fsync, because only reading is measured. Times
+are processor times. Memory is the peak of tracemalloc during the operation. The anchor contains the
+name of each place, so its size is printed too.
 """
 
 import subprocess
@@ -75,7 +75,7 @@ async def times(folder: str, kind: str) -> None:
 
 
 async def memory(folder: str, kind: str) -> None:
-    """Print the peak memory of what goes through all places."""
+    """Print the peak memory of the operations that read all places."""
     _without_flushes()
     async with _opened(folder, kind) as store:
         anchor = await _traced("anchor", store.anchor)
@@ -95,13 +95,13 @@ async def _traced(name: str, call: Callable[[], Awaitable[object]]) -> str:
     return text
 
 
-DOINGS: dict[str, Callable[..., Awaitable[None]]] = {"fill": fill, "times": times, "memory": memory}
+STEPS: dict[str, Callable[..., Awaitable[None]]] = {"fill": fill, "times": times, "memory": memory}
 
 
 def main() -> None:
-    """Measure each size, each step in a process of its own."""
-    if sys.argv[1:2] and sys.argv[1] in DOINGS:
-        anyio.run(DOINGS[sys.argv[1]], *sys.argv[2:])
+    """Measure each size, and run each step in a separate process."""
+    if sys.argv[1:2] and sys.argv[1] in STEPS:
+        anyio.run(STEPS[sys.argv[1]], *sys.argv[2:])
         return
     for kind in ("plain", "encrypted"):
         for places in map(int, sys.argv[1:] or ["20000", "100000"]):
@@ -109,8 +109,8 @@ def main() -> None:
                 print(f"\n{places:,} places, {kind}", flush=True)
                 folder = str(Path(root) / "store")
                 steps = [("fill", str(places)), ("times",), ("times",), ("memory",)]
-                for doing, *more in steps:
-                    command = [sys.executable, "-m", "benchmarks.listing", doing, folder, kind]
+                for step, *more in steps:
+                    command = [sys.executable, "-m", "benchmarks.listing", step, folder, kind]
                     subprocess.run([*command, *more], check=True)
 
 

@@ -1,4 +1,4 @@
-"""What a store with many users takes: places, bytes on disk, memory, and time of usual calls.
+"""A store with many users: bytes on disk, memory, and the times of common calls.
 
 python -m benchmarks.many_places [USERS] [FACTS]
 """
@@ -43,7 +43,7 @@ async def _timed(name: str, call: Callable[[], Awaitable[object]], times: int = 
 
 
 async def measure(users: int, facts: int) -> None:
-    """Fill a store, and time calls in a new instance of it."""
+    """Fill a store, and time calls of a new instance."""
     with TemporaryDirectory() as root:
         folder = Path(root) / "memory"
         begin = time.perf_counter()

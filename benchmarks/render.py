@@ -1,9 +1,9 @@
-"""How long it takes to put 1,000 current facts into a chat, and where the time goes.
+"""The time to load 1,000 current facts into a chat, in total and by part.
 
     python -m benchmarks.render [FACTS]
 
 The store is warm and in memory. The end-to-end figure is one `load_all_facts_to_agent` into a chat
-that has no memory message yet; the parts are the same work, measured one by one.
+that has no memory message yet. The parts are the same work, measured separately.
 """
 
 import gc
@@ -34,7 +34,7 @@ SCOPE = MemoryScope.Agent("support-bot")
 
 
 def facts(count: int) -> list[SingleFact[str]]:
-    """Facts of ordinary length, one in ten in Korean."""
+    """Return facts of ordinary length, one in ten in Korean."""
     described = "What the user said about a thing that matters to them"
     return [
         SingleFact(
@@ -48,7 +48,7 @@ def facts(count: int) -> list[SingleFact[str]]:
 
 
 def median_ms(work: Callable[[], object]) -> float:
-    """The median of many runs, in milliseconds; collections of garbage are part of it."""
+    """Return the median of many runs, in milliseconds, including garbage collection."""
     times = []
     for _ in range(RUNS):
         start = time.perf_counter()
@@ -58,9 +58,9 @@ def median_ms(work: Callable[[], object]) -> float:
 
 
 async def loaded_ms(memory: AgentMemory, *, is_repeated: bool = False) -> str:
-    """Describe the times of `load_all_facts_to_agent`, in milliseconds.
+    """Return the times of `load_all_facts_to_agent`, in milliseconds, as text.
 
-    The time of the processor tells more than the clock where other work runs beside.
+    On a busy machine the processor time is more reliable than the wall time.
     """
     times, used = [], []
     messages: list[dict[str, str]] = []

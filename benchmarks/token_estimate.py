@@ -1,9 +1,9 @@
-"""How far `estimate_tokens` is from real tokenizers, on rendered facts.
+"""The error of `estimate_tokens` against real tokenizers, on rendered facts.
 
     TIKTOKEN_CACHE_DIR=... python -m benchmarks.token_estimate
 
-Needs tiktoken, and its vocabularies or a network to fetch them. Each row is one memory message of
-thirty facts in one language or script, its frame included.
+Needs tiktoken, and its vocabularies or a network to download them. Each row is one memory message
+of thirty facts in one language or script, including its opening and closing text.
 """
 
 # ruff: noqa: RUF001 - the samples are in many scripts
@@ -74,7 +74,7 @@ SAMPLES = {
 
 
 def message(values: list[str]) -> str:
-    """A memory message of thirty facts."""
+    """Return a memory message of thirty facts."""
     place = Place(MemoryScope.Agent("bot"), MemorySubject("user", "", 1))
     facts = [
         SingleFact(Concept(f"preference-{number:02}", "What the user said about it"), value)

@@ -1,9 +1,9 @@
-"""Runs the detection benchmark: recorded answers, or a model behind an OpenAI-compatible endpoint.
+"""Runner of the detection benchmark, with recorded answers or an OpenAI-compatible endpoint.
 
 python -m benchmarks.detection                       # replay the reader's answers
 python -m benchmarks.detection --recording author    # replay the author's answers
 python -m benchmarks.detection --model NAME --base-url URL [--record FOLDER]
-python -m benchmarks.detection --prompts FOLDER      # write the prompts, one file a dialogue
+python -m benchmarks.detection --prompts FOLDER      # write the prompts, one file per dialogue
 """
 
 import argparse
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Recorder:
-    """A chat model that keeps its answers, in the form of the recorded ones."""
+    """A chat model wrapper that records answers and prompts."""
 
     def __init__(self, inner: ChatModel) -> None:
         self._inner = inner
@@ -37,11 +37,11 @@ class Recorder:
     async def respond(
         self, messages: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
     ) -> ChatResponse:
-        """Answer by the inner model."""
+        """Return the answer of the inner model."""
         return await self._inner.respond(messages, tools=tools)
 
     async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
-        """Answer by the inner model, and keep prompt and answer."""
+        """Return the answer of the inner model, and record the prompt and the answer."""
         self.prompts.append(list(messages))
         extraction = await self._inner.extract(messages, output_type)
         self.answers.append(json.loads(extraction.raw))
@@ -52,7 +52,7 @@ RECORDINGS = ("reader", "author")
 
 
 def recorded(dialogue: Dialogue, recording: str) -> ScriptedChatModel:
-    """Return a chat model that gives the recorded answers of a dialogue."""
+    """Return a chat model that replays the recorded answers of a dialogue."""
     path = HERE / "recordings" / recording / f"{dialogue.name}.json"
     text = path.read_text(encoding="utf-8")
     return ScriptedChatModel(
@@ -61,13 +61,13 @@ def recorded(dialogue: Dialogue, recording: str) -> ScriptedChatModel:
 
 
 async def run(options: argparse.Namespace) -> Score:
-    """Run all dialogues, print a line for each and the sum, and return the sum."""
+    """Run all dialogues, print a line for each and for the total, and return the total."""
     total = Score()
     print(f"{'dialogue':24} items right gold found  dated  leaks ungr stale refused flagged   F1")
     for dialogue in dialogues():
         inner: ChatModel = recorded(dialogue, options.recording)
         if options.model:
-            key = os.environ.get("OPENAI_API_KEY", "none")  # a local server takes any
+            key = os.environ.get("OPENAI_API_KEY", "none")  # a local server accepts any
             inner = OpenAIChatModel(options.model, base_url=options.base_url, api_key=key)
         model = Recorder(inner)
         report, store = await detect(dialogue, model, **_options(options))
@@ -107,11 +107,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the options of a command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", help="the name of a model; without one, recorded answers")
+    parser.add_argument("--model", help="the name of a model; recorded answers by default")
     parser.add_argument("--recording", default="reader", choices=RECORDINGS)
     parser.add_argument("--base-url", help="an OpenAI-compatible endpoint")
     parser.add_argument("--record", help="a folder for the answers")

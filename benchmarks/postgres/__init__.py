@@ -1,1 +1,1 @@
-"""factmem in PostgreSQL beside LangGraph's AsyncPostgresStore."""
+"""factmem in PostgreSQL, compared with LangGraph's AsyncPostgresStore."""

@@ -1,4 +1,4 @@
-"""Both stores on one server that it starts, in turn: rates, and medians of the ratios of a round.
+"""A comparison of both stores on one server, which it starts: rates and medians of their ratios.
 
 python -m benchmarks.postgres --rounds 3 --seconds 1.5
 """
@@ -19,7 +19,7 @@ from tests.postgres.cluster import Cluster
 
 WORKS = ("save any user", "save one user", "load one", f"load {FACTS}", f"recall {FACTS}")
 SHAPES = ((1, 1), (1, 16), (2, 8))
-"""Processes and tasks in each."""
+"""Pairs of a number of processes and the number of tasks in each."""
 
 CONTENDERS = ("langgraph", "factmem", "factmem, 1 s stale")
 
@@ -41,7 +41,7 @@ async def fill(name: str, dsn: str) -> None:
 def measured(
     name: str, what: str, dsn: str, processes: int, tasks: int, seconds: float
 ) -> tuple[float, int]:
-    """Return how many pieces of work all processes do in a second, and how many failed."""
+    """Return the operations per second of all processes, and the number of failures."""
     start = time.time() + 2.0 + 0.5 * processes
     command = [sys.executable, "-m", "benchmarks.postgres.worker", name, what, dsn, str(tasks)]
     running = [
@@ -80,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5)
-    parser.add_argument("--only", default="", help="only works that begin so, such as recall")
+    parser.add_argument("--only", default="", help="a prefix of the works to run, such as recall")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Cluster(Path(folder) / "data") as server:
         for name in CONTENDERS[:2]:

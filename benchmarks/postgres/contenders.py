@@ -1,6 +1,7 @@
-"""Two stores in PostgreSQL with the same work to do, each with four connections.
+"""The contenders: two stores in PostgreSQL with the same work, each with four connections.
 
-Both recall by the vectors of one embedder, which takes no time: what is measured is the stores.
+Both recall with the vectors of the same embedder, which takes no time, so that only the stores are
+measured.
 """
 
 from datetime import timedelta
@@ -16,7 +17,7 @@ from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.postgres import PostgresMemoryProvider
 
 FACTS = 20
-"""Facts of each user."""
+"""The number of facts of each user."""
 
 USERS = 200
 
@@ -31,12 +32,12 @@ def _vector(text: str) -> list[float]:
 
 
 async def embed(texts: list[str]) -> list[list[float]]:
-    """Return a vector of its own for each text."""
+    """Return a different vector for each text."""
     return [_vector(text) for text in texts]
 
 
 class Contender(Protocol):
-    """A store that keeps texts under a user and a number."""
+    """A store of texts, by user and number."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -51,15 +52,15 @@ class Contender(Protocol):
         ...
 
     async def all(self, user: str) -> int:
-        """Load all facts of a user, and return how many they are."""
+        """Load all facts of a user, and return their number."""
         ...
 
     async def prepare_recall(self, user: str) -> None:
-        """Do what a first recall of a user's facts needs."""
+        """Prepare the first recall of a user's facts."""
         ...
 
     async def recall(self, user: str, query: str) -> int:
-        """Order all facts of a user by a question, and return how many they are."""
+        """Rank all facts of a user by a question, and return their number."""
         ...
 
 
@@ -103,7 +104,7 @@ class Factmem:
         return len(await self._store.load_all(self._user.of(user), self._scope))
 
     async def prepare_recall(self, user: str) -> None:
-        """See `Contender.prepare_recall`: the first recall has the vectors made."""
+        """See `Contender.prepare_recall`. The first recall embeds the facts."""
         await self.recall(user, "first")
 
     async def recall(self, user: str, query: str) -> int:
@@ -112,7 +113,7 @@ class Factmem:
 
 
 class LangGraph:
-    """`AsyncPostgresStore`, which keeps the newest value and no history."""
+    """`AsyncPostgresStore`, which stores the newest value without history."""
 
     def __init__(self, dsn: str) -> None:
         from langgraph.store.postgres import AsyncPostgresStore
@@ -145,7 +146,7 @@ class LangGraph:
         return len(await self._store.asearch(("bench", user), limit=FACTS))
 
     async def prepare_recall(self, user: str) -> None:
-        """See `Contender.prepare_recall`: facts with vectors, under a namespace of their own."""
+        """See `Contender.prepare_recall`. Stores facts with vectors in a separate namespace."""
         for number in range(FACTS):
             value = {"value": f"value {number} of {user}"}
             await self._store.aput(("recall", user), f"concept-{number}", value)

@@ -1,4 +1,4 @@
-"""A move from files to PostgreSQL and back, with history: its rate, and the memory that it takes.
+"""A move from files to PostgreSQL and back, with history: its rate and memory use.
 
 python -m benchmarks.postgres.moves --facts 200000 --users 10000
 """
@@ -23,7 +23,7 @@ APP = MemoryScope.Product("bench")
 
 
 class Meter:
-    """Prints rate and memory of one step, a few times while it runs."""
+    """Prints the rate and the memory of a step, at each quarter of its progress."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -44,7 +44,7 @@ class Meter:
 
 
 async def fill(store: LocalFileMemoryProvider, facts: int, users: int) -> None:
-    """Save facts; a tenth of them replace others, so that there is history."""
+    """Save facts. A tenth of them replace others, to create history."""
     concepts = [Concept(f"concept-{n}", f"What is known of {n}") for n in range(facts // users)]
 
     async def one(number: int) -> None:
@@ -61,7 +61,7 @@ async def fill(store: LocalFileMemoryProvider, facts: int, users: int) -> None:
 
 
 async def move(folder: Path, dsn: str, facts: int, users: int) -> None:
-    """Fill a store of files, and move it to the database and from there to other files."""
+    """Fill a store in files, move it to the database, and from there to another store in files."""
     there, back = folder / "there.jsonl", folder / "back.jsonl"
     async with LocalFileMemoryProvider(folder / "from") as source:
         await fill(source, facts, users)
@@ -77,7 +77,7 @@ async def move(folder: Path, dsn: str, facts: int, users: int) -> None:
 
 
 def main() -> None:
-    """Move as many facts as the command line asks for."""
+    """Run the benchmark with the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--facts", type=int, default=200_000)
     parser.add_argument("--users", type=int, default=10_000)

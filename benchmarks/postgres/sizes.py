@@ -1,9 +1,9 @@
-"""Many places, and one large one: what a cold load, a save, a listing and a change take.
+"""The times of a cold load, a save, a listing and a change, with many places and with a large one.
 
 python -m benchmarks.postgres.sizes --places 100000 --facts 100000
 
-Prints the median of each, in milliseconds; the times of the first part are beside those of an empty
-database, measured in turn.
+Prints the median of each in milliseconds. The first part compares with a nearly empty database,
+measured alternately.
 """
 
 import argparse
@@ -32,14 +32,14 @@ CONCEPTS = [Concept(f"concept-{n}", f"What is known of {n}") for n in range(FACT
 
 
 async def timed(work: Callable[[], Awaitable[object]]) -> float:
-    """Return how many milliseconds a piece of work takes."""
+    """Return the time of a call in milliseconds."""
     begin = time.perf_counter()
     await work()
     return 1000 * (time.perf_counter() - begin)
 
 
 def fill(store: PostgresMemoryProvider, dsn: str, places: int) -> None:
-    """Copy places of 20 entries each into the tables, as saves would have made them."""
+    """Copy places of 20 entries each into the tables, in the form that saves write."""
     reader, _ = store._places.run(lambda session, _: store._places.writing(session))
     bodies = [encoded([stored(SingleFact(each, "a short sentence"))]) for each in CONCEPTS]
     size, now = sum(map(len, bodies)), int(time.time() * 1e6)
@@ -141,7 +141,7 @@ async def large(dsn: str, facts: int) -> None:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Run the benchmark with the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--places", type=int, default=100_000)
     parser.add_argument("--facts", type=int, default=100_000)

@@ -1,4 +1,4 @@
-"""A process that works on one store for some time and prints what it did.
+"""A process that works on one store for some time and prints its rate and failures.
 
 python -m benchmarks.postgres.worker CONTENDER WORK DSN TASKS START SECONDS SEED
 """
@@ -18,7 +18,7 @@ QUESTIONS = [f"What is known of {number}?" for number in range(50)]
 async def work(
     name: str, what: str, dsn: str, tasks: int, start: float, seconds: float, seed: int
 ) -> dict[str, float]:
-    """Do one kind of work with some tasks, from a moment that all processes share."""
+    """Do one kind of work in several tasks, from a start time common to all processes."""
     done = failed = 0
     async with made(name, dsn) as store:
         for number in range(USERS):

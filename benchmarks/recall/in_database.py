@@ -1,12 +1,12 @@
-"""Recall in the database beside recall in this process: how well, and how fast.
+"""Recall in the database, compared with recall in this process: quality and speed.
 
     python -m benchmarks.recall.in_database quality
     python -m benchmarks.recall.in_database speed [facts ...]
 
-Both run on a server that they start. `quality` asks the questions of the grown corpus by words, and
-by words and meanings where the package of `minilm` is installed. `speed` fills one place with made-up
-facts; their vectors are sums of one random vector of 384 numbers for each word. The process that
-recalls is not the one that saved.
+Both start a server. `quality` asks the questions of the grown corpus by words, and by words and
+meanings if the package of `minilm` is installed. `speed` fills one place with generated facts. The
+vector of a text is the sum of one random vector of 384 numbers for each of its words. Recall runs
+in another instance of the store than the saves.
 """
 
 import sys

@@ -1,10 +1,10 @@
-"""One place of very many facts: seconds and memory of a recall, by words and with vectors.
+"""One place with very many facts: time and memory of a recall, by words and with vectors.
 
     python -m benchmarks.recall.large_place [facts [folder]]
 
-A million made-up facts of one person unless told otherwise, in local files in the clear. Each step is
-a process of its own, so that its memory is its own: "at most" is the largest resident size, which
-counts the pages of mapped files that are in memory too. Vectors are random, of 384 numbers.
+By default a million generated facts of one person, in unencrypted local files. Each step is a
+separate process, to measure its own memory. "at most" is the largest resident size, which includes
+the resident pages of mapped files. Vectors are random, of 384 numbers.
 """
 
 import resource
@@ -37,7 +37,7 @@ _PAGE = resource.getpagesize()
 
 
 def resident() -> float:
-    """The memory in use, in GiB."""
+    """Return the resident memory in GiB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE / _GIBIBYTE
 
 
@@ -75,7 +75,7 @@ async def search(memory: AgentMemory, store: LocalFileMemoryProvider) -> None:
 
 
 async def embed_once(texts: list[str]) -> list[list[float]]:
-    """Do what `embed` does without keeping what it made."""
+    """Embed texts like `embed`, without its cache."""
     return [vector.__wrapped__(text) for text in texts]
 
 

@@ -1,4 +1,4 @@
-"""A lexical index by itself: `TermIndex` with ids instead of slots, and hits in their order."""
+"""A stand-alone lexical index: `TermIndex` with ids instead of slots, and sorted hits."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
@@ -24,7 +24,7 @@ class LexicalHit(NamedTuple, Generic[K]):
 
 
 class LexicalIndex(Generic[K]):
-    """Documents under ids.
+    """An index of documents by id.
 
     Args:
         dense: Whether to search with numpy.
@@ -46,11 +46,11 @@ class LexicalIndex(Generic[K]):
         return iter(self._slots)
 
     def add(self, id: K, text: str | Mapping[str, str], **options: Any) -> None:  # noqa: A002
-        """Index a document, in place of the one that has the id."""
+        """Index a document; it replaces the document with the same id."""
         self._terms.put(self._slot(id), {"": text} if isinstance(text, str) else text, **options)
 
     def add_many(self, texts: Mapping[K, str]) -> None:
-        """Index many documents at once, each as `add` does."""
+        """Index many documents in one call."""
         slots = {self._slot(id): text for id, text in texts.items()}  # noqa: A001
         self._terms.put_many((slot, {"": text}, ()) for slot, text in sorted(slots.items()))
 
@@ -63,7 +63,7 @@ class LexicalIndex(Generic[K]):
         return self._slots[id]
 
     def remove(self, id: K) -> bool:  # noqa: A002
-        """Forget a document. Returns False when there is none under the id."""
+        """Remove a document. Return False if there is none with this id."""
         slot = self._slots.pop(id, None)
         if slot is None:
             return False

@@ -1,12 +1,13 @@
-"""How often the lexical side of recall finds the right fact, and what each choice is worth.
+"""The quality of lexical recall, and the effect of each choice in it.
 
     python -m benchmarks.recall.lexical_quality
 
-hit@5: the share of questions that have a right fact among their first five hits.
-recall@5: the share of a question's right facts that are among the first five, on average.
-MRR: one divided by the rank of the first right fact, 0 beyond the tenth, on average.
+hit@5: the share of questions with a right fact among the first five hits.
+recall@5: the share of a question's right facts that are among the first five hits, on average.
+MRR: the reciprocal rank of the first right fact, 0 beyond rank 10, on average.
 
-The first row of each table is what `factmem.recall` does; the other rows change one thing.
+The first row of each table is the configuration of `factmem.recall`; each other row changes one
+part of it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -53,7 +54,7 @@ def built(
 
 
 def with_single_characters(text: str) -> list[Word]:
-    """Index the single characters of unspaced scripts besides the pairs."""
+    """Index the single characters of unspaced scripts in addition to the pairs."""
     return [
         (*word, *(c for term in word if len(term) == 2 and not term.isascii() for c in term))
         for word in words(text)
@@ -122,7 +123,7 @@ def choices() -> None:
 
 
 def gate(index: LexicalIndex[str]) -> None:
-    """What a threshold on the coverage costs in right answers, and saves in wrong ones."""
+    """Print the effect of a threshold on coverage, with and without an answer."""
     print(
         f"\nhits below a coverage dropped      hit@5   of {len(UNANSWERABLE)} unanswerable, silent"
     )

@@ -1,10 +1,11 @@
-"""How long the lexical side of recall takes, and what it holds in memory.
+"""The speed and the memory use of lexical recall.
 
     python -m benchmarks.recall.lexical_speed [documents ...]
 
-The documents are made up: the keyword and description of a random fact of the corpus, six random
-words of its values, a random day and one of five names; about thirty terms each. The queries are
-the questions of the corpus. Times are processor times, medians over the questions, the index warm.
+A generated document has the keyword and description of a random fact of the corpus, six random
+words of the corpus's values, a random day and one of five names: about thirty terms. The queries
+are the questions of the corpus. Times are processor times with a warm index, medians over the
+questions.
 """
 
 import random
@@ -44,7 +45,7 @@ def made_up(count: int, facts: list[Fact], seed: int = 7) -> Iterator[tuple[int,
 
 
 def milliseconds(work: Callable[[str], object], queries: list[str]) -> tuple[float, float]:
-    """Median and 95th percentile of one call each, after one warm round."""
+    """Return the median and the 95th percentile of one call per query, after a warm-up."""
     for query in queries:
         work(query)
     times = []

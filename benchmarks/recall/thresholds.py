@@ -1,12 +1,13 @@
-"""The least relevance of a match: how it was chosen, and what it costs.
+"""The choice of the relevance thresholds by five-fold cross-validation, and their cost.
 
     python -m benchmarks.recall.thresholds
 
-Over the grown corpus. A pair of thresholds, one for each match and one for the best, is chosen on four
-fifths of the questions and judged on the rest, five times: the largest hit@5 of those pairs that are
-silent on 42 % of the unanswerable questions and cost neither the first corpus's questions nor the
-chats' more than 0.01. All questions of one scene are in one fifth. Costs are differences in hit@5 from
-no thresholds, with their 95 % intervals from 2,000 paired bootstrap samples.
+Uses the grown corpus. A pair of thresholds has one for each match and one for the best match. In
+each of five folds a pair is chosen on four fifths of the questions and evaluated on the rest. Of
+the pairs that return nothing for 42 % of the unanswerable questions and cost at most 0.01, both for
+the questions of the first corpus and for those of the chats, the one with the largest hit@5 is
+chosen. All questions of one scene are in the same fold. Costs are differences in hit@5 from no
+thresholds, with 95 % intervals from 2,000 paired bootstrap samples.
 """
 
 import random
@@ -38,7 +39,7 @@ BEST = [step / 200 for step in range(20, 67)]
 
 @dataclass(frozen=True)
 class Asked:
-    """A question, what was found at each threshold of a match, and the best relevance."""
+    """A question, whether it is a hit at each match threshold, and its best relevance."""
 
     question: Question
     hit: dict[float, bool]
@@ -58,7 +59,7 @@ async def asked(memory: AgentMemory, question: Question) -> Asked:
 
 
 def scene(question: Question) -> str:
-    """The questions that are alike: those of a scene, whoever plays it."""
+    """Return the scene of a question. Questions of one scene differ only in their people."""
     name = question.id.removeprefix("n-")
     return name.rsplit("-", 1)[0] if "-" in name else name
 
@@ -79,7 +80,7 @@ NONE = LeastRelevance(0.0, 0.0)
 
 
 def chosen(known: Sequence[Asked], unknown: Sequence[Asked]) -> LeastRelevance:
-    """The best pair by some questions."""
+    """Return the best pair of thresholds for some questions."""
     groups = [[e for e in known if is_first(e)], [e for e in known if not is_first(e)]]
     before = [hits(group, NONE) for group in groups]
     pairs = [LeastRelevance(match, best) for match in MATCH for best in BEST if match <= best]
@@ -94,7 +95,7 @@ def chosen(known: Sequence[Asked], unknown: Sequence[Asked]) -> LeastRelevance:
 
 
 def cost(some: Sequence[Asked], least: Sequence[LeastRelevance]) -> str:
-    """The difference in hit@5 from no thresholds, with its interval; a pair for each question."""
+    """Return the difference in hit@5 from no thresholds, with one pair for each question."""
     after = [each.is_hit(pair) for each, pair in zip(some, least, strict=True)]
     return difference(after, [each.is_hit(NONE) for each in some])
 

@@ -1,10 +1,10 @@
-"""The stores side by side: slices of a few milliseconds in turn, ratios of one round.
+"""A comparison of stores by slices of a few milliseconds, with the ratios of each round.
 
 python -m benchmarks.store [--rounds 15] [--works one,sixteen] [--against CHECKOUT]
 
-Each contender is a process. In each round each does the same slice, in an order drawn anew: a disk
-that is slow for a while is slow for all. `--against` makes another checkout of factmem a contender,
-so that two commits are compared in one run.
+Each contender is a process. In each round every contender does the same slice, in random order, so
+that a temporarily slow disk affects all of them. `--against` adds another checkout of factmem as a
+contender, to compare two commits in one run.
 """
 
 import argparse
@@ -54,7 +54,7 @@ PEERS = ("langgraph", "sqlite", "raw fsync")
 
 
 class Entrant(NamedTuple):
-    """A contender of one checkout, with a folder of its own."""
+    """A contender of one checkout, with its own folder."""
 
     label: str
     name: str
@@ -83,7 +83,7 @@ def entrants(scratch: Path, against: Path | None) -> list[Entrant]:
 def rounds_of(
     work: str, made: list[Entrant], processes: dict[str, Process], count: int
 ) -> dict[str, list[Found]]:
-    """Have each contender do its slices, in turn."""
+    """Run the slices of all contenders in rounds."""
     taking = [each for each in made if each.takes(work)]
     groups: dict[str, ProcessGroup] = {}
     if work == "processes":
@@ -104,7 +104,7 @@ def rounds_of(
     for turn in range(count + 1):
         for entrant in random.sample(taking, len(taking)):
             answer = found(entrant)
-            if turn:  # the first round only warms up
+            if turn:  # the first round is a warm-up
                 results[entrant.label].append(answer)
     for group in groups.values():
         group.stop()
@@ -112,13 +112,13 @@ def rounds_of(
 
 
 def spread(values: list[float], show: Callable[[float], str]) -> str:
-    """Return the median of values and their quartiles."""
+    """Format the median of values and their quartiles."""
     low, _, high = quantiles(values, n=4)
     return f"{show(median(values))} ({show(low)}-{show(high)})"
 
 
 def table(work: str, results: dict[str, list[Found]]) -> str:
-    """Return the table of one work: times, processor time, ratios of one round."""
+    """Return the table of one work: times, processor times, and the ratios of each round."""
     title, unit, factor = WORKS[work]
     scale = factor / OPERATIONS[work]
     labels = list(results)
@@ -146,7 +146,7 @@ def table(work: str, results: dict[str, list[Found]]) -> str:
 
 
 def calls_table(made: list[Entrant], scratch: Path) -> str:
-    """Return the system calls of one save by each contender."""
+    """Return the table of system calls per save."""
     cells = []
     for entrant in made:
         folder = scratch / "calls" / entrant.folder.name
@@ -164,7 +164,7 @@ def _row_table(title: str, labels: list[str], cells: list[str]) -> str:
 
 
 def run(works: list[str], count: int, against: Path | None) -> None:
-    """Measure, and print a table for each work."""
+    """Measure each work and print its table."""
     with tempfile.TemporaryDirectory(prefix="factmem-bench-", dir=".") as folder:
         scratch = Path(folder).resolve()
         made = entrants(scratch, against)
@@ -189,11 +189,13 @@ def run(works: list[str], count: int, against: Path | None) -> None:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Run the benchmark with the options of the command line."""
     known = [*WORKS, *OTHER_WORKS]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.store", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15, help="a third of it for slow works")
-    parser.add_argument("--works", default=",".join(known), help=f"of {', '.join(known)}")
+    parser.add_argument(
+        "--rounds", type=int, default=15, help="number of rounds; a third of it for slow works"
+    )
+    parser.add_argument("--works", default=",".join(known), help=f"a list of {', '.join(known)}")
     parser.add_argument("--against", type=Path, help="another checkout of factmem")
     given = parser.parse_args()
     works = given.works.split(",")
@@ -202,7 +204,7 @@ def main() -> None:
     if given.rounds < 3:
         parser.error("quartiles need at least 3 rounds")
     if given.against is not None and not (given.against / "factmem" / "__init__.py").is_file():
-        parser.error(f"{given.against} is no checkout of factmem")
+        parser.error(f"{given.against} is not a checkout of factmem")
     print(
         f"{datetime.now(UTC):%Y-%m-%d}, {platform.python_implementation()} "
         f"{platform.python_version()}, {platform.system()} {platform.machine()}, "

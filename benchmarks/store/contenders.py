@@ -1,9 +1,9 @@
-"""What is measured, each behind the same few calls: save one fact, save many, load one, load all.
+"""The contenders, behind one interface: save one fact, save many, load one, load all.
 
-A fact is about 120 bytes of text under a concept with a description of 100 bytes. The SQL
-contenders keep what factmem would: keyword, description and value, in one row.
+A fact has a value of about 120 bytes, and its concept a description of 100 bytes. The SQL
+contenders store the keyword, description and value in one row.
 
-factmem comes by its root names only, so that another checkout of it can be a contender too.
+factmem is imported only by its root names, so that another checkout of it can be a contender too.
 """
 
 import json
@@ -43,12 +43,12 @@ PRODUCT = MemoryScope.Product("benchmark")
 
 
 def value_of(number: int) -> str:
-    """Return about 120 bytes that differ for each number."""
+    """Return a string of about 120 bytes that is different for each number."""
     return f"Answer number {number}: ".ljust(120, "x")
 
 
 class Contender(Protocol):
-    """A store under measurement; `place` chooses one of many independent places."""
+    """A store to measure; `place` selects one of many independent places."""
 
     async def save(self, place: int, number: int) -> None: ...
     async def save_many(self, place: int, numbers: Sequence[int]) -> None: ...
@@ -111,9 +111,9 @@ async def _encrypted(root: Path) -> AsyncIterator[Contender]:
 
 
 class RawFsync:
-    """Appends the bytes that factmem would write, and syncs them, in a worker thread.
+    """Appends the JSON of a fact to a file and calls fsync, in a worker thread.
 
-    No store that keeps its event loop free can be faster, one save at a time.
+    This is the lower bound for one save at a time of a store that does not block its event loop.
     """
 
     def __init__(self, root: Path) -> None:
@@ -132,10 +132,10 @@ class RawFsync:
         raise LookupError("a raw file is measured one save at a time")
 
     async def load(self, place: int, number: int) -> str:
-        raise LookupError("a raw file cannot be asked")
+        raise LookupError("a raw file cannot load facts")
 
     async def load_all(self, place: int) -> int:
-        raise LookupError("a raw file cannot be asked")
+        raise LookupError("a raw file cannot load facts")
 
 
 @asynccontextmanager
@@ -243,5 +243,5 @@ def _fact_json(number: int) -> bytes:
 
 
 def fact_json_size(number: int) -> int:
-    """Return the size of a fact's own JSON: what disk use is compared with."""
+    """Return the size of a fact's JSON, which disk use is compared with."""
     return len(_fact_json(number))

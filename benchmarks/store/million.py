@@ -1,8 +1,8 @@
-"""A place of 1,000,000 facts: a cold load of one, without a summary and with one.
+"""A place of 1,000,000 facts: a cold load of one fact, without a summary and with one.
 
 python -m benchmarks.store.million [--facts 1000000] [--rounds 5]
 
-Each load is the first thing that a process does.
+Each load is the first operation of a new process.
 """
 
 import argparse
@@ -24,20 +24,20 @@ KINDS = ("factmem", "factmem, encrypted")
 
 
 async def fill(name: str, folder: Path, count: int) -> None:
-    """Save so many facts into place 0, from a process that reads none of them."""
+    """Save `count` facts into place 0, in a process that does not read them."""
     async with CONTENDERS[name](folder) as store:
         for start in range(0, count, 1000):
             await store.save_many(0, range(start, start + 1000))
 
 
 async def read(name: str, folder: Path) -> None:
-    """Read the place, and let the store write a summary when it is closed."""
+    """Read the place, so that the store writes a summary when it is closed."""
     async with CONTENDERS[name](folder) as store:
         await store.load_all(0)
 
 
 def _run(work: Callable[..., Awaitable[None]], *arguments: object) -> None:
-    """Do a work in a process of its own: the memory of this one would count as its children's."""
+    """Run a function in a new process. A fork would inherit the memory of this process."""
     process = get_context("spawn").Process(target=anyio.run, args=(work, *arguments))
     process.start()
     process.join()

@@ -1,4 +1,4 @@
-"""The processes of the contenders, from outside: started, asked for slices, ended."""
+"""The contenders' processes, controlled from the measuring process."""
 
 import json
 import os
@@ -14,7 +14,7 @@ __all__ = ["Process", "ProcessGroup", "first_save_seconds", "import_seconds", "s
 
 HERE = Path(__file__).resolve().parents[2]
 
-# factmem of the contender's checkout first, then the benchmarks of this one.
+# Import factmem of the contender's checkout first, then the benchmarks of this checkout.
 _BOOT = (
     "import sys, factmem; sys.path.insert(0, {here!r}); "
     "from benchmarks.store.work import main; main()"
@@ -28,7 +28,7 @@ def _command(*arguments: str) -> list[str]:
 
 
 def _environment(checkout: Path) -> dict[str, str]:
-    # Bytecode is written, as it is where a package is installed: an import does not compile.
+    # Allow bytecode files, as for an installed package, so that imports do not compile.
     kept = {name: each for name, each in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPATH": str(checkout)}
 
@@ -43,7 +43,7 @@ def _output(command: list[str], checkout: Path) -> str:
 
 
 class Process:
-    """One contender in a process of its own, which waits for the next slice."""
+    """A contender in its own process, which waits for the next slice."""
 
     def __init__(self, name: str, checkout: Path, folder: Path) -> None:
         self._name, self._checkout, self._folder = name, checkout, folder
@@ -73,7 +73,7 @@ class Process:
         return self.answer()
 
     def cold(self, work: str) -> Found:
-        """Do a work in a new process, beside this one."""
+        """Run one piece of work in a new process on the same folder."""
         command = _command("cold", self._name, str(self._folder), work)
         found: Found = json.loads(_output(command, self._checkout))
         return found
@@ -90,7 +90,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
 
 
 class ProcessGroup:
-    """4 processes of one contender, which save into the same place at the same time."""
+    """Four processes of one contender that save into the same place concurrently."""
 
     def __init__(self, name: str, checkout: Path, folder: Path) -> None:
         self._processes = [Process(name, checkout, folder) for _ in range(4)]
@@ -111,7 +111,7 @@ class ProcessGroup:
 
 
 def import_seconds(checkout: Path) -> Found:
-    """Measure `import factmem` in a process that has imported pydantic and anyio."""
+    """Measure `import factmem` in a process that has already imported pydantic and anyio."""
     code = (
         "import json, time, anyio, pydantic; pydantic.BaseModel, pydantic.TypeAdapter\n"
         "wall, cpu = time.perf_counter(), time.process_time()\n"
@@ -124,7 +124,7 @@ def import_seconds(checkout: Path) -> Found:
 
 
 def first_save_seconds(checkout: Path, folder: Path) -> Found:
-    """Measure the first save of a process that has imported factmem, into a new store."""
+    """Measure the first save to a new store in a process that has imported factmem."""
     code = (
         "import json, sys, tempfile, time, anyio, pydantic, factmem\n"
         "async def main():\n"
@@ -144,11 +144,11 @@ def first_save_seconds(checkout: Path, folder: Path) -> Found:
 
 
 def system_calls(name: str, checkout: Path, folder: Path) -> float | None:
-    """Return the system calls of one save; None where `strace` is missing or may not trace."""
+    """Return the number of system calls per save; None if `strace` is missing or not permitted."""
     if shutil.which("strace") is None:
         return None
     _output(_command("saves", name, str(folder), "1"), checkout)
-    time.sleep(3.1)  # until then factmem reads its manifest for each save, as it is new
+    time.sleep(3.1)  # factmem reads its manifest at each save while the file is this new
     totals: list[int] = []
     for saves in (50, 250):
         tally = folder.with_name(f"{folder.name}.strace")
@@ -164,7 +164,7 @@ def system_calls(name: str, checkout: Path, folder: Path) -> float | None:
 
 
 def _calls(tally: str) -> int:
-    """Return the sum of the column of calls; the line of totals differs between versions."""
+    """Sum the column of calls. The line of totals differs between versions of strace."""
     rows = [line.split() for line in tally.splitlines()]
     return sum(
         int(row[3]) for row in rows if len(row) >= 5 and row[3].isdigit() and row[-1] != "total"

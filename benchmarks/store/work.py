@@ -1,7 +1,7 @@
-"""The work of one contender, in a process of its own, a slice for each line of the standard input.
+"""The work of a contender's process: one slice for each line of standard input.
 
-A slice is a few milliseconds of work. Its answer is one line of JSON: the seconds that it took by
-the clock and of the processor, and what else it measured.
+A slice is a few milliseconds of work. Its answer is one line of JSON with its wall time and its
+processor time in seconds, and further measurements.
 """
 
 import json
@@ -35,32 +35,32 @@ OPERATIONS = {
     "import": 1,
     "first_save": 1,
 }
-"""How many operations a slice of each work has."""
+"""The number of operations in one slice of each work."""
 
 Answer = dict[str, object]
 
 
 async def one(store: Contender, folder: Path) -> Answer:
-    """20 saves, one after the other, into one place."""
+    """Do 20 saves into one place, one after the other."""
     for number in range(20):
         await store.save(3, number)
     return {}
 
 
 async def sixteen(store: Contender, folder: Path) -> Answer:
-    """16 tasks of 12 saves each, into one place."""
+    """Run 16 tasks with 12 saves each, into one place."""
     await _tasks(store, 16, 12, lambda task: 4)
     return {}
 
 
 async def places(store: Contender, folder: Path) -> Answer:
-    """64 tasks of 3 saves each, each into a place of its own."""
+    """Run 64 tasks with 3 saves each, each task into its own place."""
     await _tasks(store, 64, 3, lambda task: 100 + task)
     return {}
 
 
 async def processes(store: Contender, folder: Path) -> Answer:
-    """One of 4 processes: 16 tasks of 60 saves each, into one place."""
+    """Run 16 tasks with 60 saves each into one place, in one of 4 processes."""
     return {"saves": await _tasks(store, 16, 60, lambda task: 5)}
 
 
@@ -83,20 +83,20 @@ async def _tasks(
 
 
 async def thousand(store: Contender, folder: Path) -> Answer:
-    """`save_many` of 1,000 facts."""
+    """Do one `save_many` of 1,000 facts."""
     await store.save_many(1, range(1000))
     return {}
 
 
 async def warm(store: Contender, folder: Path) -> Answer:
-    """500 loads of one concept among 100,000 facts that were read before."""
+    """Load one concept of 100,000 facts 500 times, after the place was read."""
     for _ in range(500):
         await store.load(0, 4711)
     return {}
 
 
 async def fill(store: Contender, folder: Path) -> Answer:
-    """Save 100,000 facts into one place, and say what they take on disk."""
+    """Save 100,000 facts into one place, and return their size on disk."""
     for start in range(0, MANY, 1000):
         await store.save_many(0, range(start, start + 1000))
     size = _size(folder)
@@ -113,14 +113,14 @@ def _size(folder: Path) -> int:
 
 
 async def cold_all(store: Contender, folder: Path) -> Answer:
-    """Load 100,000 facts, as the first thing that a process does."""
+    """Load 100,000 facts as the first operation of a process."""
     if (count := await store.load_all(0)) != MANY:
         raise ValueError(f"{count} facts of {MANY}")
     return {}
 
 
 async def cold_one(store: Contender, folder: Path) -> Answer:
-    """Load one concept of 100,000, as the first thing that a process does."""
+    """Load one concept of 100,000 as the first operation of a process."""
     await store.load(0, 4711)
     return {}
 
@@ -146,7 +146,7 @@ async def _measured(answer: Answer) -> AsyncIterator[None]:
 
 
 async def serve(name: str, folder: Path) -> None:
-    """Do what each line of the standard input names, and answer when it is done."""
+    """Do the work named by each line of standard input, and print its answer."""
     async with CONTENDERS[name](folder) as store:
         print("{}", flush=True)
         for line in sys.stdin:
@@ -157,7 +157,7 @@ async def serve(name: str, folder: Path) -> None:
 
 
 async def cold(name: str, folder: Path, work: str) -> None:
-    """Open the store and do one work; what a process pays at its start."""
+    """Open the store and do one work, to measure the cost at the start of a process."""
     answer: Answer = {}
     async with _measured(answer), CONTENDERS[name](folder) as store:
         await WORK[work](store, folder)
@@ -165,19 +165,19 @@ async def cold(name: str, folder: Path, work: str) -> None:
 
 
 async def saves(name: str, folder: Path, count: str) -> None:
-    """Make so many saves; `strace` counts the system calls from outside."""
+    """Do `count` saves, whose system calls `strace` counts from outside."""
     async with CONTENDERS[name](folder) as store:
         for number in range(int(count)):
             await store.save(3, number)
 
 
 def main() -> None:
-    """Do what the arguments say."""
-    doing, name, folder, *rest = sys.argv[1:]
+    """Run the command of the command line."""
+    command, name, folder, *rest = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
-    doings: dict[str, Callable[..., Awaitable[None]]] = {
+    commands: dict[str, Callable[..., Awaitable[None]]] = {
         "serve": serve,
         "cold": cold,
         "saves": saves,
     }
-    anyio.run(doings[doing], name, Path(folder), *rest)
+    anyio.run(commands[command], name, Path(folder), *rest)

@@ -1,4 +1,4 @@
-"""Facts that answer a question: indexes by words and by meaning, ranking, search.
+"""Search for the facts that answer a question: indexes by words and by meaning, and ranking.
 
 Imports providers, embedding and prompt.
 """

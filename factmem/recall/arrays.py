@@ -1,4 +1,4 @@
-"""numpy, where it is installed and works, and masks of slots without it."""
+"""Access to numpy, which is optional, and masks of slots that work without it."""
 
 from functools import cache
 from logging import getLogger
@@ -9,20 +9,20 @@ __all__ = ["Array", "both", "numpy_or_none"]
 
 
 Array: TypeAlias = Any
-"""A numpy array. numpy is optional, so its types cannot be named here."""
+"""A numpy array. Its own type cannot be named here, because numpy is optional."""
 
 _logger = getLogger(__name__)
 
 
 @cache
 def numpy_or_none() -> ModuleType | None:
-    """Return numpy, or None without it. The import is tried once and takes some 0.1 seconds.
+    """Return numpy, or None if it cannot be imported.
 
-    A broken installation, as after half an update, is logged.
+    The import is attempted once and takes about 0.1 seconds. A broken installation is logged.
     """
     try:
         import numpy as np
-    except Exception as exc:  # noqa: BLE001 - a broken package raises any error
+    except Exception as exc:  # noqa: BLE001 - a broken package can raise any exception
         if not (isinstance(exc, ModuleNotFoundError) and exc.name == "numpy"):
             _logger.warning(
                 "numpy is installed and cannot be imported (%s): recall works without it, "
@@ -30,12 +30,12 @@ def numpy_or_none() -> ModuleType | None:
                 type(exc).__name__,
             )
         return None
-    # An empty folder that an uninstallation left behind can be imported as well.
+    # An empty folder that an uninstallation left behind is an importable namespace package.
     return np if hasattr(np, "einsum") else None
 
 
 def both(first: bytearray, second: bytearray) -> bytearray:
-    """Return 1 where both masks have 1: one operation on two long numbers."""
+    """Return the intersection of two masks, computed as one operation on two large integers."""
     size = len(first)
     bits = int.from_bytes(first, "little") & int.from_bytes(second, "little")
     return bytearray(bits.to_bytes(size, "little"))

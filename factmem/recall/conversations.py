@@ -1,4 +1,4 @@
-"""The messages and conversations that facts come from."""
+"""The conversations of facts: neighbouring messages, and the text around a fact."""
 
 from array import array
 from collections.abc import Callable, Iterable
@@ -12,10 +12,10 @@ __all__ = ["AROUND", "BEFORE", "Conversations", "said_around"]
 
 
 AROUND = ((-1, 0.5), (-2, 0.25), (1, 0.25))
-"""The distances of the neighbouring messages whose words find a fact, with their weights."""
+"""The offsets of the neighbouring messages whose words also find a fact, with their weights."""
 
 BEFORE = 0.25
-"""The weight of the message before a fact's own that its source keeps."""
+"""The weight of `FactSource.before`, the message before the fact's own."""
 
 _UNNUMBERED = -1
 
@@ -23,7 +23,7 @@ _UNNUMBERED = -1
 def said_around(
     source: FactSource | None, at: Callable[[str, int], Iterable[AnyFact]]
 ) -> list[tuple[str, float]]:
-    """Return what was said around a fact, each string once, at its greatest weight.
+    """Return the strings said around a fact, without duplicates, each with its greatest weight.
 
     Args:
         source: The fact's source.
@@ -52,7 +52,7 @@ class _Conversation:
 
 
 class Conversations:
-    """The conversations of the facts in an index's slots."""
+    """The conversations of the facts in the slots of an index."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Conversation] = {}
@@ -63,12 +63,12 @@ class Conversations:
 
     @property
     def codes(self) -> "array[int] | None":
-        """A number for each slot's conversation, -1 where it has none; None if all are -1."""
+        """A number for the conversation of each slot, -1 without one; None if all are -1."""
         return self._codes if self._known else None
 
     @property
     def loose(self) -> "array[int] | None":
-        """The same, of facts alone whose message has no number."""
+        """The same numbers, but only for facts whose message has no number."""
         return self._loose if self._unnumbered else None
 
     def put(self, slot: int, source: FactSource) -> set[int]:

@@ -1,8 +1,8 @@
 """The searchable parts of a fact: its words by field, and the text that is embedded.
 
-Both have the entity's name, the keyword, the description and the values. The words have the date and
-the source's quote besides: on the corpus in `benchmarks/recall` both help the lexical side; in the
-text that is embedded, the quote loses and the date gains nothing.
+Both have the entity's name, the keyword, the description and the values. Only the words also have
+the date and the source's quote. On the corpus in `benchmarks/recall` both improve lexical recall;
+in the embedded text the quote makes recall worse, and the date does not help.
 """
 
 import re
@@ -31,18 +31,18 @@ __all__ = [
 
 
 LONGEST_TEXT = 4_000
-"""The characters of a fact that are embedded. Every model accepts as many."""
+"""The maximum number of embedded characters of a fact. Every model accepts that many."""
 
 
 _LONGEST_SAID = 1_000
-"""The characters of a message that its neighbours are found by."""
+"""The maximum number of characters of a message that are indexed for its neighbours."""
 
 
 def words_of(fact: AnyFact, entity: str | None) -> dict[str, str]:
-    """Lay out a fact as the fields of a document for `LexicalIndex.add`.
+    """Return the fields of a fact's document in the lexical index.
 
     Args:
-        fact: A fact that was loaded.
+        fact: A loaded fact.
         entity: The entity of its subject.
     """
     return fact_fields(
@@ -56,9 +56,9 @@ def words_of(fact: AnyFact, entity: str | None) -> dict[str, str]:
 
 
 def meaning_of(fact: AnyFact, entity: str | None) -> str:
-    """Return the text that stands for a fact when meanings are compared.
+    """Return the text of a fact that is embedded, at most 4,000 characters.
 
-    "alice: home city (Where the user lives): Busan", at most 4,000 characters.
+    Example: "alice: home city (Where the user lives): Busan".
     """
     concept = fact.concept
     topic = concept.keyword.replace("-", " ").replace("_", " ")
@@ -69,18 +69,18 @@ def meaning_of(fact: AnyFact, entity: str | None) -> str:
 
 
 def said(fact: AnyFact) -> str:
-    """Return the words that a fact's message had, as far as the fact knows them."""
+    """Return the words of a fact's message: its quote, or else its values."""
     quote = None if fact.source is None else fact.source.quote
     return (quote or " ".join(map(value_words, plain_values(fact))))[:_LONGEST_SAID]
 
 
 def text_digest(text: str) -> bytes:
-    """Return 16 bytes that name a text: the vectors of what was embedded are kept under them."""
+    """Return a digest of 16 bytes, the key of a text's vector."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def plain_values(fact: AnyFact) -> list[Any]:
-    """Return the values of a fact as JSON has them."""
+    """Return the values of a fact as plain JSON."""
     concept = fact.concept
     if concept.codec.is_plain_text:
         return list(fact.values)
@@ -88,16 +88,16 @@ def plain_values(fact: AnyFact) -> list[Any]:
     for value in fact.values:
         try:
             plain.append(concept.codec.dump(value, concept.keyword))
-        except ValueError:  # it was loaded as a type that it could not be saved as
+        except ValueError:  # the loaded value is not valid for saving
             plain.append(str(value))
     return plain
 
 
 FIELD_WEIGHTS = {"quote": 0.5}
-"""The weights that `LexicalIndex` is given for facts; 1 for the fields that are not named."""
+"""The weights of a fact's fields in the lexical index; 1 for all others."""
 
 RECURRING_FIELDS = (("keyword", "description", "entity"), ("date",))
-"""The fields that many facts share, those together that go together; none of them holds a value."""
+"""Groups of fields with equal content in many facts. None of them contains a value."""
 
 _iso_day = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?\Z")
 
@@ -111,15 +111,15 @@ def fact_fields(
     entity: str | None = None,
     quote: str | None = None,
 ) -> dict[str, str]:
-    """Lay the parts of a fact out as the fields of a document for `LexicalIndex.add`.
+    """Return the fields of a document in the lexical index.
 
     Args:
         keyword: The concept's keyword.
         description: The concept's description.
-        values: The fact's values as JSON has them.
+        values: The fact's values as plain JSON.
         moment: When the fact was said.
         entity: The entity of the subject; questions often name it.
-        quote: The words that the fact was taken from.
+        quote: The quote of the fact's source.
     """
     fields = {
         "keyword": keyword,
@@ -135,12 +135,12 @@ def fact_fields(
 
 
 def value_words(value: object) -> str:
-    """Write a value as words: keys and members of objects and lists, one after the other.
+    """Convert a value to words: the keys and members of objects and lists, in order.
 
-    A day, as a `date` or as a string in ISO 8601, is written by `date_words` too, so that "February"
-    finds it. Nothing stands for null. Nesting of any depth is walked without recursion.
+    A day, as a `date` or an ISO 8601 string, also gets its `date_words`, so that "February" finds
+    it. null has no words. Nested values of any depth are walked without recursion.
     """
-    if type(value) is str:  # as most values are
+    if type(value) is str:  # the common case
         return " ".join(_scalar_words(value))
     words: list[str] = []
     pending = [value]
@@ -173,13 +173,13 @@ _MONTHS = (
 
 
 def date_words(moment: date) -> str:
-    """Write a day in English, ISO 8601 and Korean: "17 May 2023 2023-05-17 2023년 5월 17일".
+    """Return a day in English, ISO 8601 and Korean: "17 May 2023 2023-05-17 2023년 5월 17일".
 
-    Analysed by `factmem.recall.lexical.analysis.words`, the Korean form also meets questions in Japanese
-    and Chinese ("2023年5月"). Month names do not depend on the process's locale.
+    After the analysis by `lexical.analysis.words`, the Korean form also matches questions in
+    Japanese and Chinese ("2023年5月"). Month names do not depend on the process's locale.
 
     Args:
-        moment: A date or a datetime, which is taken in the time zone that it carries.
+        moment: A date, or a datetime in its own time zone.
     """
     return _day_words(moment.year, moment.month, moment.day)
 

@@ -17,32 +17,32 @@ __all__ = ["EmbeddingCost", "EmbeddingRequests", "VectorSink"]
 
 
 _MOST_SEARCHING = 32
-"""The most requests of a recall to find refused texts: one among 512 takes up to 20."""
+"""The maximum number of requests per recall to find refused texts. One among 512 takes up to 20."""
 
 _REFUSALS = frozenset({400, 413, 422})
-"""The statuses for texts that are too long, too many at once, or not allowed."""
+"""The HTTP statuses for texts that are too long, too many in one request, or not allowed."""
 
 _CRASHES = frozenset({500})
-"""The statuses that local servers return for such texts too, and for passing failures."""
+"""The HTTP statuses that local servers return for such texts too, and for temporary failures."""
 
 _HARMLESS = "test"
-"""A harmless text. If the endpoint refuses even this one, the facts are not the cause."""
+"""A harmless text. If the endpoint refuses it too, the facts are not the cause."""
 
 
 class VectorSink(Protocol):
-    """What takes the vectors of texts by their digests."""
+    """A receiver of vectors, by the digests of their texts."""
 
     @property
     def model(self) -> str:
-        """The model whose vectors it takes."""
+        """The model whose vectors it accepts."""
         ...
 
     def add(self, vectors: Mapping[bytes, Sequence[float]]) -> None:
-        """Take vectors."""
+        """Add vectors."""
         ...
 
     def refuse(self, digest: bytes) -> None:
-        """Note that the embedder refused a text."""
+        """Record that the embedder refused a text."""
         ...
 
 
@@ -64,10 +64,10 @@ class EmbeddingCost:
 
 
 class EmbeddingRequests:
-    """Asks an embedder. Any number of tasks and event loops may call an instance.
+    """Sends requests to an embedder. Any number of tasks and event loops may call an instance.
 
     Args:
-        embedder: Makes the vectors.
+        embedder: Returns the vectors.
         cache: Provides the worker threads.
         events: Receives an event for each request.
     """
@@ -77,15 +77,15 @@ class EmbeddingRequests:
         self._cache = cache
         self._events = events
 
-    async def of_questions(
+    async def embed_questions(
         self, texts: Sequence[str], places: Sequence[Place], cost: EmbeddingCost
     ) -> Sequence[Sequence[float]]:
-        """Return a vector for each question, by one request."""
+        """Return a vector for each question, with one request."""
         embedder = self._embedder
         embed = embedder.embed_queries if isinstance(embedder, QueryEmbedder) else embedder.embed
-        return await self._asked(embed, texts, places, embedder.dimensions, cost)
+        return await self._request(embed, texts, places, embedder.dimensions, cost)
 
-    async def of_facts(
+    async def embed_facts(
         self,
         texts: Mapping[bytes, str],
         place: Place,
@@ -93,18 +93,18 @@ class EmbeddingRequests:
         vectors: VectorSink,
         cost: EmbeddingCost,
     ) -> None:
-        """Embed texts and hand on their vectors, by digest; one request as a rule.
+        """Embed texts and add their vectors to `vectors`, normally with one request.
 
-        If the embedder refuses their content, the refused ones are found by halving and recorded;
+        If the embedder refuses texts, they are found by halving the batch and recorded as refused;
         the others get their vectors.
 
         Raises:
-            EmbeddingError: The embedder failed, or refuses more texts than could be found. Vectors
-                and refusals that are known are kept.
+            EmbeddingError: The embedder failed, or refused too many texts to find all of them.
+                Vectors and refusals received before are kept.
         """
 
         async def ask(texts: Sequence[str]) -> Sequence[Sequence[float]]:
-            given = await self._asked(self._embedder.embed, texts, [place], dimensions, cost)
+            given = await self._request(self._embedder.embed, texts, [place], dimensions, cost)
             if self._embedder.model != vectors.model:
                 raise EmbeddingError(
                     f"The embedder switched from {vectors.model!r} to another model during a "
@@ -118,14 +118,14 @@ class EmbeddingRequests:
 
         try:
             await take(texts)
-        except Exception as exc:  # embedders raise errors of their own; all but refusals go on
+        except Exception as exc:  # embedders raise their own errors; all but refusals are re-raised
             if not _may_be_of_the_input(exc) or cost.searching >= _MOST_SEARCHING:
                 raise
             cost.searching += 1
             await ask([_HARMLESS])
-            await _Search(take, vectors, cost, exc).go_on(texts)
+            await _RefusalSearch(take, vectors, cost, exc).search(texts)
 
-    async def _asked(
+    async def _request(
         self,
         embed: _Embed,
         texts: Sequence[str],
@@ -133,7 +133,7 @@ class EmbeddingRequests:
         dimensions: int | None,
         cost: EmbeddingCost,
     ) -> Sequence[Sequence[float]]:
-        """Make one request; its cost counts even if it fails."""
+        """Send one request. Its cost counts even if it fails."""
         cost.calls += 1
         cost.texts += len(texts)
         async with self._events.operation(MemoryOperation.EMBED, places) as progress:
@@ -143,14 +143,14 @@ class EmbeddingRequests:
             return await self._cache.work(lambda: check(given))
 
 
-class _Search:
-    """Searches for refused texts by halving, and adds the vectors of the others.
+class _RefusalSearch:
+    """Finds refused texts by halving, and adds the vectors of the others.
 
     Args:
-        take: Makes a request and adds its vectors.
+        take: Sends a request and adds its vectors.
         vectors: Records the refused texts.
         cost: The requests of the recall so far.
-        failure: The error with which a text was refused.
+        failure: The error of the refused request.
     """
 
     def __init__(
@@ -165,8 +165,8 @@ class _Search:
         self._cost = cost
         self._failure = self._latest = failure
 
-    async def go_on(self, texts: Mapping[bytes, str]) -> None:
-        """Search among texts that were refused together."""
+    async def search(self, texts: Mapping[bytes, str]) -> None:
+        """Search among texts that were refused in one request."""
         digests = list(texts)
         if len(digests) == 1:
             if _is_of_the_input(self._latest) or not await self._is_taken(texts):
@@ -177,7 +177,7 @@ class _Search:
         for part in (digests[:middle], digests[middle:]):
             half = {each: texts[each] for each in part}
             if not await self._is_taken(half):
-                await self.go_on(half)
+                await self.search(half)
 
     async def _is_taken(self, texts: Mapping[bytes, str]) -> bool:
         """Embed texts; return whether they were accepted."""
@@ -195,11 +195,11 @@ class _Search:
 
 
 def _may_be_of_the_input(exc: Exception) -> bool:
-    """Whether the input may be why an embedder failed, and not a time-out, a quota or a key."""
+    """Whether the input may be the cause of a failure, rather than a time-out, a quota or a key."""
     status, cause = _status_of(exc), _cause_of(exc)
     if status is not None:
         return status in _REFUSALS | _CRASHES
-    # A custom embedder or function. JSONDecodeError means the response, not the input.
+    # A custom embedder or function. A JSONDecodeError is about the response, not the input.
     is_likely = isinstance(cause, ValueError | RuntimeError | LookupError)
     return is_likely and not isinstance(cause, JSONDecodeError)
 
@@ -215,7 +215,7 @@ def _cause_of(exc: Exception) -> BaseException | None:
 
 
 def _status_of(exc: Exception) -> int | None:
-    """Return the HTTP status of an exception, as SDKs attach it."""
+    """Return the HTTP status that an SDK attached to an exception; None without one."""
     cause = _cause_of(exc)
     for holder in (exc, cause, getattr(cause, "response", None)):
         for name in ("status", "status_code"):

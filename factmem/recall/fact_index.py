@@ -1,4 +1,4 @@
-"""The facts of some places, ready to be searched by words and by meaning: pure."""
+"""FactIndex: an in-memory index of facts for search by words and by meaning. No I/O."""
 
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -30,12 +30,12 @@ __all__ = ["FactIndex", "MetadataIndex"]
 
 
 class MetadataIndex:
-    """The metadata of the facts in an index's slots. Facts without metadata take no room."""
+    """The metadata of the facts in an index's slots. Facts without metadata need no memory."""
 
     def __init__(self) -> None:
         self._of_slot: dict[int, Mapping[str, JsonValue]] = {}
         self._slots: dict[tuple[str, bytes], set[int]] = {}
-        """By key and value, as JSON: a scan over all facts would take 20 ms of 50,000."""
+        """By key and JSON value. Without it, a scan over 50,000 facts would take 20 ms."""
 
     def put(self, slot: int, metadata: Mapping[str, JsonValue]) -> None:
         """Set the metadata of a slot."""
@@ -49,7 +49,7 @@ class MetadataIndex:
                 self._slots.setdefault(pair, set()).add(slot)
 
     def drop(self, slot: int) -> None:
-        """Forget the metadata of a slot."""
+        """Remove the metadata of a slot."""
         for pair in _pairs(self._of_slot.pop(slot, {})):
             held = self._slots[pair]
             held.discard(slot)
@@ -57,7 +57,7 @@ class MetadataIndex:
                 del self._slots[pair]
 
     def where(self, wanted: Mapping[str, JsonValue], size: int) -> bytearray:
-        """Return 1 for each of `size` slots whose metadata has all of these keys and values."""
+        """Return a mask of `size` slots: 1 if the metadata has all of these keys and values."""
         found = bytearray(size)
         sets = sorted((self._slots.get(pair, set[int]()) for pair in _pairs(wanted)), key=len)
         for slot in sets[0].intersection(*sets[1:]):
@@ -75,48 +75,50 @@ _FEW, _FEW_NUMBERS = 64, 16_384
 in a microsecond."""
 
 _WORTH_NUMPY = 256
-"""Among so few facts plain Python is as fast, and importing numpy takes a first recall 0.1 s."""
+"""The least number of facts to use numpy for. Below it plain Python is as fast, and importing numpy
+adds 0.1 s to the first recall."""
 
 _QUICK = 10_000
-"""Comparing the words of so many facts with numpy takes 0.3 ms at most. Calling a worker thread takes
-0.07 ms and a wait for its turn, so fewer are searched in the event loop."""
+"""The largest number of facts that is searched by words in the event loop. With numpy that takes at
+most 0.3 ms; a worker thread would add 0.07 ms and the wait for a free one."""
 
 _IS_NAMED = ((0, 0), (2, 1))
-"""1 for the facts of the named entity, 2 for those of others, by whether there is an entity."""
+"""By whether a fact has an entity, and whether it is the named one: 1 for the named entity, 2 for
+others, 0 without one."""
 
 _KINDS = {kind: number for number, kind in enumerate(SourceKind, start=1)}
 
 
 class FactIndex:
-    """Facts, each under its place, keyword and id. Not safe for a change during another call.
+    """An index of facts by place, keyword and id. Calls must not overlap with a change.
 
     Args:
-        places: All places that are asked, those without facts too.
+        places: All searched places, including those without facts.
     """
 
     def __init__(self, places: Iterable[Place] = ()) -> None:
         entities = (each.subject.entity for each in places if each.subject.entity is not None)
         self._entities = {entity: number for number, entity in enumerate(dict.fromkeys(entities))}
-        """A number for each entity that is asked about."""
+        """A number for each entity of the places."""
         self._terms = TermIndex(weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS)
         self._conversations = Conversations()
         self._metadata = MetadataIndex()
         self._stale: set[int] = set()
-        """The slots whose words are to be indexed."""
+        """The slots whose words have to be indexed before the next search."""
         self._placed: list[PlacedFact[AnyFact] | None] = []
         self._heard_at: array[float] = array("d")
         self._said_at: array[float] = array("d")
         self._importance: array[float] = array("d")
         self._days: array[int] = array("I")
-        """When each was said, as 20260517."""
+        """The day each fact was said, as a `day_number` such as 20260517."""
         self._kinds = bytearray()
-        """The kinds of their sources."""
+        """The kind of each fact's source."""
         self._entity_of: array[int] = array("i")
-        """The numbers of their entities, -1 for what concerns no entity."""
+        """The number of each fact's entity, -1 without one."""
         self._texts = TextSlots()
         self._free: list[int] = []
         self._slots: dict[Identity, dict[str, dict[str, int]]] = {}
-        """The slots of each place's facts by keyword and id."""
+        """The slots of each place's facts, by keyword and id."""
 
     def __len__(self) -> int:
         return len(self._placed) - len(self._free)
@@ -133,12 +135,12 @@ class FactIndex:
         return count <= _FEW and is_small
 
     def put(self, identity: Identity, placed: PlacedFact[AnyFact], digest: bytes = b"") -> None:
-        """Hold a fact, in place of what is held of it.
+        """Add a fact; it replaces the fact with the same place, keyword and id.
 
         Args:
             identity: The fact's place.
             placed: The fact.
-            digest: That of its text; without one it is found by words alone.
+            digest: The digest of its text. Without one it is found only by words.
         """
         fact = placed.fact
         slots = self._slots.setdefault(identity, {}).setdefault(fact.concept.keyword, {})
@@ -173,7 +175,7 @@ class FactIndex:
         return len(self._placed) - 1
 
     def drop(self, identity: Identity, keyword: str, ids: Iterable[str]) -> None:
-        """Let go of facts, if they are held."""
+        """Remove facts; ignore those that are not in the index."""
         slots = self._slots.get(identity, {}).get(keyword, {})
         for each in ids:
             slot = slots.pop(each, None)
@@ -189,13 +191,13 @@ class FactIndex:
             self._slots.get(identity, {}).pop(keyword, None)
 
     def ids(self, identity: Identity, keyword: str) -> Collection[str]:
-        """Return the ids of the facts that are held of a place's keyword."""
+        """Return the ids of the indexed facts of a place's keyword."""
         return self._slots.get(identity, {}).get(keyword, {}).keys()
 
     def _converse(
         self, slot: int, before: PlacedFact[AnyFact] | None, now: PlacedFact[AnyFact] | None
     ) -> None:
-        """Note which message a fact comes from; what stands around it is indexed anew."""
+        """Update the conversations for a changed fact; its neighbours are reindexed later."""
         if before is not None and before.fact.source is not None:
             self._stale |= self._conversations.drop(slot, before.fact.source)
         if now is not None and now.fact.source is not None:
@@ -228,12 +230,12 @@ class FactIndex:
     def search(
         self, query: RecallQuery, now: datetime, vectors: TextVectors | None = None
     ) -> list[Match]:
-        """Return the best matches, best first; of equal ones the last confirmed goes first.
+        """Return the best matches, best first. Of equal ones, the last confirmed comes first.
 
         Args:
-            query: What to look for.
-            now: The time that recency is reckoned from.
-            vectors: Compares texts with the question; without it words decide alone.
+            query: The question and its filters.
+            now: The time that recency is relative to.
+            vectors: Compares texts with the question. Without it, only words are compared.
         """
         self._index_words()
         np = None
@@ -244,7 +246,7 @@ class FactIndex:
         entity = named_entity(asked, self._entities)
         hints = self._hints(np, query.text, entity)
         ranking = Ranking(query, now, hints, has_meaning=vectors is not None)
-        # Of words alone the name is a part of what they say: without it, 2 % fewer are found.
+        # Without vectors the name counts in coverage: ignoring it finds 2 % fewer right facts.
         name = name_terms(entity) if entity is not None and vectors is not None else ()
         terms = self._terms.query(asked, name)
         candidates = Candidates(
@@ -263,7 +265,7 @@ class FactIndex:
         return ranking.best(candidates, self._terms.dense_scan(terms, among), near)
 
     def _among(self, query: RecallQuery) -> bytearray:
-        """Return 1 for each slot that a query looks at."""
+        """Return a mask of the slots that pass the filters of a query."""
         among = bytearray(len(self._placed))
         for identity, held in self._slots.items():
             if query.subjects is not None and identity[2] not in query.subjects:
@@ -294,7 +296,7 @@ class FactIndex:
                 named = bytearray(_IS_NAMED[each >= 0][each == number] for each in self._entity_of)
             else:
                 codes = np.full(len(self._entities) + 1, 2, np.uint8)
-                codes[number], codes[-1] = 1, 0  # and -1 is no entity
+                codes[number], codes[-1] = 1, 0  # -1 means no entity
                 named = bytearray(codes[np.frombuffer(self._entity_of, np.int32)])
         asked = asked_days(question)
         if asked:
@@ -303,11 +305,11 @@ class FactIndex:
             )
         return Hints(named, days)
 
-    def _where(self, column: "array[Any]", holds: Callable[[Any], Any]) -> bytearray:
-        """Return 1 for each slot where a condition holds; `holds` takes a number or an array."""
+    def _where(self, column: "array[Any]", is_met: Callable[[Any], Any]) -> bytearray:
+        """Return a mask of the slots that meet a condition on a number or a numpy array."""
         np = numpy_or_none() if len(column) >= _WORTH_NUMPY else None
         if np is None:
-            return bytearray(map(holds, column))
+            return bytearray(map(is_met, column))
         kinds = {"d": np.float64, "I": np.uint32}
-        found = holds(np.frombuffer(column, kinds[column.typecode]))
+        found = is_met(np.frombuffer(column, kinds[column.typecode]))
         return bytearray(np.ascontiguousarray(found, np.uint8))

@@ -1,4 +1,4 @@
-"""Hints in a question: the entity and the days that it names."""
+"""Hints in a question: the entity and the days it names."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -13,14 +13,14 @@ __all__ = ["Day", "asked_days", "day_number", "name_terms", "named_entity"]
 
 
 class Day(NamedTuple):
-    """A day or a month, with or without its year; 0 where it is not named."""
+    """A day or a month, with or without its year; 0 for a part that is not named."""
 
     year: int
     month: int
     day: int
 
     def has(self, day: "int | Array") -> "bool | Array":
-        """Whether a day, as `day_number` gives it, is this one or in this month; for each day of an array."""
+        """Whether a `day_number` is this day or in this month, also for each item of an array."""
         is_month = day // 100 % 100 == self.month
         is_year = not self.year or day // 10_000 == self.year
         return is_month & is_year & (not self.day or day % 100 == self.day)
@@ -28,18 +28,18 @@ class Day(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def name_terms(entity: str) -> frozenset[str]:
-    """Return the terms by which a question names an entity; none where it cannot."""
+    """Return the terms by which a question names an entity; empty if they are too common."""
     terms = frozenset(term for word in words(entity) for term in word)
     is_telling = any(not term.isdecimal() and term not in STOP_WORDS for term in terms)
     return terms if is_telling else frozenset()
 
 
 def named_entity(asked: Iterable[Word], entities: Collection[str]) -> str | None:
-    """Return the only one of the entities that a question names; None where it is not one.
+    """Return the only entity that a question names; None if it names none or several.
 
     Args:
         asked: The words of the question.
-        entities: All entities that are asked about.
+        entities: The entities of all searched places.
     """
     if not entities:
         return None
@@ -78,19 +78,19 @@ _days = re.compile(
     re.IGNORECASE,
 )
 _AMBIGUOUS = frozenset({"may", "mar", "march", "jan", "dec", "sep"})
-"""Names of months that are words too: without a number beside them they must be capitalised and
-not open a sentence."""
+"""Names of months that are also words or names. Without a number next to them, they count only if
+they are capitalised and not at the start of a sentence."""
 
 
 def day_number(when: datetime) -> int:
-    """Return the day of a time as the number that `Day.has` compares."""
+    """Return the day of a time as a number for `Day.has`, such as 20260517."""
     return when.year * 10_000 + when.month * 100 + when.day
 
 
 def asked_days(question: str) -> list[Day]:
     """Return the days and months that a question names.
 
-    In English, German, Korean, Japanese, Chinese and ISO 8601.
+    Supports English, German, Korean, Japanese, Chinese and ISO 8601.
     """
     found: list[Day] = []
     for match in _days.finditer(question[:4000]):

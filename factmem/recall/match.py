@@ -17,41 +17,41 @@ __all__ = ["Match", "RecallReport", "RecallResult"]
 
 
 _CONFIDENCE = {False: (0.39, 8.5), True: (0.31, 12.7)}
-"""At which relevance of the best match a question is as likely to have an answer as not, and how
-fast that changes, without an embedder and with one: a logistic regression over 569 questions."""
+"""The middle and the steepness of a logistic regression from the best match's relevance to whether
+a question has an answer, without an embedder and with one. Fitted on 569 questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match(Displayed):
-    """A fact that a question may be about, and why it ranks where it does.
+    """A fact that may answer a question, with the parts of its score.
 
-    `score` orders the matches of one recall, and is made of the four parts as `RecallWeights`
-    says. `relevance` means the same for every question; it is what `min_score` is compared with.
+    `score` orders the matches of one recall; `RecallWeights` has its formula. `relevance` can be
+    compared between questions, and `min_score` is a limit on it.
     """
 
     fact: AnyFact
     place: Place
     score: float
-    """Comparable within one recall: from 0 to 1, and up to 0.7 more by `support`."""
+    """From 0 to 1, plus up to 0.7 from `support`. Comparable only within one recall."""
     relevance: float
-    """From 0 to 1: the share of the question's weight that the fact covers, and with an embedder
-    the mean of that and of how much nearer than a random fact it is, weighted as the parts are."""
+    """From 0 to 1. Without an embedder: the share of the question's weight that the fact covers.
+    With one: the weighted mean of that share and of how much closer than a random fact it is."""
     lexical: float
-    """BM25, divided by the best that a candidate has; from 0 to 1."""
+    """BM25 divided by the greatest BM25 of the candidates; from 0 to 1."""
     semantic: float
-    """The cosine, from the least that a candidate has, 0, to the greatest, 1; 0 without an
-    embedder, and where only this one has no vector, what the others have in the mean."""
+    """The cosine, scaled from 0 for the least of the candidates to 1 for the greatest. 0 without an
+    embedder; the mean of the other candidates if only this fact has no vector."""
     support: float
-    """What names and days in the question add, and other facts of the same conversation; 0 as a
-    rule, up to 0.7."""
+    """The bonus for names and days in the question, and for other facts of the same conversation;
+    usually 0, at most 0.7."""
     recency: float
-    """One half to the power of the half-lives since the fact was last confirmed."""
+    """0.5 to the power of the number of half-lives since the fact was last confirmed."""
     importance: float
-    """The fact's own."""
+    """The importance of the fact."""
 
 
 class RecallResult(list[Match], Displayed):
-    """The matches of a recall, best first: a list with the queries, failures and costs of the recall."""
+    """The matches of a recall, best first: a list with the recall's queries, failures and costs."""
 
     def __init__(
         self,
@@ -69,25 +69,25 @@ class RecallResult(list[Match], Displayed):
     ) -> None:
         super().__init__(matches)
         self.depth = depth
-        """How it was searched in the end: `shallow` also where a deep search failed."""
+        """The depth of the search that was done: `shallow` also after a deep search failed."""
         self.is_semantic = is_semantic
-        """Whether meanings were compared; False without an embedder, or where it failed."""
+        """Whether meanings were compared; False without an embedder, or if it failed."""
         self.queries: list[str] = list(queries)
-        """The searched questions: the one of the call, or those that the chat model made of it."""
+        """The searched questions: that of the call, or those that the chat model split it into."""
         self.failures: list[Exception] = list(failures)
-        """What kept it from searching deeper, or by meaning, and what a text was refused for that
-        was never embedded before; empty as a rule."""
+        """The errors of a deep search or of the embedder that the recall continued without,
+        including refusals of new texts; usually empty."""
         self.unreadable: list[UnreadableConcept] = list(unreadable)
-        """Concepts that were left out, as a value does not fit the type that was declared."""
+        """Concepts that were skipped, because a value does not fit the declared type."""
         self.usage: Usage = usage or Usage()
-        """What the chat model cost."""
+        """The cost of the chat model."""
         self.embedding_calls = embedding_calls
-        """How often the embedder was called."""
+        """The number of requests to the embedder."""
         self.embedded_texts = embedded_texts
-        """How many texts it was given: the question, and facts that it had not seen yet."""
+        """The number of texts sent to the embedder: the question, and facts without a vector."""
         self.refused_texts = refused_texts
-        """How many texts of facts it refuses, as this recall found or an earlier one: words alone
-        find those facts."""
+        """The number of texts of facts that the embedder refuses, found by this recall or an
+        earlier one. Those facts are found only by words."""
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each value: `pandas.DataFrame(matches.to_rows())`."""
@@ -116,15 +116,15 @@ class RecallResult(list[Match], Displayed):
 
     @property
     def is_sure(self) -> bool:
-        """Whether a match is as relevant as the strictness "few" asks for."""
+        """Whether a match is as relevant as the strictness "few" requires of the best one."""
         return self._best >= LEAST_RELEVANCE[self.is_semantic]["few"].best
 
     @property
     def confidence(self) -> float:
-        """How likely the question has an answer among the facts, from 0 to 1; 0 without a match.
+        """The probability that the facts answer the question, from 0 to 1; 0 without a match.
 
-        By the relevance of the best match, as it was on the corpus in `benchmarks/recall`, if half
-        of all questions have an answer.
+        It is estimated from the relevance of the best match, on the corpus in `benchmarks/recall`,
+        under the assumption that half of all questions have an answer.
         """
         if not self:
             return 0.0
@@ -138,7 +138,7 @@ class RecallResult(list[Match], Displayed):
 
 @dataclass(frozen=True, slots=True)
 class RecallReport(LoadReport):
-    """What a recall put into a chat: its `facts` are those of `matches`, the best first."""
+    """The facts that a recall added to a chat: those of `matches`, best first."""
 
     matches: RecallResult
-    """Why each fact was chosen, what that cost, and what kept it from being searched for better."""
+    """The matches with their scores, and the costs and failures of the recall."""

@@ -1,4 +1,4 @@
-"""The facts of one place as this process last read them, and their vectors."""
+"""PlaceCache: the facts of one place as this process last read them, and their vectors."""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ _numbers = count(1)
 class PlaceSnapshot:
     """The facts of a place at one time. Immutable.
 
-    Unchanged facts are the same objects in two snapshots, so comparing identities finds the changes.
+    Unchanged facts are the same objects in two snapshots, so `is` comparisons find the changes.
     """
 
     number: int
@@ -51,7 +51,7 @@ class PlaceSnapshot:
     version: str | None
     """The store's version of the place."""
     topics: Mapping[str, Known]
-    """By keyword."""
+    """The facts of each keyword."""
     unreadable: Unreadable
 
     def facts(self, keyword: str) -> Known:
@@ -69,8 +69,8 @@ class PlaceSnapshot:
     def changed_since(self, before: "PlaceSnapshot") -> list[str]:
         """Return the keywords whose facts changed, in the order of the place.
 
-        Facts that are indexed in this order are in the order of the rows of their vectors, which
-        are then compared without a copy.
+        Facts indexed in this order have the same order as the rows of their vectors, so that
+        vectors can be compared without a copy.
         """
         if self is before:
             return []
@@ -82,7 +82,7 @@ class PlaceSnapshot:
 
 
 class PlaceCache:
-    """The latest snapshot of a place, shared by all recalls over it. Safe for threads."""
+    """The latest snapshot of a place, shared by all recalls over it. Thread-safe."""
 
     def __init__(self, identity: Identity, *, has_meaning: bool = False) -> None:
         self.identity = identity
@@ -102,7 +102,7 @@ class PlaceCache:
 
     @staticmethod
     def next_number() -> int:
-        """Return the number of a snapshot whose reading begins now."""
+        """Return the number for a snapshot that is read from now on."""
         return next(_numbers)
 
     def take(
@@ -125,7 +125,7 @@ class PlaceCache:
     def follow(self, number: int, since: str, changes: PlaceChanges) -> PlaceSnapshot | None:
         """Apply the changes since a version.
 
-        Returns None if they do not fit the latest snapshot: then read the whole place.
+        Returns None if they do not apply to the latest snapshot: then read the whole place.
         """
         with self._lock:
             before = self._snapshot
@@ -178,4 +178,4 @@ class PlaceCache:
 
 
 EMPTY = PlaceSnapshot(0, None, {}, {})
-"""The snapshot of a place that was not read yet."""
+"""The snapshot of a place that has not been read yet."""

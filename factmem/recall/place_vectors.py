@@ -1,4 +1,4 @@
-"""PlaceVectors: the embedding vectors of one place, and what the stored index lacks of them."""
+"""PlaceVectors: the embedding vectors of one place, and their changes since the stored index."""
 
 import threading
 from array import array
@@ -15,14 +15,14 @@ __all__ = ["PlaceVectors", "TextRows"]
 
 
 _WORTHWHILE = 64
-"""An index is written when 1/64 of it changed: writing then costs no more than embedding."""
+"""An index is written when 1/64 of it has changed: writing then costs no more than embedding."""
 
 _SECONDS = 60.0
-"""Smaller changes are written if the last write was this long ago."""
+"""Smaller changes are written if the last write was at least this many seconds ago."""
 
 
 class TextRows:
-    """The rows of some texts in a table, kept until the table changes.
+    """The rows of some texts in a table, cached until the table changes.
 
     Args:
         digests: The digests of the texts.
@@ -66,10 +66,10 @@ class TextRows:
 
 
 class PlaceVectors:
-    """The vectors of one place's texts, by one model at a time. Safe for threads.
+    """The vectors of one place's texts, of one model at a time. Thread-safe.
 
-    Comparing and serializing vectors holds the lock for up to seconds. So only methods that run in
-    worker threads take it; methods for event loops read without it.
+    Comparing and serializing vectors holds the lock for up to seconds. Therefore only methods for
+    worker threads acquire it; methods for event loops read without it.
 
     Args:
         clock: A monotonic clock, in seconds.
@@ -82,13 +82,14 @@ class PlaceVectors:
         self._table: VectorTable | None = None
         self._is_looked_up = False
         self._unsaved: set[bytes] = set()
-        """Digests that the stored index lacks, or has although they are gone."""
+        """Digests that are missing in the stored index, or that it has although they were
+        removed."""
         self._written_at = float("-inf")
         self._whole_for = 0
         """The number of the latest snapshot whose texts all have a vector or were refused."""
         self._refused: set[bytes] = set()
         self.cut: int = 1
-        """Into how many parts a batch is split; adapts to the last requests."""
+        """The number of parts that a batch is split into; adapts to the last requests."""
 
     @property
     def is_unsaved(self) -> bool:
@@ -97,7 +98,7 @@ class PlaceVectors:
 
     @property
     def refused(self) -> int:
-        """How many texts have no vector because the embedder refused them."""
+        """The number of texts without a vector because the embedder refused them."""
         return len(self._refused)
 
     @property
@@ -124,7 +125,7 @@ class PlaceVectors:
         return self.are_of(model, dimensions) and number <= self._whole_for
 
     def are_of(self, model: str, dimensions: int) -> bool:
-        """Whether the vectors are of a model and have these dimensions, as far as there are any."""
+        """Whether the vectors, if any, are of a model and have these dimensions."""
         table = self._table
         # `use` changes the model last.
         return model == self._model and (table is None or table.dimensions == dimensions)
@@ -135,7 +136,7 @@ class PlaceVectors:
         return self._is_looked_up
 
     def take_index(self, index: bytes | memoryview | None, dimensions: int) -> None:
-        """Load the stored index; ignore one that is damaged or of another model."""
+        """Load the stored index; ignore it if it is damaged or of another model."""
         table: VectorTable | None = None
         if index is not None:
             try:
@@ -178,8 +179,8 @@ class PlaceVectors:
 
         Args:
             digests: The digests of the snapshot's texts.
-            number: The snapshot's number, if all its texts were embedded. A text whose vector
-                another event loop dropped meanwhile is embedded by the next recall.
+            number: The snapshot's number, if all its texts were embedded. If another event loop
+                has dropped the vector of a text meanwhile, the next recall embeds it again.
         """
         with self._lock:
             if self._table is not None:
@@ -228,8 +229,8 @@ class PlaceVectors:
     ) -> tuple[bytes, frozenset[bytes]] | None:
         """Call `keep` and then `worth_writing`, atomically.
 
-        Between them another event loop could add a text that was purged after that loop read it,
-        and the index of this snapshot would contain it.
+        Otherwise another event loop could add a text in between that was purged after that loop
+        read it, and the index of this snapshot would contain it.
         """
         with self._lock:
             self.keep(digests, number)
@@ -238,7 +239,7 @@ class PlaceVectors:
     def worth_writing(self, *, is_last: bool = False) -> tuple[bytes, frozenset[bytes]] | None:
         """Return an index for the store and its changed digests; None if writing can wait.
 
-        Vectors that a process did not write are embedded again by the next one: less than 1/64 of
+        The next process embeds the texts again whose vectors were not written: less than 1/64 of
         a place's texts, and only those of the last minute.
 
         Args:

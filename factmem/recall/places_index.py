@@ -1,4 +1,4 @@
-"""Indexes of the facts that hold in sets of places, kept between recalls and up to date."""
+"""Indexes of the current facts in sets of places, cached and updated between recalls."""
 
 import os
 import threading
@@ -27,8 +27,8 @@ __all__ = ["IndexCache", "PlacesIndex"]
 R = TypeVar("R")
 
 _MOST_FACTS = 200_000
-"""How many facts the indexes hold in all, a kilobyte each with the fact. The one not used for
-longest goes first, when another set of places is asked."""
+"""The maximum number of facts in all indexes, about a kilobyte each. Beyond it, the least recently
+used index is dropped when another set of places is searched."""
 _MOST_INDEXES = 1_024
 _THREADS = 4
 
@@ -36,11 +36,11 @@ Snapshots: TypeAlias = Mapping[Identity, PlaceSnapshot]
 """The snapshots of some places."""
 
 Found: TypeAlias = tuple[list[list[Match]], list[UnreadableConcept]]
-"""The matches of each query, and what could not be read."""
+"""The matches of each query, and the unreadable concepts."""
 
 
 class _QuestionVectors:
-    """The vectors of some places, and that of a question."""
+    """The vectors of some places, and the vector of a question."""
 
     def __init__(self, caches: Mapping[Identity, PlaceCache], vector: "array[float]") -> None:
         self._caches = caches
@@ -64,18 +64,18 @@ class _QuestionVectors:
 
 
 class PlacesIndex:
-    """An index over several places. Safe for threads."""
+    """An index over several places. Thread-safe."""
 
     def __init__(self, places: Iterable[Place], caches: Mapping[Identity, PlaceCache]) -> None:
         self.places: Mapping[Identity, Place] = {place.identity: place for place in places}
         self.caches = caches
         self.turn: PerLoop[Lock] = PerLoop(Lock)
-        """Held in each event loop by the one task that searches; others wait without a thread."""
+        """Held by the searching task of an event loop, so that others wait without a thread."""
         self._lock = threading.Lock()
         self._index = FactIndex(self.places.values())
         self._together = seen_together(self.places.values())
         self._snapshots: dict[Identity, PlaceSnapshot] = dict.fromkeys(self.places, EMPTY)
-        """What is indexed of each place."""
+        """The snapshot of each place that is indexed."""
 
     def __len__(self) -> int:
         return len(self._index)
@@ -87,20 +87,20 @@ class PlacesIndex:
         now: datetime,
         vectors: "Sequence[array[float]] | None",
     ) -> Found:
-        """Return the matches of each query, and what could not be read.
+        """Return the matches of each query, and the unreadable concepts.
 
-        Takes processor time, so it is for worker threads; any number may call at once.
+        Call it in a worker thread, because it takes processor time. Concurrent calls are safe.
 
         Args:
-            snapshots: The places when the recall began, or later.
-            queries: What to look for.
-            now: The time that recency is reckoned from.
-            vectors: Those of the queries, of length 1, where meanings are compared.
+            snapshots: Snapshots of the places that are not older than the recall.
+            queries: The questions with their filters.
+            now: The time that recency is relative to.
+            vectors: The vectors of the queries, of length 1; None to compare only words.
         """
         with self._lock:
             if self._is_behind(snapshots):
                 self._follow()
-            return self._searched(queries, now, vectors)
+            return self._search(queries, now, vectors)
 
     def search_at_once(
         self,
@@ -109,13 +109,13 @@ class PlacesIndex:
         now: datetime,
         vectors: "Sequence[array[float]] | None",
     ) -> Found | None:
-        """Do what `search` does in an event loop; None if that may take too long."""
+        """Search in the event loop; return None if that may take too long."""
         index = self._index
         is_quick = index.is_quick if vectors is None else index.is_quick_with(len(vectors[0]))
         if len(queries) > 1 or not is_quick or not self._lock.acquire(blocking=False):
             return None
         try:
-            return None if self._is_behind(snapshots) else self._searched(queries, now, vectors)
+            return None if self._is_behind(snapshots) else self._search(queries, now, vectors)
         finally:
             self._lock.release()
 
@@ -123,7 +123,7 @@ class PlacesIndex:
         known = self._snapshots
         return any(known[each].number < new.number for each, new in snapshots.items())
 
-    def _searched(
+    def _search(
         self,
         queries: Sequence[RecallQuery],
         now: datetime,
@@ -140,7 +140,7 @@ class PlacesIndex:
         return found, self.unreadable(self._snapshots)
 
     def unreadable(self, snapshots: Snapshots) -> list[UnreadableConcept]:
-        """Return what could not be read of the places."""
+        """Return the unreadable concepts of the places."""
         return [
             UnreadableConcept(place, keyword, error)
             for identity, place in self.places.items()
@@ -148,7 +148,7 @@ class PlacesIndex:
         ]
 
     def _follow(self) -> None:
-        """Bring the index up to date with the latest snapshots."""
+        """Update the index to the latest snapshots."""
         before = self._snapshots
         self._snapshots = {identity: cache.snapshot for identity, cache in self.caches.items()}
         changed = {
@@ -168,7 +168,7 @@ class PlacesIndex:
         self._resolve(together)
 
     def _is_alone(self, keyword: str, identities: Iterable[Identity]) -> bool:
-        """Whether all facts of a keyword hold: no other place seen with them has it too."""
+        """Whether all facts of a keyword are current: no other place seen with them has it."""
         for identity in identities:
             first = next(iter(self._snapshots[identity].facts(keyword).values()), None)
             if first and first.fact.concept.fact_type is FactType.SINGLE:
@@ -177,11 +177,11 @@ class PlacesIndex:
             if any(self._snapshots[other].knows(keyword) for other in others):
                 return False
             if any(self._index.ids(other, keyword) for other in others):
-                return False  # it had until now, so facts of this place may come back
+                return False  # it had the keyword before, so facts hidden by it may be current now
         return True
 
     def _take(self, identity: Identity, keyword: str, before: PlaceSnapshot) -> None:
-        """Index the changed facts of a place as they are there."""
+        """Index the changed facts of a place without resolving them against other places."""
         place, known = self.places[identity], before.facts(keyword)
         facts = self._snapshots[identity].facts(keyword)
         held = self._index.ids(identity, keyword)
@@ -191,7 +191,7 @@ class PlacesIndex:
         self._index.drop(identity, keyword, [each for each in held if each not in facts])
 
     def _resolve(self, keywords: Collection[str]) -> None:
-        """Index what holds of some keywords, looked at in all places together."""
+        """Index the current facts of some keywords, resolved over all places."""
         found: list[PlacedFact[AnyFact]] = []
         kept: dict[tuple[Identity, str], set[str]] = {}
         for identity, place in self.places.items():
@@ -212,19 +212,19 @@ class PlacesIndex:
 
 
 class IndexCache:
-    """The indexes of a memory and of all its views. Safe for threads; a forked child starts empty."""
+    """The indexes of a memory and of all its views. Thread-safe; empty in a forked child."""
 
     def __init__(self) -> None:
-        self.start_afresh()
+        self.reset()
         _all.add(self)
 
-    def start_afresh(self) -> None:
-        """Forget everything; also called in forked children, where an inherited lock may be held."""
+    def reset(self) -> None:
+        """Drop all indexes and locks. A forked child calls it, as an inherited lock may be held."""
         self._workers: PerLoop[CapacityLimiter] = PerLoop(lambda: CapacityLimiter(_THREADS))
-        """The threads of each event loop that search."""
+        """The worker threads of each event loop."""
         self.writing: PerLoop[Lock] = PerLoop(Lock)
-        """Held while an index is written: the store lets one in at a time, and does not wait as long
-        as another index takes."""
+        """Held while an index is written. The store writes one at a time, and its deadline may be
+        shorter than the write of another index."""
         self._lock = threading.Lock()
         self._indexes: OrderedDict[frozenset[Place], PlacesIndex] = OrderedDict()
         self._places: weakref.WeakValueDictionary[Identity, PlaceCache] = (
@@ -232,11 +232,11 @@ class IndexCache:
         )
 
     async def work(self, work: Callable[[], R]) -> R:
-        """Do what takes processor time in a worker thread."""
+        """Run a function that takes processor time in a worker thread."""
         return await to_thread.run_sync(work, limiter=self._workers.get())
 
     def of(self, places: Sequence[Place], *, has_meaning: bool) -> PlacesIndex:
-        """Return the index of a set of places, an empty one if need be.
+        """Return the index of a set of places; create an empty one if there is none.
 
         Args:
             places: The places, in any order.
@@ -249,13 +249,13 @@ class IndexCache:
                 caches = {
                     place.identity: self._place(place.identity, has_meaning) for place in places
                 }
-                self._let_go()
+                self._evict()
                 index = self._indexes[key] = PlacesIndex(places, caches)
             self._indexes.move_to_end(key)
             return index
 
     def places(self) -> list[tuple[Place, PlaceCache]]:
-        """Return the places that were asked about of late, each once, with what is known of it."""
+        """Return the places of all cached indexes, without duplicates, with their caches."""
         with self._lock:
             indexes = list(self._indexes.values())
         known = {
@@ -271,8 +271,8 @@ class IndexCache:
             cache = self._places[identity] = PlaceCache(identity, has_meaning=has_meaning)
         return cache
 
-    def _let_go(self) -> None:
-        """Drop what was not used for longest, until little enough is left."""
+    def _evict(self) -> None:
+        """Drop the least recently used indexes until the rest is within the limits."""
         held = sum(map(len, self._indexes.values()))
         while len(self._indexes) > 1 and (held > _MOST_FACTS or len(self._indexes) > _MOST_INDEXES):
             _, dropped = self._indexes.popitem(last=False)
@@ -284,7 +284,7 @@ _all: "weakref.WeakSet[IndexCache]" = weakref.WeakSet()
 
 def _start_in_child() -> None:
     for indexes in list(_all):
-        indexes.start_afresh()
+        indexes.reset()
 
 
 os.register_at_fork(after_in_child=_start_in_child)

@@ -1,4 +1,4 @@
-"""Queries: a checked question with its filters and weights, and the settings of recalls."""
+"""RecallQuery, a validated question with its filters and weights, and RecallSettings."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -35,12 +35,12 @@ Strictness: TypeAlias = Literal["many", "balanced", "few"]
 
 
 class LeastRelevance(NamedTuple):
-    """What relevance must reach."""
+    """The thresholds of relevance."""
 
     match: float
-    """Of each match."""
+    """The least relevance of each match."""
     best: float
-    """Of the best one: otherwise there are no matches at all."""
+    """The least relevance of the best match. Below it, the recall returns no matches."""
 
 
 LEAST_RELEVANCE: dict[bool, dict[Strictness, LeastRelevance]] = {
@@ -55,36 +55,36 @@ LEAST_RELEVANCE: dict[bool, dict[Strictness, LeastRelevance]] = {
         "few": LeastRelevance(0.15, 0.26),
     },
 }
-"""The least relevance where a call does not say it, without an embedder and with one. Chosen on the
-grown corpus of `benchmarks/recall`, by cross-validation."""
+"""The default thresholds, without an embedder and with one. Chosen by cross-validation on the grown
+corpus of `benchmarks/recall`."""
 
 Depth: TypeAlias = Literal["shallow", "deep", "auto"]
-"""Whether a chat model splits a question: never, always, or for long ones."""
+"""Whether a chat model splits the question: never, always, or only if it is long."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecallWeights:
-    """How much each part counts in the score of a match; only their ratios matter.
+    """The weights of the parts of a match's score; only their ratios matter.
 
         score = (fused + support) · (L + S + recency weight · recency + importance weight ·
             importance) / sum
         fused = (L · lexical + S · semantic) / (L + S)
 
-    where L and S are the weights of the lexical and the semantic part. So recency and importance
-    scale relevance and never stand in for it: what is not relevant scores nothing, however fresh
-    it is. By default they decide a tenth of the score.
+    L and S are the weights of the lexical and the semantic part. Recency and importance scale
+    relevance and never replace it: an irrelevant fact scores 0, however recent it is. By default
+    they decide a tenth of the score.
 
     Raises:
-        TypeError: One is no number.
-        ValueError: One is negative or not finite, or `lexical` and `semantic` are both 0.
+        TypeError: A weight is not a number.
+        ValueError: A weight is negative or not finite, or `lexical` and `semantic` are both 0.
     """
 
     lexical: float = 0.45
-    """Words that question and fact share."""
+    """The words that the question and the fact share."""
     semantic: float = 0.45
-    """Similarity of the embeddings. Without an embedder words have this weight too."""
+    """The similarity of the embeddings. Without an embedder this weight is added to `lexical`."""
     recency: float = 0.05
-    """Time since the fact was last confirmed."""
+    """The time since the fact was last confirmed."""
     importance: float = 0.05
     """The fact's importance."""
 
@@ -97,7 +97,7 @@ class RecallWeights:
 
     @property
     def relevance(self) -> float:
-        """The weights of both parts of relevance together."""
+        """The sum of `lexical` and `semantic`."""
         return self.lexical + self.semantic
 
 
@@ -116,21 +116,21 @@ class RecallSettings:
     min_score: float | None = None
     """The least `relevance` of a match, from 0 to 1. By default `strictness` decides."""
     strictness: Strictness = "balanced"
-    """Whether a recall returns few matches and mostly right ones, or many. Without an embedder
-    "many" asks for a relevance of 0.15, "balanced" for 0.2 and "few" for 0.26, and of the best match
-    for 0.15, 0.26 and 0.33: otherwise there is none. With an embedder it is 0.05, 0.1 and 0.15, and
-    0.1, 0.205 and 0.26 of the best match."""
+    """Whether a recall returns many matches, or few that are mostly right. Without an embedder,
+    "many" requires a relevance of 0.15, "balanced" of 0.2 and "few" of 0.26; the best match must
+    reach 0.15, 0.26 and 0.33, or there are no matches. With an embedder the values are 0.05, 0.1
+    and 0.15, and 0.1, 0.205 and 0.26 for the best match."""
     prompt_min_score: float = 0.1
-    """The least relevance for `recall_facts_to_agent`. It is low: people who chat use many words
-    that no fact has, and the model that reads the facts ignores what does not help."""
+    """The least relevance for `recall_facts_to_agent`. It is low because chat messages have many
+    words that no fact has, and because the chat model ignores facts that do not help."""
     auto_tokens: int = 60
     """`depth="auto"` asks the chat model about questions longer than this, in estimated tokens."""
     planning_seconds: float = 10.0
     """The time limit of the chat model for one question."""
     embedding_seconds: float = 30.0
-    """How long a recall waits for vectors: for the embedder, and for other recalls that embed facts
-    of the same place. Then it compares words alone; vectors that arrived are kept, and the next
-    recall continues from there. `float("inf")` sets no limit."""
+    """The time limit for vectors: for the embedder, and for other recalls that embed facts of the
+    same place. After it, the recall compares only words. Vectors received before are kept, and the
+    next recall embeds the rest. `float("inf")` sets no limit."""
 
     def __post_init__(self) -> None:
         _check_scale(self.weights, self.half_life, self.min_score)
@@ -155,12 +155,12 @@ class RecallFilters(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallQuery:
-    """A question with its filters, its weights and its limits."""
+    """A question with its filters, weights and limits."""
 
     text: str
     limit: int
     min_score: float | None
-    """None leaves it to `strictness`."""
+    """The least relevance; None to use `strictness`."""
     weights: RecallWeights
     half_life: timedelta
     keywords: frozenset[str] | None = None
@@ -168,14 +168,14 @@ class RecallQuery:
     subjects: frozenset[str] | None = None
     """The names of the subjects to search; None means all."""
     since: datetime | None = None
-    """When facts were said: from this time on."""
+    """Only facts said at this time or later."""
     until: datetime | None = None
-    """When facts were said: before this time."""
+    """Only facts said before this time."""
     source_kinds: frozenset[SourceKind] | None = None
-    """The kinds of sources to search; None means all, and facts without a source."""
+    """The kinds of sources to search; None means all, including facts without a source."""
     min_importance: float | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=lambda: NO_METADATA)
-    """What the facts' metadata must hold; empty means anything."""
+    """Only facts whose metadata has all of these keys, with equal values."""
     strictness: Strictness = "balanced"
 
     @classmethod
@@ -200,15 +200,15 @@ class RecallQuery:
         Raises:
             ValueError: The text is empty, `limit` is not an int of at least 1, a number is out of
                 range, or the time range is naive or empty.
-            TypeError: An argument has the wrong type, such as one concept in place of a list.
+            TypeError: An argument has the wrong type, such as one concept instead of a list.
         """
         if not checked_question(text).strip():
-            raise ValueError("Ask with at least one word; current_all gives everything")
+            raise ValueError("question must have at least one word; current_all returns all facts")
         expect_within(limit, int, "limit", "limit=5", least=1)
         since = None if since is None else utc(since, "time range's begin")
         until = None if until is None else utc(until, "time range's end")
         if since is not None and until is not None and since >= until:
-            raise ValueError("The time range is empty: `since` must come before `until`")
+            raise ValueError("since must be before until; the time range is empty")
         min_score = settings.min_score if min_score is None else min_score
         half_life = settings.half_life if half_life is None else half_life
         weights = settings.weights if weights is None else weights
@@ -232,7 +232,7 @@ class RecallQuery:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether it searches only some of the facts."""
+        """Whether it has a filter."""
         return bool(self.metadata) or any(
             each is not None
             for each in (
@@ -242,13 +242,13 @@ class RecallQuery:
         )
 
     def least_relevance(self, *, has_meaning: bool) -> LeastRelevance:
-        """Return what the relevance of matches must reach."""
+        """Return the thresholds of relevance."""
         if self.min_score is not None:
             return LeastRelevance(self.min_score, self.min_score)
         return LEAST_RELEVANCE[has_meaning][self.strictness]
 
     def is_about(self, place: Place) -> bool:
-        """Whether a place's facts are among those to look at."""
+        """Whether it searches a place."""
         return self.subjects is None or place.subject.name in self.subjects
 
     def narrowed(
@@ -259,7 +259,7 @@ class RecallQuery:
         since: datetime | None,
         until: datetime | None,
     ) -> "RecallQuery":
-        """Return a query for another text, with filters at least as narrow as these."""
+        """Return a query for another text, with additional filters."""
         return replace(
             self,
             text=text,
@@ -275,12 +275,12 @@ def _kinds(kinds: "Iterable[SourceKind | str]") -> frozenset[SourceKind]:
 
 
 def checked_question(text: str) -> str:
-    """Return the question; raise `TypeError` unless it is a string."""
+    """Return a question; raise `TypeError` if it is not a string."""
     return expect(text, str, "question", "memory.recall('which theme')")
 
 
 def _keywords(concepts: "Iterable[Concept[Any, Any] | str]") -> frozenset[str]:
-    # Of one text, its letters would be looked for.
+    # expect_all rejects a single string, whose letters would otherwise count as keywords.
     named: tuple[Any, ...] = expect_all(concepts, (Concept, str), "concepts", _CONCEPTS)
     return frozenset(each if isinstance(each, str) else each.keyword for each in named)
 
@@ -292,7 +292,7 @@ def _fewer(ours: frozenset[str] | None, theirs: frozenset[str] | None) -> frozen
 
 
 def _check_scale(weights: RecallWeights, half_life: timedelta, min_score: float | None) -> None:
-    """Check what scores are made of and compared with."""
+    """Check the arguments that scores are computed from and compared with."""
     expect(weights, RecallWeights, "weights", "weights=RecallWeights(recency=0.2)")
     example = "half_life=timedelta(days=30)"
     expect_within(half_life, timedelta, "half_life", example, above=timedelta(0))

@@ -1,4 +1,4 @@
-"""Short queries made of a long question by one call to a chat model, which never widens it."""
+"""The split of a long question into short queries, by one call to a chat model."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from factmem.prompt.escaping import value_text
 from factmem.recall.query import RecallQuery
 from factmem.usage import Usage
 
-__all__ = ["RecallPlan", "first_moment", "last_moment", "planned"]
+__all__ = ["RecallPlan", "first_moment", "last_moment", "split_question"]
 
 
 _MOST_QUERIES = 3
@@ -51,13 +51,13 @@ class RecallPlan:
     """The queries that replace a long question."""
 
     queries: list[RecallQuery]
-    """With the subjects and days that the model names."""
+    """The queries, with the subjects and days that the model returned."""
     wider: list[RecallQuery]
-    """The same without them, for when the narrow ones find nothing."""
+    """The queries without these filters, for use if the narrow ones find nothing."""
     usage: Usage
 
 
-async def planned(
+async def split_question(
     query: RecallQuery,
     chat_model: ChatModel,
     subjects: Iterable[MemorySubject],
@@ -67,13 +67,13 @@ async def planned(
 ) -> RecallPlan:
     """Split a question by one call to a chat model.
 
-    Subjects that it was not offered are ignored, so that it cannot widen the question.
+    Subjects that are not among `subjects` are ignored, so the model cannot widen the search.
 
     Args:
         query: The question.
-        chat_model: Splits the question.
-        subjects: The subjects of the places that are searched.
-        today: The day that "yesterday" refers to.
+        chat_model: The chat model.
+        subjects: The subjects of the searched places.
+        today: The current day, for words such as "yesterday".
         seconds: The time limit of the call.
 
     Raises:
@@ -134,12 +134,12 @@ def _plan(query: RecallQuery, answer: _Answer, names: Iterable[str], usage: Usag
 
 
 def first_moment(day: date) -> datetime:
-    """Return when a day begins where it begins first, at 14 hours east."""
+    """Return the start of a day in the easternmost time zone, UTC+14."""
     moment = datetime.combine(day, time(), UTC)
     return moment if day == date.min else moment - timedelta(hours=14)
 
 
 def last_moment(day: date) -> datetime:
-    """Return when a day ends where it ends last, at 12 hours west."""
+    """Return the end of a day in the westernmost time zone, UTC-12."""
     moment = datetime.combine(day, time(), UTC)
     return moment if day.year == date.max.year else moment + timedelta(hours=36)

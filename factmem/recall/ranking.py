@@ -1,11 +1,11 @@
 """The score of a match: the formula of `RecallWeights`, over the candidates of one question.
 
-What a part is worth is settled among the candidates: BM25 is divided by the best one's, and cosines
-are stretched from the least to the greatest. Such a combination of normalised scores is convex
-fusion: Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM
+Each part is normalised over the candidates: BM25 is divided by the greatest one, and cosines are
+scaled from the least to the greatest. The weighted sum of normalised scores is called convex
+fusion. Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM
 Transactions on Information Systems 42(1), 2023, found it to be better than reciprocal ranks.
 
-The formula is here twice, over dictionaries and over numpy arrays. Both give the same scores.
+The formula is implemented twice, for dictionaries and for numpy arrays. Both give the same scores.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,20 +27,21 @@ __all__ = ["Candidates", "Hints", "Ranking"]
 
 
 NAMED = 0.2
-"""What a fact gains whose entity is the one that the question names."""
+"""The bonus of a fact whose entity the question names."""
 
 OTHERS = 0.5
-"""What the relevance of other entities' facts is multiplied by then."""
+"""The factor on the relevance of other entities' facts if the question names an entity."""
 
 DAY = 0.2
-"""What a fact gains that was said on the day, or in the month, that the question names."""
+"""The bonus of a fact that was said on a day, or in a month, that the question names."""
 
 TOGETHER = 0.3
-"""What the best three facts of one conversation gain, times the mean of the others among them."""
+"""The bonus of each of the best three facts of a conversation, times the mean score of the others
+among the three."""
 
 USUAL = 20
-"""How many facts of cosine 0 count with the facts that say what a random one scores: with few facts
-there is no telling, and the right one may be most of them."""
+"""The number of facts with cosine 0 that are added to the mean that estimates a random fact's
+cosine. With few facts that mean is unreliable, and the right fact may dominate it."""
 
 _SUPPORTERS = 3
 _NO_WORDS = (0.0, 0.0)
@@ -55,35 +56,35 @@ class Candidates(NamedTuple):
     """The facts that may be matches, by slot."""
 
     placed: Sequence[PlacedFact[AnyFact] | None]
-    """None where the slot is free: then nothing else has it either."""
+    """The facts; None for a free slot."""
     heard_at: Sequence[float]
-    """When they were last confirmed, in seconds."""
+    """When each was last confirmed, in seconds since 1970."""
     importance: Sequence[float]
     conversations: Sequence[int] | None = None
-    """A number for each fact's conversation, -1 where it has none; None if all are -1. May end
-    before the facts do; then the others have none."""
+    """A number for each fact's conversation, -1 without one; None if all are -1. It may be shorter
+    than the facts; the remaining facts have no conversation."""
     loose: Sequence[int] | None = None
-    """The same, of facts alone whose message has no number."""
+    """The same numbers, but only for facts whose message has no number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the question says of the facts it is about, by slot; None where it says nothing."""
+    """The facts that the question hints at, by slot; None if it has no such hint."""
 
     named: bytearray | None = None
-    """1 for the facts of the entity it names, 2 for those of other entities."""
+    """1 for facts of the entity that it names, 2 for those of other entities."""
     days: bytearray | None = None
-    """1 for what was said on a day it names."""
+    """1 for facts said on a day that it names."""
 
 
 class Ranking:
-    """Puts the parts of each candidate's score together.
+    """Computes the scores of candidates from their parts.
 
     Args:
-        query: What is looked for, and how it is weighed.
-        now: The time that recency is reckoned from.
-        hints: What the question says of the facts it is about.
-        has_meaning: Whether cosines are compared; otherwise words have the weight of both.
+        query: The question with its weights and limits.
+        now: The time that recency is relative to.
+        hints: The hints in the question.
+        has_meaning: Whether cosines are compared; otherwise words have the weight of both parts.
     """
 
     def __init__(
@@ -105,16 +106,16 @@ class Ranking:
         words: WordScores | DenseScores,
         near: Nearness[Any] | None,
     ) -> list[Match]:
-        """Return the matches, best first; of equal ones the last confirmed goes first.
+        """Return the matches, best first; equal ones by the time of confirmation, latest first.
 
-        What is equal in that too comes by its keyword, id and place: never by its slot, which
-        depends on the order in which facts were met.
+        Remaining ties are ordered by keyword, id and place, and never by slot, which depends on the
+        order of indexing.
 
         Args:
             candidates: The facts by slot.
-            words: BM25 and coverage of those that have words of the question.
-            near: The cosine of each candidate that has a vector. The relevance of the others is
-                what words alone give; they are ranked as if their cosine was the mean.
+            words: BM25 and coverage of the facts that have words of the question.
+            near: The cosine of each candidate with a vector. The relevance of the others depends
+                only on words, and they are ranked as if their cosine was the mean.
         """
         limit = self._query.limit
         if isinstance(words, DenseScores):
@@ -175,7 +176,10 @@ class Ranking:
         near: Nearness[Mapping[int, float]],
         conversations: Sequence[int] | None,
     ) -> dict[int, float]:
-        """Return the relevance of what is relevant enough, or part of a conversation that is."""
+        """Return the relevance of the facts that reach the threshold.
+
+        A fact also counts if another fact of its conversation reaches it.
+        """
         named, cosines = self._hints.named, near.cosines
         usual = near.spread.usual if near.spread else self._usual(cosines)
         relevances: dict[int, float] = {}
@@ -202,7 +206,7 @@ class Ranking:
         }
 
     def _usual(self, cosines: Mapping[int, float]) -> float:
-        """Return the cosine of a random fact: of the entity that the question names, if it does."""
+        """Estimate the cosine of a random fact, of the named entity if the question names one."""
         named = self._hints.named
         own = [each for slot, each in cosines.items() if named is None or named[slot] == 1]
         return sum(own) / (len(own) + USUAL)
@@ -273,7 +277,7 @@ class Ranking:
     def _dense_relevance(
         self, np: Array, coverage: Array, near: Nearness[Any] | None, known: Array
     ) -> Array:
-        """Return the relevance of each slot; `known` is which have a cosine, True for all."""
+        """Return the relevance of each slot. `known` marks slots with a cosine; True means all."""
         named = None
         if self._hints.named is not None:
             named = np.frombuffer(self._hints.named, np.uint8)[: len(coverage)]
@@ -316,12 +320,12 @@ class Ranking:
 
 
 def _stretched(np: Array, cosines: Array, known: Array) -> Array:
-    """Return cosines stretched from 0 to 1; in place of those that are not known, their mean.
+    """Scale cosines to the range from 0 to 1, and replace unknown ones by their mean.
 
     Args:
         np: numpy.
         cosines: The cosines.
-        known: Which of them are known; True for all.
+        known: A mask of the known ones; True for all.
     """
     found = cosines if known is True else cosines[known]
     least = float(found.min())
@@ -332,7 +336,7 @@ def _stretched(np: Array, cosines: Array, known: Array) -> Array:
 
 
 def _rank(placed: PlacedFact[AnyFact], scored: _Scored) -> _Rank:
-    """Return what facts are ordered by, the least first; ties end here."""
+    """Return a sort key that is unique for each fact."""
     kind, scope, subject, entity = placed.place.identity
     fact = placed.fact
     names = (fact.concept.keyword, fact.id, kind, scope, subject, entity or "")

@@ -1,4 +1,4 @@
-"""The search for the facts that a question is about."""
+"""FactSearch: the search for the facts that answer a question."""
 
 from array import array
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,7 +26,7 @@ from factmem.recall.match import Match, RecallResult
 from factmem.recall.place_cache import PlaceCache, PlaceSnapshot
 from factmem.recall.places_index import Found, IndexCache, PlacesIndex, Snapshots
 from factmem.recall.query import Depth, RecallQuery, RecallSettings
-from factmem.recall.query_planning import RecallPlan, planned
+from factmem.recall.query_planning import RecallPlan, split_question
 from factmem.recall.semantic import FactEmbedding
 from factmem.recall.store_search import StoreMatches, StoreSearch
 from factmem.usage import ONE_CALL, Usage
@@ -45,7 +45,7 @@ task of its own for each place would take as long."""
 
 @dataclass(slots=True)
 class _Progress:
-    """What a recall has spent, and what went wrong that an answer does not need."""
+    """The costs of a recall, and the failures that it continued without."""
 
     failures: list[Exception] = field(default_factory=list[Exception])
     cost: EmbeddingCost = field(default_factory=EmbeddingCost)
@@ -53,7 +53,7 @@ class _Progress:
     usage: Usage = field(default_factory=Usage)
 
     def queries(self, given: Sequence[RecallQuery]) -> Sequence[RecallQuery]:
-        """Return what to look for: what the chat model split the question into, if it did."""
+        """Return the chat model's queries if it split the question, else the given ones."""
         return given if self.plan is None else self.plan.queries
 
     def result(
@@ -65,7 +65,7 @@ class _Progress:
         is_semantic: bool,
         refused: int = 0,
     ) -> RecallResult:
-        """Return the result of a recall that found these."""
+        """Return the result of a recall with these matches."""
         return RecallResult(
             matches,
             depth="shallow" if self.plan is None else "deep",
@@ -79,27 +79,28 @@ class _Progress:
             refused_texts=refused,
         )
 
-    def fell_back(self, failure: Exception, what: str) -> None:
-        """Note a failure; the recall goes on without what failed."""
-        _logger.warning("%s failed, and a recall goes on without: %s", what, type(failure).__name__)
+    def fall_back(self, failure: Exception, what: str) -> None:
+        """Record a failure that the recall continues without."""
+        _logger.warning("%s failed; the recall continues without it: %s", what, _name(failure))
         self.failures.append(failure)
 
 
 class FactSearch:
-    """Searches the facts of one provider; indexes stay warm between searches.
+    """Searches the facts of one provider, with indexes that are kept between searches.
 
-    A place is read again only if its version changed. Searching happens in worker threads, unless it
-    takes less than a millisecond. Any number of tasks, threads and event loops may call an instance.
+    A place is read again only if its version changed. A search runs in a worker thread, unless it
+    takes less than a millisecond. Any number of tasks, threads and event loops may call an
+    instance.
 
     Args:
-        provider: Where facts are. One that is no `IndexedStore` is read for each recall.
-        reader: Reads the same provider.
-        cache: The indexes kept between searches; views of one provider may share it.
+        provider: The provider. If it is not an `IndexedStore`, each recall reads it again.
+        reader: A reader of the same provider.
+        cache: The indexes; views of one provider may share it.
         events: Receives an event for each request to the embedder.
-        embedder: Makes vectors; without one only words are compared.
+        embedder: The embedder; without one only words are compared.
         chat_model: Splits long questions.
         settings: The defaults of each call.
-        clock: Returns the time that recency is reckoned from.
+        clock: Returns the time that recency is relative to.
     """
 
     def __init__(
@@ -139,14 +140,14 @@ class FactSearch:
         parts: Sequence[RecallQuery],
         operation: OperationInProgress,
     ) -> RecallResult:
-        """Return the facts in the places that a question may be about, best first.
+        """Return the facts in the places that may answer a question, best first.
 
         Args:
-            places: Where to look.
-            query: What to look for.
-            depth: Whether the chat model splits it.
-            parts: What to look for instead, unless the chat model has split it.
-            operation: Where to note the cost, also on an error.
+            places: The places to search.
+            query: The question with its filters.
+            depth: Whether the chat model splits the question.
+            parts: Queries to search for instead, unless the chat model has split the question.
+            operation: Receives the cost, also after an error.
 
         Raises:
             ValueError: `depth` is "deep", and there is no chat model.
@@ -160,33 +161,33 @@ class FactSearch:
             in_store = self._in_store
             if in_store is not None and await in_store.is_searched(places):
                 if is_deep and self._chat_model is not None:
-                    await self._take_apart(query, self._chat_model, places, progress)
-                return await self._found_in_store(in_store, places, [*parts] or [query], progress)
+                    await self._split(query, self._chat_model, places, progress)
+                return await self._search_store(in_store, places, [*parts] or [query], progress)
             index = self._cache.of(places, has_meaning=self._embedding is not None)
             snapshots = await self._snapshots(index)
             if not any(each.topics for each in snapshots.values()):
                 return RecallResult(unreadable=index.unreadable(snapshots))
             if is_deep and self._chat_model is not None:
-                await self._take_apart(query, self._chat_model, places, progress)
-                snapshots = await self._snapshots(index)  # that took a while
+                await self._split(query, self._chat_model, places, progress)
+                snapshots = await self._snapshots(index)  # facts may have changed during the split
             queries = progress.queries([*parts] or [query])
             vectors = await self._vectors(queries, index, snapshots, progress)
-            return await self._found(index, snapshots, queries, vectors, progress)
+            return await self._search_index(index, snapshots, queries, vectors, progress)
         finally:
             operation.spent(progress.usage)
             operation.embedding_calls = progress.cost.calls
 
     def _is_deep(self, query: RecallQuery, depth: Depth) -> bool:
         if depth == "deep" and self._chat_model is None:
-            raise ValueError("A deep recall takes a model: AgentMemory(..., chat_model=...)")
+            raise ValueError("A deep recall needs a chat model: AgentMemory(..., chat_model=model)")
         is_long = depth == "auto" and estimate_tokens(query.text) > self._settings.auto_tokens
         return depth == "deep" or is_long
 
     async def _snapshots(self, index: PlacesIndex) -> Snapshots:
-        """Return the snapshot of each place, read again if it changed.
+        """Return the snapshot of each place; read the place again if it changed.
 
-        If the first place shows that the store is in another process, the others are asked about
-        concurrently: such a store answers them together.
+        If the time of the first place shows that the store is in another process, the others are
+        read concurrently, because such a store answers them together.
         """
 
         async def read(place: Place) -> PlaceSnapshot:
@@ -206,7 +207,7 @@ class FactSearch:
         if version is not None and version == snapshot.version:
             return snapshot
         async with cache.loading.get():
-            number = cache.next_number()  # before the version, so that it is no older
+            number = cache.next_number()  # before the version, so the facts are not older than it
             snapshot, version = cache.snapshot, await self._version(place)
             since = snapshot.version
             if version is not None and version == since:
@@ -227,7 +228,7 @@ class FactSearch:
             return None
         return await self._store.version(place.subject, place.scope)
 
-    async def _take_apart(
+    async def _split(
         self,
         query: RecallQuery,
         chat_model: ChatModel,
@@ -236,7 +237,7 @@ class FactSearch:
     ) -> None:
         subjects = [place.subject for place in places]
         try:
-            progress.plan = await planned(
+            progress.plan = await split_question(
                 query,
                 chat_model,
                 subjects,
@@ -246,10 +247,10 @@ class FactSearch:
             progress.usage += progress.plan.usage
         except (ChatModelError, ExtractionError) as exc:
             progress.usage += exc.usage
-            progress.fell_back(exc, "Splitting a question")
-        except Exception as exc:  # noqa: BLE001 - whatever it is, the question itself is answered
+            progress.fall_back(exc, "Splitting a question")
+        except Exception as exc:  # noqa: BLE001 - the recall can search the question as it is
             progress.usage += ONE_CALL
-            progress.fell_back(exc, "Splitting a question")
+            progress.fall_back(exc, "Splitting a question")
 
     async def _vectors(
         self,
@@ -265,7 +266,7 @@ class FactSearch:
             lambda: embedding.vectors(texts, index, snapshots, progress.cost), progress
         )
 
-    async def _of_questions(
+    async def _question_vectors(
         self, queries: Sequence[RecallQuery], places: Sequence[Place], progress: _Progress
     ) -> "Sequence[array[float]] | None":
         if (embedding := self._embedding) is None:
@@ -278,26 +279,26 @@ class FactSearch:
     async def _embedded(
         self, embed: "Callable[[], Awaitable[Sequence[array[float]]]]", progress: _Progress
     ) -> "Sequence[array[float]] | None":
-        """Return the vectors of the queries; None where the embedder fails, and words remain."""
+        """Return the vectors of the queries; None if the embedder failed."""
         try:
             return await embed()
         except MissingExtraError:
             raise
-        except Exception as exc:  # noqa: BLE001 - embedders have errors of their own; words remain
-            progress.fell_back(exc, "Embedding")
+        except Exception as exc:  # noqa: BLE001 - custom embedders raise any error
+            progress.fall_back(exc, "Embedding")
             return None
         finally:
             refusal = progress.cost.refusal
             if refusal is not None and refusal not in progress.failures:
-                progress.fell_back(refusal, "Embedding a text")
+                progress.fall_back(refusal, "Embedding a text")
 
     async def keep_vectors(self, is_ours: Callable[[Identity], bool]) -> None:
-        """Leave vectors in the store that are not in it yet, also when cancelled: for 5 s at most.
+        """Write vectors to the store that it does not have yet, for at most 5 s, even if cancelled.
 
-        Failures are logged and never raised: the vectors can be made again.
+        Failures are logged and not raised, because the texts can be embedded again.
 
         Args:
-            is_ours: Whether a place is to be written.
+            is_ours: Whether to write a place.
         """
         if self._embedding is None:
             return
@@ -307,13 +308,13 @@ class FactSearch:
                     continue
                 try:
                     if await self._version(place) is None:
-                        continue  # the store keeps no index
-                    await self._snapshot(place, cache)  # the store takes the latest version only
+                        continue  # the store does not keep indexes
+                    await self._snapshot(place, cache)  # the store accepts only the latest version
                     await self._embedding.keep(place, cache)
-                except Exception as exc:  # noqa: BLE001 - such as that the store is closed already
-                    _logger.info("Vectors were not kept: %s", type(exc).__name__)
+                except Exception as exc:  # noqa: BLE001 - for example, the store may be closed
+                    _logger.info("Vectors were not written: %s", _name(exc))
 
-    async def _found_in_store(
+    async def _search_store(
         self,
         in_store: StoreSearch,
         places: Sequence[Place],
@@ -321,7 +322,7 @@ class FactSearch:
         progress: _Progress,
     ) -> RecallResult:
         queries, embedding, now = progress.queries(given), self._embedding, self._clock()
-        vectors = await self._of_questions(queries, places, progress)
+        vectors = await self._question_vectors(queries, places, progress)
         model = "" if embedding is None else embedding.model
 
         async def search(queries: Sequence[RecallQuery]) -> list[StoreMatches]:
@@ -350,7 +351,7 @@ class FactSearch:
             is_semantic=any(part.has_meaning for part in found),
         )
 
-    async def _found(
+    async def _search_index(
         self,
         index: PlacesIndex,
         snapshots: Snapshots,
@@ -385,8 +386,12 @@ class FactSearch:
         )
 
 
+def _name(failure: Exception) -> str:
+    return type(failure).__name__
+
+
 def _merged(found: Sequence[list[Match]], limit: int) -> list[Match]:
-    """Return the best matches of several questions, each fact once, where it scored best."""
+    """Merge the matches of several questions; a fact keeps its best match."""
     if len(found) == 1:
         return found[0]
     best: dict[object, Match] = {}

@@ -39,11 +39,11 @@ R = TypeVar("R")
 _logger = getLogger(__name__)
 
 _BATCH = 512
-"""How many texts one batch has; the vectors of a batch are kept if a later batch fails."""
+"""The number of texts in a batch. The vectors of a batch are kept if a later batch fails."""
 _MOST_QUESTIONS = 256
 
 _AT_ONCE = 4
-"""How many places one recall embeds concurrently."""
+"""The number of places that one recall embeds concurrently."""
 
 
 class _Space(TypedDict):
@@ -68,14 +68,15 @@ class _Received:
 class FactEmbedding:
     """Embeds each text once and caches the vectors, in the store if it supports that.
 
-    Vectors of queries are cached here, never shared: another view must not see what was asked.
+    Vectors of queries are cached only in this instance, because another view must not learn which
+    questions were asked.
 
     Args:
-        embedder: Makes the vectors.
-        provider: The store of the facts; an `IndexedStore` keeps their vectors for the next process.
+        embedder: Returns the vectors.
+        provider: The provider. An `IndexedStore` keeps the vectors for the next process.
         cache: Provides the worker threads.
         events: Receives an event for each request to the embedder.
-        seconds: How long a recall may wait for vectors.
+        seconds: The time limit of a recall for vectors.
     """
 
     def __init__(
@@ -93,13 +94,13 @@ class FactEmbedding:
         self._cache = cache
         self._seconds = seconds
         self._storing: PerLoop[Lock] = PerLoop(Lock)
-        """Held by the one task of an event loop that embeds facts for a store."""
+        """Held by the task of an event loop that embeds facts for a store."""
         self._questions: Mapping[tuple[str, str], array[float]] = {}
         """The vectors of the last queries, by model and text; replaced, never mutated."""
 
     @property
     def model(self) -> str:
-        """The model that makes the vectors."""
+        """The model of the vectors."""
         return self._embedder.model
 
     async def vectors(
@@ -109,23 +110,23 @@ class FactEmbedding:
         snapshots: Snapshots,
         cost: EmbeddingCost,
     ) -> "list[array[float]]":
-        """Return a vector of length 1 for each query, after embedding all facts that have none.
+        """Embed the queries, and all facts without a vector; return the vectors of the queries.
 
-        Facts that the embedder refuses have no vector. Queries come first because their vectors
-        show the dimensions of the model.
+        The vectors have length 1. Facts that the embedder refuses have no vector. Queries are
+        embedded first because their vectors show the dimensions of the model.
 
         Raises:
             EmbeddingError: The embedder failed or timed out. Vectors received before are kept.
         """
 
         async def embed() -> "list[array[float]]":
-            vectors = await self._of_questions(texts, [*index.places.values()], cost)
+            vectors = await self._embed_questions(texts, [*index.places.values()], cost)
             model, dimensions = self._embedder.model, len(vectors[0])
             if not all(
                 cache.vectors.are_whole(snapshots[identity].number, model, dimensions)
                 for identity, cache in index.caches.items()
             ):
-                await self._of_facts(index, snapshots, dimensions, cost)
+                await self._embed_places(index, snapshots, dimensions, cost)
             return vectors
 
         return await self._in_time(embed, cost)
@@ -138,7 +139,7 @@ class FactEmbedding:
         Raises:
             EmbeddingError: The embedder failed or timed out.
         """
-        return await self._in_time(lambda: self._of_questions(texts, places, cost), cost)
+        return await self._in_time(lambda: self._embed_questions(texts, places, cost), cost)
 
     async def completed(
         self,
@@ -147,7 +148,7 @@ class FactEmbedding:
         store: SearchedStore,
         cost: EmbeddingCost,
     ) -> "Sequence[array[float]]":
-        """Return the vectors of queries, after a store has got those of all facts in some places.
+        """Embed the facts without a vector in a store; return the vectors of the queries.
 
         Raises:
             EmbeddingError: The embedder failed or timed out. Vectors received before are kept.
@@ -155,15 +156,15 @@ class FactEmbedding:
 
         async def embed() -> "Sequence[array[float]]":
             for place in places:
-                await self._of_stored(place, store, len(vectors[0]), cost)
+                await self._embed_stored(place, store, len(vectors[0]), cost)
             return vectors
 
         return await self._in_time(embed, cost)
 
-    async def _of_stored(
+    async def _embed_stored(
         self, place: Place, store: SearchedStore, dimensions: int, cost: EmbeddingCost
     ) -> None:
-        """Embed those facts of a place that have no vector in a store."""
+        """Embed the facts of a place that have no vector in a store."""
         model = self._embedder.model
         space: _Space = {"model": model, "dimensions": dimensions}
         subject, scope = place.subject, place.scope
@@ -172,13 +173,13 @@ class FactEmbedding:
                 texts = {each: meaning_of(fact, subject.entity) for each, fact in facts.items()}
                 received = _Received(model)
                 try:
-                    await self._requests.of_facts(texts, place, dimensions, received, cost)
+                    await self._requests.embed_facts(texts, place, dimensions, received, cost)
                 finally:
                     with CancelScope(shield=True):
                         await store.add_vectors(subject, scope, received.vectors, **space)
 
     async def _in_time(self, embed: Callable[[], Awaitable[R]], cost: EmbeddingCost) -> R:
-        """Embed within what is left of the time that a recall may wait."""
+        """Run `embed` with the rest of the recall's time limit for vectors."""
         started = current_time()
         with move_on_after(self._seconds - cost.seconds):
             try:
@@ -189,33 +190,33 @@ class FactEmbedding:
             finally:
                 cost.seconds += current_time() - started
         raise EmbeddingError(
-            f"{self._embedder.model!r} gave not all vectors within {self._seconds:g} s. What it "
-            f"gave is kept, and the next recall goes on from there; where it needs longer, raise "
-            f"RecallSettings.embedding_seconds"
+            f"{self._embedder.model!r} did not return all vectors within {self._seconds:g} s. The "
+            f"vectors received are kept, and the next recall embeds the rest. If the embedder "
+            f"needs more time, raise RecallSettings.embedding_seconds"
         )
 
-    async def _of_questions(
+    async def _embed_questions(
         self, texts: Sequence[str], places: Sequence[Place], cost: EmbeddingCost
     ) -> "list[array[float]]":
         cut = [text[:LONGEST_TEXT] for text in texts]
         model, known = self._embedder.model, self._questions
         new = [text for text in dict.fromkeys(cut) if (model, text) not in known]
         if new:
-            vectors = await self._requests.of_questions(new, places, cost)
+            vectors = await self._requests.embed_questions(new, places, cost)
             fresh = {(model, text): unit(each) for text, each in zip(new, vectors, strict=True)}
             known = {**known, **fresh}
             latest = [*{**self._questions, **fresh}.items()][-_MOST_QUESTIONS:]
             self._questions = dict(latest)
         return [known[model, text] for text in cut]
 
-    async def _of_facts(
+    async def _embed_places(
         self,
         index: PlacesIndex,
         snapshots: Snapshots,
         dimensions: int,
         cost: EmbeddingCost,
     ) -> None:
-        """Embed the places that lack vectors, some concurrently.
+        """Embed the facts of places that lack vectors, up to four places concurrently.
 
         Each place has its own requests, so that a request never mixes the texts of two users.
         """
@@ -226,12 +227,12 @@ class FactEmbedding:
             async with turns:
                 try:
                     if not failures:
-                        await self._of_place(place, cache, dimensions, cost)
+                        await self._embed_place(place, cache, dimensions, cost)
                 except get_cancelled_exc_class():
                     raise
-                except BaseException as exc:  # noqa: BLE001 - raised when the running ones are done
+                except BaseException as exc:  # noqa: BLE001 - raised after the running ones end
                     failures.append(exc)
-                    if not isinstance(exc, Exception):  # in a group an exit code would be lost
+                    if not isinstance(exc, Exception):  # a group would lose the code of SystemExit
                         group.cancel_scope.cancel()
             at_work.remove(place.identity)
 
@@ -243,10 +244,12 @@ class FactEmbedding:
                     group.start_soon(do, place, cache)
         if failures:
             raise next((each for each in failures if not isinstance(each, Exception)), failures[0])
-        if at_work:  # an asyncio task that raises what cancels it ends its group in silence
-            raise EmbeddingError(f"{model!r} broke off a request, as if it had been cancelled")
+        if at_work:  # an embedder that raises CancelledError itself ends its asyncio task silently
+            raise EmbeddingError(
+                f"A request to {model!r} was cancelled from outside; the next recall repeats it"
+            )
 
-    async def _of_place(
+    async def _embed_place(
         self, place: Place, cache: PlaceCache, dimensions: int, cost: EmbeddingCost
     ) -> None:
         model, vectors, work = self._embedder.model, cache.vectors, self._cache.work
@@ -258,12 +261,12 @@ class FactEmbedding:
                 await work(lambda: vectors.use(model, dimensions))
                 await self._look_up(place, vectors, dimensions)
             digests, missing = await work(lambda: cache.to_embed(snapshot))
-            await self._embed(missing, place, vectors, dimensions, cost)
+            await self._embed_texts(missing, place, vectors, dimensions, cost)
             worth = await work(lambda: vectors.settle(digests, snapshot.number))
             await self._write(place, vectors, snapshot.version, worth)
 
     async def keep(self, place: Place, cache: PlaceCache) -> None:
-        """Write vectors to the store that could wait until now.
+        """Write the vectors of a place to the store, even if only a few have changed.
 
         Skips a place that another task is about to write.
         """
@@ -281,18 +284,18 @@ class FactEmbedding:
             lock.release()
 
     async def _look_up(self, place: Place, vectors: PlaceVectors, dimensions: int) -> None:
-        """Load the index that an earlier process stored."""
+        """Load the stored index, once for each model."""
         if vectors.is_looked_up:
             return
         index = None
         if self._store is not None:
             try:
                 index = await self._store.read_index(place.subject, place.scope)
-            except Exception as exc:  # noqa: BLE001 - also of a closed store: facts are embedded again
+            except Exception as exc:  # noqa: BLE001 - without it, facts are embedded again
                 _logger.warning("An index could not be read: %s", type(exc).__name__)
         await self._cache.work(lambda: vectors.take_index(index, dimensions))
 
-    async def _embed(
+    async def _embed_texts(
         self,
         texts: Mapping[bytes, str],
         place: Place,
@@ -306,7 +309,7 @@ class FactEmbedding:
             cut, size = vectors.cut, max(_BATCH // vectors.cut, 1)
             vectors.cut = min(4 * cut, _BATCH)  # for the next recall
             batch = {each: texts[each] for each in digests[:size]}
-            await self._requests.of_facts(batch, place, dimensions, vectors, cost)
+            await self._requests.embed_facts(batch, place, dimensions, vectors, cost)
             vectors.cut = max(cut // 2, 1)
             del digests[:size]
 
@@ -326,7 +329,7 @@ class FactEmbedding:
                 is_written = await self._store.write_index(
                     place.subject, place.scope, index, version=version
                 )
-        except Exception as exc:  # noqa: BLE001 - they stay in memory, and are written later
+        except Exception as exc:  # noqa: BLE001 - the vectors stay in memory and are written later
             _logger.warning("An index could not be written: %s", type(exc).__name__)
         else:
             if is_written:

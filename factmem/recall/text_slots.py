@@ -1,4 +1,4 @@
-"""The texts of an index's facts by slot: their cosines with a question, and their common direction."""
+"""The embedded texts of an index's facts, by slot: cosines with a question, common direction."""
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,63 +14,63 @@ __all__ = ["COMMON", "Nearness", "Spread", "TextSlots", "TextVectors"]
 N = TypeVar("N")
 
 COMMON = 0.3
-"""How much of a fact's cosine with the mean vector of the facts is taken off where facts are ranked.
-What all facts share, such as the language or the form of the texts, ranks none of them."""
+"""The share of a fact's cosine with the mean vector of the facts that ranking subtracts. This
+removes what all texts have in common, such as their language or form."""
 
 
 class TextVectors(Protocol):
-    """The vectors of the texts of some places, and one question to compare them with."""
+    """The vectors of the texts of some places, and the vector of a question."""
 
     def cosines(self, identity: Identity, texts: TextRows) -> Sequence[float]:
-        """Return the cosine between the question and each text; NaN where it has no vector."""
+        """Return the cosine between the question and each text; NaN without a vector."""
         ...
 
     def along(
         self, identity: Identity, texts: TextRows, direction: Sequence[float]
     ) -> Sequence[float]:
-        """Return the cosine between a direction and each text; NaN where it has no vector."""
+        """Return the cosine between a direction and each text; NaN without a vector."""
         ...
 
     def total(
         self, identity: Identity, texts: TextRows, chosen: Sequence[bool] | None
     ) -> Sequence[float] | None:
-        """Return the sum of the vectors of the chosen texts, all by default; None if there is none."""
+        """Return the sum of the vectors of the chosen texts, or of all; None if there is none."""
 
     def changes(self, identity: Identity) -> object:
-        """Return a value that is another one after each change of the vectors of a place."""
+        """Return a token that differs after each change of the vectors of a place."""
 
 
 class Spread(NamedTuple):
-    """What cosines are compared with, where not all of them are known."""
+    """Statistics of all cosines, for use if only those of some candidates are known."""
 
     usual: float
     """The cosine of a random fact."""
     mean: float
-    """The mean of what facts are ranked by."""
+    """The mean of the ranked cosines."""
     least: float
-    """The least of it."""
+    """The least of the ranked cosines."""
 
 
 class Nearness(NamedTuple, Generic[N]):
-    """How near facts are to a question, by slot: dictionaries, or arrays with NaN for the others."""
+    """The cosines of facts with a question by slot, as dictionaries or as arrays with NaN."""
 
     cosines: N
     ranked: N
-    """The same without a part of the common direction, for ranking."""
+    """The cosines minus a share of the common direction, for ranking."""
     spread: Spread | None = None
-    """None where these are all cosines."""
+    """Statistics of all facts; None if `cosines` has all of them."""
 
 
 class _Held(NamedTuple):
-    """The slots and the texts of a place in one order."""
+    """The slots and the texts of a place, in the same order."""
 
     slots: "array[int]"
     texts: TextRows
     is_row: bool
-    """Whether each slot follows the one before, so that a slice has them all."""
+    """Whether the slots are consecutive."""
 
     def where(self, np: Array) -> Any:
-        """Return an index of the slots in a numpy array; copying into a slice is faster."""
+        """Return an index of the slots in a numpy array: a slice if possible, which is faster."""
         if self.is_row:
             return slice(self.slots[0], self.slots[-1] + 1)
         return np.frombuffer(self.slots, np.uint32)
@@ -82,11 +82,12 @@ class TextSlots:
     def __init__(self) -> None:
         self._digests: dict[Identity, dict[int, bytes]] = {}
         self._rows: dict[Identity, _Held] = {}
-        """The slots and the texts of each place, until one of them changes."""
+        """The slots and the texts of each place, cached until one of them changes."""
         self._totals: dict[Identity, tuple[TextRows, object, Sequence[float] | None]] = {}
-        """The sum of each place's vectors, and what it was made of."""
+        """The sum of each place's vectors, with the texts and the token it was computed from."""
         self._common: tuple[object, Any] = (None, None)
-        """The cosine of each slot with the common direction, and what it was made of."""
+        """The cosine of each slot with the common direction, with the stamp it was computed
+        from."""
 
     def put(self, identity: Identity, slot: int, digest: bytes) -> None:
         """Set the text of a slot, by its digest."""
@@ -96,14 +97,14 @@ class TextSlots:
             self._rows.pop(identity, None)
 
     def drop(self, identity: Identity, slot: int) -> None:
-        """Forget the text of a slot."""
+        """Remove the text of a slot."""
         del self._digests[identity][slot]
         self._rows.pop(identity, None)
 
     def nearness(
         self, vectors: TextVectors, among: bytearray | None
     ) -> Nearness[Mapping[int, float]]:
-        """Return how near facts are to a question; only those that are looked at count."""
+        """Return the cosines of facts with a question; `among` restricts the facts that count."""
         cosines = {
             slot: cosine
             for identity, held in self._held()
@@ -145,12 +146,12 @@ class TextSlots:
         return [(held.texts, vectors.changes(identity)) for identity, held in self._held()]
 
     def _of_all(self, vectors: TextVectors) -> Any:
-        """Return the cosines with the common direction of all facts, if they are still right."""
+        """Return the cached cosines with the common direction of all facts, if still valid."""
         stamp, common = self._common
         return common if stamp == self._stamp(vectors) else None
 
     def _common_cosines(self, vectors: TextVectors, among: bytearray | None) -> Mapping[int, float]:
-        stamp = self._stamp(vectors)  # before: what changes meanwhile makes it outdated
+        stamp = self._stamp(vectors)  # first, so that a change meanwhile invalidates the result
         direction, common = self._direction(vectors, among), dict[int, float]()
         if direction is not None:
             for identity, held in self._held():
@@ -173,7 +174,7 @@ class TextSlots:
         return common
 
     def _direction(self, vectors: TextVectors, among: bytearray | None) -> list[float] | None:
-        """Return the direction of the mean vector of all facts, or of those that are looked at."""
+        """Return the direction of the mean vector of all facts, or of those in `among`."""
         totals: list[Sequence[float]] = []
         for identity, (slots, texts, _) in self._held():
             if among is None:

@@ -1,7 +1,8 @@
-"""Vectors under keys, and how near each is to another one.
+"""VectorTable: vectors by key, and their cosines with another vector.
 
-Every vector is compared, so that none is ever missed; 5,000 of 384 numbers take well under a
-millisecond with numpy. Without it everything works the same, about a hundred times slower.
+The comparison is exhaustive, so it never misses a vector. 5,000 vectors of 384 numbers take well
+under a millisecond with numpy. Without numpy the results are the same, about a hundred times
+slower.
 """
 
 import json
@@ -29,25 +30,25 @@ __all__ = [
 Floats: TypeAlias = "array[float] | memoryview[float]"
 
 Products: TypeAlias = Callable[[Floats, Floats], Sequence[float]]
-"""Takes rows in single precision, one after the other, and a vector as long as each of them; gives
-the scalar product of each row with it."""
+"""Returns the scalar product of each row with a vector. The rows are concatenated, in single
+precision, and as long as the vector."""
 
 _MAGIC = b"factmem vectors 1\n"
 _KEY_BYTES = 16
 _FLOAT_BYTES = 4
 _LONGEST_HEAD = 2**16
-"""The first bytes of a table, in which its header ends."""
+"""The maximum size of a table's header, in bytes."""
 
 _BEHIND = 3
-"""Where vectors begin in a table, modulo 4. A file in the clear has 29 bytes before the table: so they
-are aligned there, and comparing them takes 0.30 ms in place of 0.52."""
+"""The offset of the vectors in a table, modulo 4. An unencrypted file has 29 bytes before the
+table, so the vectors are aligned there, and a comparison takes 0.30 ms instead of 0.52."""
 
 
 def numpy_products(rows: Floats, vector: Floats) -> Sequence[float]:
-    """Multiply with numpy, into an array of its own.
+    """Multiply with numpy, in the calling thread.
 
-    In this thread alone: BLAS, which `@` goes to, wakes threads of its own that wait for each other
-    longer than they work where the processors are busy.
+    The operator `@` would use BLAS, whose threads spend more time waiting for each other than
+    working if the processors are busy.
     """
     np: Array = numpy_or_none()
     matrix = np.frombuffer(rows, np.float32).reshape(-1, len(vector))
@@ -62,33 +63,33 @@ def python_products(rows: Floats, vector: Floats) -> list[float]:
 
 
 def default_products() -> Products:
-    """Return the products by numpy where it can be imported."""
+    """Return `numpy_products` if numpy can be imported, else `python_products`."""
     return python_products if numpy_or_none() is None else numpy_products
 
 
 class VectorTable:
-    """Vectors of one model under keys of 16 bytes. Not safe for a change during another call.
+    """Vectors of one model by keys of 16 bytes. Calls must not overlap with a change.
 
-    Only directions count: vectors are kept at length 1, and one of zeros is near to nothing.
+    Only directions count: vectors are stored at length 1. A vector of zeros has cosine 0 with all.
     """
 
     def __init__(self, dimensions: int, *, products: Products | None = None) -> None:
         self.dimensions = dimensions
         self._products = products
         self._rows: dict[bytes, int] = {}
-        """Which row each key has."""
+        """The row of each key."""
         self._free: list[int] = []
         """The rows of discarded keys."""
         self._mapped: memoryview[float] | None = None
-        """The first rows, where they are in a file that is mapped into memory. They never change."""
+        """The first rows, if they are in a memory-mapped file. They never change."""
         self._first = 0
-        """How many of them there are."""
+        """The number of mapped rows."""
         self._numbers: array[float] = array("f")
-        """The rows after those."""
+        """The rows after the mapped ones."""
         self.changes: int = 0
-        """Grows with each change of the keys."""
+        """Increases with each change of the keys."""
         self._total: Array = None
-        """The sum of all vectors, once it was asked for; numpy alone keeps it."""
+        """The sum of all vectors, cached after its first use; only with numpy."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -100,21 +101,21 @@ class VectorTable:
         return iter(self._rows)
 
     def keys(self) -> AbstractSet[bytes]:
-        """Return its keys, as a view that goes with it."""
+        """Return a live view of the keys."""
         return self._rows.keys()
 
     def rows(self, keys: Iterable[bytes]) -> list[int | None]:
-        """Return which row each key has; None where it has none."""
+        """Return the row of each key; None for an unknown key."""
         return list(map(self._rows.get, keys))
 
     def add(self, key: bytes, vector: Sequence[float]) -> None:
-        """Take in a vector; a key that is there keeps the one it has.
+        """Add a vector; a key that exists keeps its vector.
 
         Raises:
-            ValueError: It has another length than the others.
+            ValueError: Its length differs from the table's dimensions.
         """
         if len(vector) != self.dimensions:
-            raise ValueError(f"A vector has {len(vector)} dimensions, and not {self.dimensions}")
+            raise ValueError(f"vector must have {self.dimensions} dimensions, not {len(vector)}")
         if key in self._rows:
             return
         self.changes += 1
@@ -130,7 +131,7 @@ class VectorTable:
             self._total += numbers
 
     def discard(self, key: bytes) -> None:
-        """Let go of a vector, if it is there; the next one takes its row."""
+        """Remove a vector, if it exists. A later vector reuses its row."""
         row = self._rows.pop(key, None)
         if row is not None:
             self.changes += 1
@@ -141,7 +142,7 @@ class VectorTable:
 
     @property
     def width(self) -> int:
-        """The number of rows, those of discarded keys included."""
+        """The number of rows, including those of discarded keys."""
         return self._first + len(self._numbers) // self.dimensions
 
     def products(self, vector: Floats) -> Sequence[float]:
@@ -154,7 +155,7 @@ class VectorTable:
         return [*chain(*found)] if np is None else cast("Sequence[float]", np.concatenate(found))
 
     def _parts(self) -> list[Floats]:
-        """Return all rows, one part after the other."""
+        """Return all rows, in up to two parts."""
         mapped: list[Floats] = [] if self._mapped is None else [self._mapped]
         return [*mapped, self._numbers] if self._numbers else mapped
 
@@ -168,8 +169,8 @@ class VectorTable:
     def total(self, rows: Sequence[int] | None) -> Sequence[float] | None:
         """Return the sum of some rows, or of all keys; None if there is none.
 
-        In double precision: so the order of the rows changes nothing that single precision shows, and
-        neither do vectors that came and went.
+        The sum is in double precision, so that in single precision it depends neither on the order
+        of the rows nor on vectors that were added and removed.
         """
         if not (self._rows if rows is None else rows):
             return None
@@ -219,14 +220,14 @@ class VectorTable:
     def load(
         cls, data: bytes | memoryview, model: str, *, products: Products | None = None
     ) -> "VectorTable":
-        """Return the table that was dumped. Of a `memoryview` the vectors stay where they are.
+        """Return the table of a dump. The vectors of a `memoryview` are not copied.
 
         Raises:
-            ValueError: The bytes are no table, or one of another model.
+            ValueError: The bytes are not a table of this model.
         """
         head = bytes(data[:_LONGEST_HEAD])
         header_end = head.find(b"\n", len(_MAGIC)) + 1
-        rest = memoryview(data)[header_end:]  # which copies nothing of some hundred megabytes
+        rest = memoryview(data)[header_end:]  # without copying hundreds of megabytes
         try:
             header = json.loads(head[len(_MAGIC) : header_end])
             dimensions, count = header["dimensions"], header["count"]
@@ -234,9 +235,9 @@ class VectorTable:
             keys_end = _KEY_BYTES * count
             is_whole = len(rest) == keys_end + _FLOAT_BYTES * count * dimensions
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise ValueError("no table of vectors") from None
+            raise ValueError("The data is not a table of vectors") from None
         if not (is_ours and is_whole and dimensions > 0):
-            raise ValueError("no table of vectors of this model")
+            raise ValueError("The data is not a table of vectors of this model")
         table = cls(dimensions, products=products)
         keys = bytes(rest[:keys_end])
         table._rows = {
@@ -249,12 +250,12 @@ class VectorTable:
         if sys.byteorder == "big":
             table._numbers.byteswap()
         if len(table._rows) != count:
-            raise ValueError("a table of vectors that has a key twice")
+            raise ValueError("The table of vectors has a duplicate key")
         return table
 
 
 def unit(vector: Sequence[float]) -> "array[float]":
-    """Return a vector at length 1, in single precision."""
+    """Return a vector scaled to length 1, in single precision."""
     length = hypot(*vector)
     if not length:
         return array("f", vector)

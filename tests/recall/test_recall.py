@@ -376,7 +376,7 @@ async def test_without_a_memory_nothing_is_found() -> None:
         ({"since": NOW, "until": NOW}, "time range is empty"),
         ({"half_life": timedelta(0)}, "half_life"),
         ({"depth": "profound"}, "must be 'shallow', 'deep' or 'auto', not another"),
-        ({"depth": "deep"}, "deep recall takes a model"),
+        ({"depth": "deep"}, "deep recall needs a chat model"),
     ],
 )
 async def test_a_senseless_question_is_refused(options: dict[str, Any], message: str) -> None:

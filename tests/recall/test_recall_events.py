@@ -145,7 +145,7 @@ async def test_a_recall_that_fails_is_one_failed_event(
         await recall_memory(Failing(), listeners=[told.append]).recall("cat")
     with pytest.raises(MissingExtraError):
         await recall_memory(store, embedder=embedder, listeners=[told.append]).recall("cat")
-    with pytest.raises(ValueError, match="takes a model"):
+    with pytest.raises(ValueError, match="needs a chat model"):
         await recall_memory(store, listeners=[told.append]).recall("cat", depth="deep")
 
     assert [each.error_type for each in of(told, OP.RECALL)] == [

@@ -178,7 +178,7 @@ async def test_it_takes_what_recall_takes(store: InMemoryProvider) -> None:
 
     with pytest.raises(ValueError, match="limit"):
         await memory.recall_facts_to_agent([], "a cat", limit=0)
-    with pytest.raises(ValueError, match="takes a model"):
+    with pytest.raises(ValueError, match="needs a chat model"):
         await memory.recall_facts_to_agent([], "a cat", depth="deep")
     with pytest.raises(UnboundSubjectError):
         await memory.recall_facts_to_agent([], "a cat", subjects=[USER])

@@ -96,7 +96,7 @@ def test_a_key_keeps_its_vector() -> None:
 
 def test_vectors_of_another_length_are_refused() -> None:
     """They could not be compared."""
-    with pytest.raises(ValueError, match="3 dimensions, and not 2"):
+    with pytest.raises(ValueError, match="2 dimensions, not 3"):
         table([1.0, 0.0]).add(key(7), [1.0, 2.0, 3.0])
 
 

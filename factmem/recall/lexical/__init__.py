@@ -1,1 +1,1 @@
-"""Ranking by words, in any language, with the standard library alone."""
+"""Ranking by words, in any language. Needs only the standard library."""

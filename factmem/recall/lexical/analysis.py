@@ -1,23 +1,23 @@
-"""From text to words, and from words to the terms that are indexed, in any script.
+"""Analysis of text: words, and the terms under which words are indexed, in any script.
 
-- Width, compatibility forms and case are folded (NFKC and case folding); accents on Latin letters
-  too, so that "Umea" finds "Umeå".
-- Words of spaced scripts are stemmed as English. Scripts written without spaces (Han, Kana, Thai,
-  Lao, Khmer, Burmese), and Hangul, whose particles stick to the noun, are cut into overlapping
-  pairs of characters; a lone character is a term of its own, as is, in Japanese and Chinese, one
-  before an ending.
-- Identifiers give their parts: `maxRetryCount`, `max-retry-count` and `max_retry_count` meet in
-  "max", "retry" and "count"; a camel-case word is a term as a whole besides ("PostgreSQL"). Letters
-  and the number they stand beside come apart where there are two letters or more: `IONIQ5` is
-  `IONIQ 5`, and "v3" stays.
-- Numbers stay, without leading zeros and thousands separators; "4.35" is a term as are its parts;
-  a number and the counter that follows it in Korean, Japanese or Chinese ("5월", "5月") are one term
-  besides the number, the same one in all three languages for years, months and days.
-- Groups of digits that make a number of nine digits or more, as a telephone's, are terms joined as
-  well: "010-1234-5678" meets 01012345678. Groups between spaces do so from a leading 0 on.
-- "C++" and "C#" differ from "C"; an emoji is a word.
+- Width, compatibility forms and case are folded (NFKC and case folding). Accents on Latin letters
+  are removed, so that "Umea" finds "Umeå".
+- Words of scripts with spaces are stemmed as English. Scripts without spaces (Han, Kana, Thai, Lao,
+  Khmer, Burmese), and Hangul, whose particles are attached to the noun, are split into overlapping
+  pairs of characters. A single character is a term too, and so is one before an inflectional ending
+  in Japanese and Chinese.
+- Identifiers are split: `maxRetryCount`, `max-retry-count` and `max_retry_count` all have the terms
+  "max", "retry" and "count". A camel-case word is also a term as a whole ("PostgreSQL"). Two or
+  more letters are separated from an adjacent number: `IONIQ5` becomes `IONIQ 5`, but "v3" is not
+  split.
+- Numbers lose leading zeros and thousands separators. "4.35" and its parts are terms. A number and
+  its counter in Korean, Japanese or Chinese ("5월", "5月") are one additional term, which is the same
+  in all three languages for years, months and days.
+- Groups of digits with nine digits or more in total, such as a telephone number, are also joined:
+  "010-1234-5678" matches 01012345678. Groups separated by spaces are joined if they begin with 0.
+- "C++" and "C#" differ from "C". An emoji is a word.
 
-Any `str` is accepted, lone surrogates included, and the time is linear in its length.
+Any `str` is accepted, including lone surrogates. The time is linear in its length.
 """
 
 import re
@@ -49,7 +49,7 @@ __all__ = [
 _logger = getLogger(__name__)
 
 Stem = Callable[[str], str]
-"""Takes a word in lower case and gives what its forms have in common."""
+"""Returns the common stem of a lower-case word's forms."""
 
 STOP_WORDS = frozenset(
     """
@@ -59,20 +59,21 @@ STOP_WORDS = frozenset(
     with would you your
     """.split()  # noqa: SIM905 (eighty quoted words would fill the page)
 )
-"""English words that say how a question is asked, not what about. `LexicalIndex.search` leaves them
-out of a query; they stay in the index, so a query of nothing else still works."""
+"""English function words. `TermIndex.query` removes them from a query. They stay in the index, so
+that a query of only such words still works."""
 
 Word = tuple[str, ...]
-"""A word of a text as the terms that it is indexed under: the overlapping pairs of a Korean word, the
-forms of an inflected Japanese one, a group of digits and the whole number that it is a part of; one
-term everywhere else. A word of a question is found where any of its terms is."""
+"""The terms under which a word is indexed: the overlapping pairs of a Korean word, the forms of an
+inflected Japanese word, a group of digits and the whole number it is part of; one term in all other
+cases. A document matches a word of a question if it has any of its terms."""
 
 _LONGEST_WORD = 64
-"""Longer words are cut here: nobody searches for the rest of a pasted key or an image's base64."""
+"""Longer words are truncated, such as pasted keys and base64 data."""
 
 _CHUNK = 256
-"""How much is normalised at once. Pythons from before the middle of 2026 take n² steps to sort a run
-of n combining marks (https://github.com/python/cpython/issues/149079)."""
+"""The number of characters that are normalised at once. Python versions from before the middle of
+2026 take n² steps to sort n consecutive combining marks
+(https://github.com/python/cpython/issues/149079)."""
 
 _HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97f\uac00-\ud7ff"
 _UNSPACED = (
@@ -102,11 +103,11 @@ _segments = re.compile(rf"(?P<head>[^{_FUNCTION}]*)(?P<tail>[{_FUNCTION}]*)")
 _function = re.compile(rf"[{_FUNCTION}]")
 
 _says_nothing = re.compile(rf"[\u3041-\u309f]|[{_CHINESE}]+")
-"""A lone hiragana is a particle or a prefix; longer ones may be a noun, as "そば"."""
+"""A single hiragana is a particle or a prefix; a longer run may be a noun, such as "そば"."""
 
 _MOST = 8
-# The white space before a line break stays with its sentence, which is stripped: `\s*\n` would
-# walk through a run of spaces once for each of them.
+# The white space before a line break is not matched here, as each sentence is stripped: `\s*\n`
+# would take quadratic time for a run of spaces.
 _END = re.compile(r"(?<=[.!?…])\s+|(?<=[。\uff01\uff1f])\s*|\n\s*")
 
 
@@ -115,7 +116,7 @@ class _Stemmer(Protocol):
 
 
 class _Stemmers(threading.local):
-    """One Snowball stemmer for each thread: a stemmer keeps the word it works on in itself."""
+    """One Snowball stemmer per thread, because a stemmer has mutable state."""
 
     def __init__(self) -> None:
         try:
@@ -135,7 +136,7 @@ def _stemmers() -> _Stemmers:
 def snowball_stem(word: str) -> str:
     """Stem by the Snowball algorithm for English: "swimming" and "swims" become "swim".
 
-    Needs the package `snowballstemmer`, which the extra `recall` brings. Any thread may call it.
+    Needs the package `snowballstemmer`, which the extra `recall` installs. Thread-safe.
 
     Raises:
         MissingExtraError: The package is not installed.
@@ -144,11 +145,11 @@ def snowball_stem(word: str) -> str:
 
 
 def plural_stem(word: str) -> str:
-    """Take an English plural ending off: "tablets" becomes "tablet", "swimming" stays.
+    """Remove an English plural ending: "tablets" becomes "tablet", "swimming" is unchanged.
 
     These are the rules of the "S stemmer": Donna Harman, "How effective is suffixing?", Journal of
-    the American Society for Information Science 42(1), 1991. The first rule that fits decides.
-    Words of up to three letters stay.
+    the American Society for Information Science 42(1), 1991. The first matching rule decides.
+    Words of up to three letters are unchanged.
     """
     if len(word) <= 3 or not word.endswith("s"):
         return word
@@ -160,23 +161,23 @@ def plural_stem(word: str) -> str:
 
 
 def unstemmed(word: str) -> str:
-    """Give the word back as it is, for texts in languages that English endings would spoil."""
+    """Return the word unchanged, for languages that English stemming would distort."""
     return word
 
 
 @cache
 def default_stem() -> Stem:
-    """Choose Snowball where it can be imported, and plural endings alone where it cannot.
+    """Return `snowball_stem` if its package can be imported, else `plural_stem`.
 
-    One that is there and broken is told in the log.
+    A package that is installed but broken is logged.
     """
     try:
         snowball_stem("words")
-    except Exception as exc:  # noqa: BLE001 - a broken package raises whatever it comes upon
+    except Exception as exc:  # noqa: BLE001 - a broken package can raise any exception
         if not isinstance(exc.__cause__, ModuleNotFoundError):
             _logger.warning(
-                "snowballstemmer is installed and cannot be used (%s): of English words, plurals "
-                "alone are joined",
+                "snowballstemmer is installed and cannot be used (%s): English words are stemmed "
+                "by their plural endings only",
                 type(exc.__cause__ or exc).__name__,
             )
         return plural_stem
@@ -184,11 +185,11 @@ def default_stem() -> Stem:
 
 
 def words(text: str, *, stem: Stem | None = None) -> list[Word]:
-    """Cut a text into words, in order, repetitions kept.
+    """Split a text into words, in order, including repetitions.
 
     Args:
         text: Any text, in any mixture of scripts.
-        stem: How English words are stemmed; `default_stem()` unless given. Stop words stay whole.
+        stem: The stemmer of English words; `default_stem()` by default. Stop words are not stemmed.
     """
     stem = stem or default_stem()
     if not text.isascii():
@@ -203,7 +204,7 @@ def words(text: str, *, stem: Stem | None = None) -> list[Word]:
 
 @cache
 def _tokens(*, ascii_only: bool) -> re.Pattern[str]:
-    """Build the pattern of a word; the wider one on first use, as it asks for all marks."""
+    """Build the pattern of a token. That of all scripts is slow to build, so it is built lazily."""
     word = r"[^\W_]+"
     if not ascii_only:
         word += rf"(?:[{_marks()}]+[^\W_]*)*"
@@ -218,7 +219,7 @@ def _tokens(*, ascii_only: bool) -> re.Pattern[str]:
 
 
 def _marks() -> str:
-    """Give the combining marks, which are no word characters to `re`, as the inside of a class."""
+    """Return a character class of the combining marks, which `re` does not treat as word parts."""
     ranges: list[list[int]] = []
     categories = map(unicodedata.category, map(chr, range(0x300, 0x1F000)))
     for code, category in enumerate(categories, 0x300):
@@ -231,7 +232,7 @@ def _marks() -> str:
 
 
 def _words(token: str, stem: Stem) -> tuple[Word, ...]:
-    """Cut one token at the borders of scripts, and analyse each piece."""
+    """Split a token at the boundaries of scripts, and analyse each piece."""
     if token.isascii():
         if " " in token or "-" in token:
             return _groups(token)
@@ -257,14 +258,14 @@ _known_words = lru_cache(maxsize=2**15)(_words)
 
 
 def _groups(token: str) -> tuple[Word, ...]:
-    """Give each group of digits as a word that the joined number stands for as well."""
+    """Return each group of digits as a word, with the joined number as an additional term."""
     groups = re.split("[- ]", token)
     [whole] = _numbers("".join(groups))
     return tuple((_numbers(group)[0], whole) for group in groups)
 
 
 def _spaced(piece: str, stem: Stem) -> list[str]:
-    """Analyse a word of a script that has spaces, a number, an emoji, or one of C++ and C#."""
+    """Analyse a word of a script with spaces, a number, an emoji, or C++ or C#."""
     word = piece[:_LONGEST_WORD]
     if word[-1] in "+#":
         return [word.casefold(), word[0].casefold()]
@@ -286,7 +287,7 @@ def _numbers(word: str) -> list[str]:
 
 
 def _folded(word: str) -> str:
-    """Fold case, and accents where plain ASCII letters remain: "Straße" gives "strasse"."""
+    """Fold case, and remove accents if the rest is ASCII: "Straße" becomes "strasse"."""
     word = word.casefold()
     if word.isascii():
         return word
@@ -299,15 +300,15 @@ def _stemmed(word: str, stem: Stem) -> str:
 
 
 def pairs(run: str) -> list[str]:
-    """Cut a run into overlapping pairs; a lone character stays."""
+    """Split a run of characters into overlapping pairs; a single character is unchanged."""
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 
 def unspaced_words(run: str) -> list[tuple[str, ...]]:
-    """Cut a run into words: each pair is one, and what is inflected is one with its ending.
+    """Split a run into words: each pair of characters, with an inflectional ending if it has one.
 
-    So the hiragana behind a noun belong to its last pair, and a single character ("食べて", "猫的")
-    is a term besides the pairs that it begins: then "食べた" finds it.
+    The hiragana after a noun belong to its last pair. A single character before an ending ("食べて",
+    "猫的") is a term in addition to the pairs that it begins, so that "食べた" finds it.
     """
     words: list[tuple[str, ...]] = []
     for segment in _segments.finditer(run):
@@ -324,9 +325,9 @@ def unspaced_words(run: str) -> list[tuple[str, ...]]:
 
 
 def content_terms(word: tuple[str, ...]) -> tuple[str, ...]:
-    """Leave out of a question's word what says how it is asked; nothing may be left.
+    """Remove the terms of a question's word that have only a grammatical function.
 
-    Where one term of a word is free of such characters, those that are not are left out.
+    The result may be empty. If a term has no such characters, the terms that have some are removed.
     """
     if all(term.isascii() for term in word):
         return word
@@ -335,16 +336,16 @@ def content_terms(word: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the last eight sentences of a text that say anything; the text itself if none does.
+    """Return the last eight sentences of a text with content words, or else the text itself.
 
-    "Hello! I was away for a week. Now the router is down." is about a router; as one question it
-    would be about hellos and weeks for the most part, and a fact about the router would cover too
-    little of it.
+    In "Hello! I was away for a week. Now the router is down.", the question is about the router. If
+    it were one query, most of its words would be about something else, and a fact about the router
+    would cover too little of it.
     """
     parts = [part.strip() for part in _END.split(text)]
-    telling = [part for part in parts if _says_anything(part)]
-    return list(dict.fromkeys(telling))[-_MOST:] or [text]
+    found = [part for part in parts if _has_content(part)]
+    return list(dict.fromkeys(found))[-_MOST:] or [text]
 
 
-def _says_anything(part: str) -> bool:
+def _has_content(part: str) -> bool:
     return any(not STOP_WORDS.issuperset(word) for word in words(part))

@@ -1,4 +1,4 @@
-"""Ranking by words: BM25 over documents that come and go.
+"""TermIndex: BM25 over a changing set of documents.
 
 The score of a document d for a query q is the one of Robertson and Zaragoza, "The Probabilistic
 Relevance Framework: BM25 and Beyond", Foundations and Trends in Information Retrieval 3(4), 2009:
@@ -6,17 +6,17 @@ Relevance Framework: BM25 and Beyond", Foundations and Trends in Information Ret
     score(d, q) = Σ idf(t) · tf · (k1 + 1) / (tf + k1 · (1 - b + b · length / average length))
     idf(t)      = ln(1 + (N - n(t) + 0.5) / (n(t) + 0.5))
 
-over the terms t of q that are in d; N documents, n(t) of them with t. The 1 inside the logarithm,
-which Lucene adds too, keeps a term that most documents have from counting against them. tf and
-length are sums over the fields of a document, each times its field's weight (section 3.6 there:
-BM25F with one b for all fields).
+over the terms t of q that are in d, with N documents, n(t) of which have t. The 1 inside the
+logarithm, which Lucene adds too, avoids negative weights of terms that most documents have. tf and
+length are sums over the fields of a document, multiplied by the field's weight (section 3.6 of the
+paper: BM25F with one b for all fields).
 
-k1 = 1.2 and b = 0.75 lie in the middle of what that paper found to be good in many circumstances
-(1.2 to 2, 0.5 to 0.8). They were not tuned: on the corpus in benchmarks/recall, hit@5 stays within
-0.012 of theirs for k1 from 0.6 to 2 and b from 0 to 1.
+k1 = 1.2 and b = 0.75 are within the ranges that the paper found to be good in many circumstances
+(1.2 to 2, and 0.5 to 0.8). They were not tuned: on the corpus in benchmarks/recall, hit@5 differs
+by at most 0.012 for k1 from 0.6 to 2 and b from 0 to 1.
 
-What is said around a document counts in tf and length too, each term times its weight. It counts in
-neither n(t) nor coverage: a document is not about what its neighbours say.
+The text around a document counts in tf and length too, multiplied by its weight. It does not count
+in n(t) and coverage, because a document is not about the content of its neighbours.
 """
 
 from array import array
@@ -34,33 +34,33 @@ __all__ = ["DenseScores", "QueryWords", "TermIndex", "WordScores"]
 
 
 _LEAST_WEIGHT = 1.0
-"""What a word adds to coverage however many documents hold it. By rarity alone a word that all
-documents have would weigh nothing beside one that none has, so where everything is about printers
-"printer broken" would find nothing. With 2, a person's name alone would be enough."""
+"""The least weight of a word in coverage. By rarity alone, a word that all documents have would
+weigh nothing compared with one that none has: if all facts are about printers, "printer broken"
+would find nothing. With 2, a person's name alone would be enough for a match."""
 
 _LEAST_SIZE = 50
-"""A word that no document holds weighs no more beside one that a single document holds than it does
-among so many documents. Among two it would weigh so much more that the one fact that a question of
-four words is about would not cover it."""
+"""The least number of documents for the ratio of the weight of a word that no document has to that
+of a word that one document has. With two documents the unknown word would weigh so much that the
+right fact would not cover a question of four words."""
 
 _WEIGHT_STEP = 16
-"""Weights are multiples of 1/16: sums of those are exact, in any order."""
+"""Weights are multiples of 1/16, so that their sums are exact in any order."""
 
 WordScores = dict[int, tuple[float, float]]
-"""BM25 and coverage by slot, of the documents that hold a term of the query."""
+"""BM25 and coverage by slot, for the documents that have a term of the query."""
 
 
 class QueryWords(NamedTuple):
     """The words of a query."""
 
     wanted: Sequence[Word]
-    """The words that are searched."""
+    """The words to search for."""
     covered: Sequence[Word]
-    """Those of them that count in coverage."""
+    """The words among them that count in coverage."""
 
 
 class DenseScores(NamedTuple):
-    """BM25 and coverage of every slot, as numpy arrays; 0 where a document holds no term."""
+    """BM25 and coverage of every slot, as numpy arrays; 0 for a document without a term."""
 
     bm25: Array
     coverage: Array
@@ -70,24 +70,24 @@ Fields: TypeAlias = Mapping[str, str]
 """The strings of a document by field name."""
 
 Around: TypeAlias = Sequence[tuple[str, float]]
-"""What is said around a document, each string with its weight."""
+"""The strings around a document, with their weights."""
 
 
 class TermIndex:
-    """Documents in numbered slots, found by the terms they share with a query.
+    """An index of documents in numbered slots, by their terms.
 
-    Putting and dropping in any order gives the scores that building afresh gives. Not safe for a
-    change during another call: threads need a lock of the caller's.
+    The scores do not depend on the order in which documents were put and dropped. Calls must not
+    overlap with a change: threads need a lock.
 
     Args:
-        weights: How much a term in a field counts, by the field's name; 1 for a field that is not
-            named, 0 leaves it out. Rounded to sixteenths.
-        k1: How soon more of the same term stops to matter.
-        b: How much longer documents are held back, from 0 to 1.
-        analyze: Cuts documents and queries into words, and these into terms.
-        stop_words: Words that are left out of a query, unless it has no others.
-        recurring: Groups of fields whose strings many documents share: those of a group are analysed
-            together once, and some thousand of such analyses are kept in this process.
+        weights: The weight of a term in each field, by the field's name. A field that is not named
+            has weight 1; 0 omits a field. Weights are rounded to multiples of 1/16.
+        k1: The saturation of repeated terms.
+        b: The strength of length normalisation, from 0 to 1.
+        analyze: Splits documents and queries into words and their terms.
+        stop_words: Words that are removed from a query, unless it has no others.
+        recurring: Groups of fields whose strings many documents share. The strings of a group are
+            analysed together, and this process caches some thousand such analyses.
 
     Raises:
         ValueError: k1 or a weight is negative or not finite, or b is not between 0 and 1.
@@ -119,18 +119,18 @@ class TermIndex:
         self._total = 0.0
         self._count = 0
         self._norms: Array | None = None
-        """What the length of each document adds below the fraction line, until the next change."""
+        """The length term in the denominator for each document, cached until the next change."""
 
     def __len__(self) -> int:
         return self._count
 
     def put(self, slot: int, fields: Fields, around: Around = ()) -> None:
-        """Index a document, in place of what the slot holds.
+        """Index a document; it replaces the document in its slot.
 
         Args:
-            slot: A number from 0 on; slots should have few gaps.
+            slot: A number of at least 0. Slots should have few gaps.
             fields: Strings by field name.
-            around: What is said around the document, each string with its weight.
+            around: The strings around the document, with their weights.
         """
         document = self.document(fields, around)
         self.drop(slot)
@@ -138,13 +138,13 @@ class TermIndex:
         self._measure(slot, document)
 
     def put_many(self, documents: Iterable[tuple[int, Fields, Around]]) -> None:
-        """Index documents, each as for `put`, in ascending slots."""
+        """Index many documents, with the arguments of `put`, in ascending slots."""
         self._lists.extend(self._new(documents))
 
     def _new(
         self, documents: Iterable[tuple[int, Fields, Around]]
     ) -> Iterator[tuple[int, Document]]:
-        """Yield the documents behind all others; put the rest one by one."""
+        """Yield the documents whose slots follow all others; put the rest one by one."""
         width = len(self._lists)
         for slot, fields, around in documents:
             if slot < width:
@@ -177,9 +177,9 @@ class TermIndex:
         """Return the words of a query to search for.
 
         Args:
-            words: Those of a question, as `analyze` cuts it.
-            name: The terms of a name that narrows the query already. Every document about that
-                entity has it, so that it says nothing of what else the document is about.
+            words: The words of a question, as returned by `analyze`.
+            name: The terms of an entity's name that already restricts the query. Every document of
+                that entity has them, so they do not count in coverage.
         """
         wanted = self._searched(words)
         covered = [word for word in wanted if not any(term in name for term in word)]
@@ -190,7 +190,7 @@ class TermIndex:
 
         Args:
             query: The words to search for.
-            among: By slot, 1 for a document to look at. The others move neither score nor coverage.
+            among: A mask of the slots to search. Other documents do not affect score and coverage.
         """
         size, average = self._count, self._total / (self._count or 1)
         if among is not None:
@@ -209,14 +209,14 @@ class TermIndex:
         size: int,
         average: float,
     ) -> WordScores:
-        """Return BM25 and coverage of the documents that hold a term of a query.
+        """Return BM25 and coverage of the documents that have a term of a query.
 
         Args:
             query: The words to search for.
-            terms: The documents that hold each of their terms.
+            terms: The documents of each of their terms.
             lengths: The lengths of the documents by slot.
-            size: How many documents there are, with those that hold none.
-            average: The average length of all of them.
+            size: The number of all documents.
+            average: The average length of all documents.
         """
         k1 = self._k1
         constant, per_length = k1 * (1 - self._b), k1 * self._b / (average or 1.0)
@@ -237,7 +237,7 @@ class TermIndex:
         return {slot: (score, covered[slot] / whole) for slot, score in scores.items()}
 
     def dense_scan(self, query: QueryWords, among: bytearray | None = None) -> DenseScores:
-        """Do what `scan` does with numpy arrays: the same numbers, many times faster. numpy must be there."""
+        """Return the result of `scan` as numpy arrays, many times faster. Requires numpy."""
         np: Array = numpy_or_none()
         size, mask = self._count, None
         if among is None:
@@ -279,7 +279,7 @@ class TermIndex:
         return lengths
 
     def document(self, fields: Fields, around: Around = ()) -> Document:
-        """Return what `put` indexes."""
+        """Return the terms of a document, as `put` indexes them."""
         weights, analyze = self._weights, self._analyze
         shared: list[TermCounts] = []
         for names, of_group in self._groups:
@@ -294,7 +294,7 @@ class TermIndex:
         return Document(shared, [each for each in own if each[1]], beside)
 
     def _searched(self, words: Sequence[Word]) -> list[Word]:
-        """Return each word of a query once, without stop words where others remain."""
+        """Return the words of a query without duplicates, and without stop words if possible."""
         wanted = dict.fromkeys(words)
         content = (content_terms(word) for word in wanted if not self._stop_words.issuperset(word))
         return list(dict.fromkeys(filter(None, content))) or list(wanted)
@@ -324,11 +324,12 @@ def _idf(holders: int, size: int) -> float:
 def _weights(
     wanted: Sequence[Word], terms: Mapping[str, Term], size: int
 ) -> tuple[float, list[float]]:
-    """Return the sum of the weights of a query's words in its coverage, and each of them.
+    """Return the sum of the weights of a query's words in coverage, and each weight.
 
-    A word that has several terms, a Korean one with its particle, is covered by any of them, and
-    weighs what the rarest of them weighs that some document holds. Were its terms counted one by
-    one, the particle would hold the coverage of every Korean question below that of an English one.
+    A word with several terms, such as a Korean word with its particle, is covered by any of them
+    and has the weight of its rarest term that occurs in a document. If each term counted
+    separately, the particles would lower the coverage of Korean questions compared with English
+    ones.
     """
     least = max(size, _LEAST_SIZE)
     unknown = _idf(1, size) * _idf(0, least) / _idf(1, least)

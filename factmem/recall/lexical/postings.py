@@ -1,4 +1,4 @@
-"""Posting lists: which documents hold each term, and how often."""
+"""Posting lists: the documents of each term, with their counts."""
 
 from array import array
 from bisect import bisect_left
@@ -13,11 +13,12 @@ __all__ = ["NO_TERM", "Document", "PostingLists", "Term", "TermCounts"]
 
 
 _AT_ONCE = 2**16
-"""How many documents are sorted by term at once: 100 MB of memory for facts of thirty terms."""
+"""The number of documents that are sorted by term at once. For facts of thirty terms this takes
+100 MB of memory."""
 
 
 class TermCounts:
-    """How often each of some terms occurs, weighted. Equal to itself alone."""
+    """The weighted counts of some terms. Compared by identity."""
 
     __slots__ = ("counts", "length")
 
@@ -30,11 +31,11 @@ class Document(NamedTuple):
     """The terms of a document."""
 
     shared: Sequence[TermCounts]
-    """The counts of terms that many documents share."""
+    """The counts of recurring fields, shared by many documents."""
     fields: Sequence[tuple[Sequence[str], float]]
-    """The terms of other fields in order, with the weight of each."""
+    """The terms of each other field in order, with the field's weight."""
     beside: Sequence[TermCounts] = ()
-    """What its neighbours hold."""
+    """The counts of its neighbours' terms."""
 
     @property
     def length(self) -> float:
@@ -43,7 +44,7 @@ class Document(NamedTuple):
         return own + sum([each.length for each in (*self.shared, *self.beside)])
 
     def counts(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the counts of the terms that it holds itself, and of those beside it only."""
+        """Return the counts of its own terms, and of the terms that only its neighbours have."""
         own: dict[str, float] = {}
         beside: dict[str, float] = {}
         for each in self.shared:
@@ -63,37 +64,38 @@ def _add(counts: dict[str, float], more: Iterable[tuple[str, float]]) -> None:
 
 
 class Term(NamedTuple):
-    """A term of a query, among the documents that are searched."""
+    """The searched documents of a query's term."""
 
     holders: int
-    """How many of the documents hold it themselves."""
+    """The number of documents that have the term themselves."""
     slots: Sequence[int]
     counts: Sequence[float]
     own: Sequence[int]
-    """The slots of documents that hold it themselves."""
+    """The slots of the documents that have the term themselves."""
 
 
 NO_TERM = Term(0, (), (), ())
-"""A term that no document holds."""
+"""A term that no document has."""
 
 
 class _Postings:
-    """The documents that hold a term, by ascending slots."""
+    """The documents of a term, in ascending slots."""
 
     __slots__ = ("arrays", "counts", "holders", "own", "slots", "term")
 
     def __init__(self, term: str) -> None:
         self.term = term
-        """Empty once no document holds it: whoever still has the list does not keep the word."""
+        """The term; cleared when no document has it, so that batches do not keep erased words."""
         self.slots = array("I")
         self.counts = array("f")
-        """How often each document holds the term, weighted; what is around it counts too."""
+        """The weighted count of each document, including the text around it."""
         self.own = bytearray()
-        """1 where the document itself holds the term, 0 where only its neighbours do."""
+        """1 if the document itself has the term, 0 if only its neighbours have it."""
         self.holders = 0
-        """How many documents hold the term themselves."""
+        """The number of documents that have the term themselves."""
         self.arrays: Term | None = None
-        """The same as numpy arrays, from the first search for the term to its next change."""
+        """The same as numpy arrays, cached from the first search for the term to its next
+        change."""
 
     def put(self, slot: int, count: float, *, is_own: bool) -> None:
         slots = self.slots
@@ -105,7 +107,7 @@ class _Postings:
         self.arrays = None
 
     def extend(self, slots: bytes, counts: bytes, own: bytes) -> None:
-        """Add documents behind all others, as the bytes of arrays."""
+        """Append documents after all others, as the bytes of arrays."""
         self.slots.frombytes(slots)
         self.counts.frombytes(counts)
         self.own += own
@@ -124,26 +126,26 @@ class _Postings:
 
 
 class PostingLists:
-    """The terms of documents in numbered slots. Not safe for a change during another call."""
+    """The terms of documents in numbered slots. Calls must not overlap with a change."""
 
     def __init__(self) -> None:
         self._postings: dict[str, _Postings] = {}
         self._held: list[_Batch | Sequence[_Postings] | None] = []
-        """The postings of each slot, or the batch that knows them; None where there is no document."""
+        """The postings of each slot, or the batch that has them; None without a document."""
 
     def __contains__(self, slot: int) -> bool:
         return slot < len(self._held) and self._held[slot] is not None
 
     def __len__(self) -> int:
-        """Return the number of slots, those without a document included."""
+        """Return the number of slots, including those without a document."""
         return len(self._held)
 
     def put(self, slot: int, document: Document) -> None:
         """Add a document to a slot that has none.
 
         Args:
-            slot: A number from 0 on; slots should have few gaps.
-            document: Its terms.
+            slot: A number of at least 0. Slots should have few gaps.
+            document: The terms of the document.
         """
         self._grow(slot + 1)
         own, beside = document.counts()
@@ -156,9 +158,9 @@ class PostingLists:
         self._held[slot] = tuple(postings)
 
     def extend(self, documents: Iterable[tuple[int, Document]]) -> None:
-        """Add documents behind all others, in ascending slots.
+        """Append documents after all others, in ascending slots.
 
-        Where numpy is there it sorts the terms of many at once: half the time of putting each one.
+        With numpy, the terms of many documents are sorted at once, in half the time of `put`.
         """
         np: Array = numpy_or_none()
         batch = _Batch()
@@ -206,11 +208,11 @@ class PostingLists:
         self._held[slot] = None
 
     def term(self, term: str, among: bytearray | None) -> Term:
-        """Return the documents that hold a term.
+        """Return the documents of a term.
 
         Args:
             term: The term.
-            among: By slot, 1 for a document that is searched; None searches all.
+            among: A mask of the slots to search; None searches all.
         """
         postings = self._postings.get(term)
         if postings is None:
@@ -227,7 +229,7 @@ class PostingLists:
         return Term(len(own), [slot for slot, _, _ in kept], [each for _, each, _ in kept], own)
 
     def dense_term(self, np: Array, term: str, mask: Array | None) -> Term:
-        """Return the documents that hold a term as numpy arrays; `mask` is `among` as one."""
+        """Return the documents of a term as numpy arrays; `mask` is a mask of slots or None."""
         postings = self._postings.get(term)
         if postings is None:
             return NO_TERM
@@ -247,26 +249,25 @@ class PostingLists:
 
 
 class _Columns(NamedTuple):
-    """Arrays of the documents of each term, one term after the other."""
+    """The concatenated arrays of all terms' documents."""
 
     slots: Array
     counts: Array
     own: Array
     ends: Sequence[int]
-    """Where each term ends, after a 0."""
+    """A 0, followed by the end of each term."""
 
 
 class _Batch:
-    """The terms of some documents, one document after the other.
+    """The terms of some documents, concatenated. A term may occur several times.
 
-    A term may be there several times. No step for a single term is in Python: 50,000 facts have
-    more than a million.
+    No step for a single term runs in Python, because 50,000 facts have more than a million terms.
     """
 
     def __init__(self) -> None:
         self.slots = array("I")
         self._ends = array("q", [0])
-        """Where the terms of each document end."""
+        """A 0, followed by the end of each document's terms."""
         self.numbers: defaultdict[str, int] = defaultdict(count().__next__)
         """A number for each term, by first occurrence."""
         self._terms = array("I")
@@ -274,7 +275,7 @@ class _Batch:
         self._own = bytearray()
         self._shared: dict[TermCounts, tuple[array[int], array[float]]] = {}
         self._lists: Sequence[_Postings] = ()
-        """The postings of each number, once it is closed."""
+        """The postings of each number, after `close`."""
 
     def add(self, slot: int, document: Document) -> None:
         number, terms, counts = self.numbers.__getitem__, self._terms, self._counts
@@ -297,10 +298,10 @@ class _Batch:
         self._ends.append(len(terms))
 
     def by_term(self, np: Array) -> _Columns:
-        """Return the documents of each term in ascending slots, each once."""
+        """Return the documents of each term in ascending slots, without duplicates."""
         numbers = np.frombuffer(self._terms, np.uint32)
         if len(self.numbers) <= 2**16:
-            numbers = numbers.astype(np.uint16)  # which numpy sorts ten times as fast
+            numbers = numbers.astype(np.uint16)  # numpy sorts these ten times as fast
         order = np.argsort(numbers, kind="stable")
         numbers = numbers[order]
         slots = np.repeat(np.frombuffer(self.slots, np.uint32), np.diff(self._ends))[order]
@@ -315,7 +316,7 @@ class _Batch:
         return _Columns(slots[first], counts, own, [0, *np.cumsum(held).tolist()])
 
     def close(self, lists: Sequence[_Postings]) -> None:
-        """Release all but what `of` needs: four bytes for each term.
+        """Release everything that `of` does not need; four bytes per term remain.
 
         Args:
             lists: The postings of each number.

@@ -75,18 +75,19 @@ def expect_within(
         TypeError: It is of another kind.
         ValueError: It lies outside the bounds.
     """
+    is_kind = isinstance(value, int | float | Real) if kind is float else isinstance(value, kind)
+    if is_kind and not isinstance(value, bool):
+        is_within = (least is None or value >= least) and (above is None or value > above)
+        if is_within and (most is None or value <= most):
+            return value
     wanted = "a number" if kind is float else _with_article(kind)
     if least is not None:
         wanted += f" of at least {least or 0}" if most is None else f" from {least or 0} to {most}"
     elif above is not None:
         wanted += f" above {above or 0}" + ("" if most is None else f" and at most {most}")
-    is_kind = isinstance(value, int | float | Real) if kind is float else isinstance(value, kind)
     if not is_kind or isinstance(value, bool):
         raise TypeError(f"{name} must be {wanted}, not {kind_of(value)}: {example}")
-    is_within = (least is None or value >= least) and (above is None or value > above)
-    if not is_within or (most is not None and not value <= most):
-        raise ValueError(f"{name} must be {wanted}: {example}")
-    return value
+    raise ValueError(f"{name} must be {wanted}: {example}")
 
 
 def expect_word(value: W, words: Sequence[str], name: str, example: str) -> W:

@@ -241,7 +241,7 @@ async def test_its_budget_is_kept() -> None:
 def test_misuse_raises() -> None:
     with pytest.raises(ValueError, match="Name the concepts"):
         RetrieveFactsFromHistory()
-    with pytest.raises(ValueError, match="one keyword"):
+    with pytest.raises(ValueError, match="the same keyword"):
         RetrieveFactsFromHistory(THEME, Concept("ide-theme", "", FactType.MULTIPLE))
     with pytest.raises(ValueError, match="is too small for any fact"):
         RetrieveFactsFromHistory(THEME, max_tokens=5)

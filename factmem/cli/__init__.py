@@ -1,6 +1,6 @@
 """The `factmem` command: stores on the command line, and its entry point.
 
-Imports every room below it. `typer` and `rich` (extra `cli`) load in this room only.
+Imports every room below it. Only this room imports `typer` and `rich` (extra `cli`).
 """
 
 import sys
@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line, and exit the process."""
+    """Run the command line and exit the process."""
     if missing := [name for name in ("typer", "rich") if find_spec(name) is None]:
         sys.exit(
             f"factmem: the command line needs {' and '.join(missing)}: pip install 'factmem[cli]'"

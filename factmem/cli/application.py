@@ -1,4 +1,4 @@
-"""The `factmem` command: its options, its groups of commands, its errors."""
+"""The `factmem` command: its options, groups of commands and error handling."""
 
 import os
 import sys
@@ -29,17 +29,17 @@ __all__ = ["app"]
 
 
 class _Commands(TyperGroup):
-    """Commands whose errors are one line on stderr and an exit code."""
+    """Commands that report errors as one line on stderr and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was named."""
+        """Run the selected command."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # a closed pipe is found here, not after the exit code is fixed
+            sys.stdout.flush()  # detects a closed pipe before the exit code is decided
         except (typer.Exit, typer.Abort):
             raise
         except BrokenPipeError:
-            # Python flushes stdout once more at exit, which would print a second error.
+            # Python flushes stdout again at exit and would print a second error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(ExitCode.BROKEN_PIPE) from None
         except KeyboardInterrupt:
@@ -50,7 +50,7 @@ class _Commands(TyperGroup):
         return result
 
 
-# Tracebacks with local variables would print values and keys.
+# Tracebacks with local variables would print values and keys: no pretty exceptions.
 app: typer.Typer = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
@@ -90,29 +90,31 @@ def _options(
         typer.Option(metavar="PATH", envvar="FACTMEM_STORE", help="A folder or postgresql:// URL."),
     ] = None,
     key_env: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The key is in this environment variable.")
+        str | None, typer.Option(metavar="NAME", help="The environment variable with the key.")
     ] = None,
     key_file: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The key is in this file.")
+        str | None, typer.Option(metavar="PATH", help="The file with the key.")
     ] = None,
     passphrase: Annotated[
         bool, typer.Option("--passphrase", help="Ask for a passphrase on the terminal.")
     ] = False,
     keyring: Annotated[
-        bool, typer.Option("--keyring", help="The key is in the system's keyring.")
+        bool, typer.Option("--keyring", help="Use the key in the system's keyring.")
     ] = False,
     store_name: Annotated[
-        str, typer.Option(metavar="NAME", help="Which of the stores in a database.")
+        str, typer.Option(metavar="NAME", help="The name of the store in a database.")
     ] = "default",
     concepts: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:NAME", help="The application's concepts, for their types."),
+        typer.Option(
+            metavar="MODULE:NAME", help="The application's concepts, with their value types."
+        ),
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Look at the facts of AI agents, change them, move them, and keep their store healthy."""
+    """Show, change and move the facts of AI agents, and maintain their store."""
     del version  # handled by its callback
     ctx.obj = Options(
         store, key_env, key_file, passphrase, keyring, store_name, concepts_named(concepts)

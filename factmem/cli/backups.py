@@ -1,4 +1,4 @@
-"""Commands for copies of a whole store: backup, restore."""
+"""Commands that copy a whole store: backup, restore."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ AnchorFile: TypeAlias = Annotated[
 ]
 
 _COPIED = (".jsonl", ".fmj")
-"""Journals. Indexes are made again; copies by `salvage` and drafts are not part of the store."""
+"""Journals. Indexes are rebuilt; copies by `salvage` and drafts are not part of the store."""
 
 
 @app.command()
@@ -39,9 +39,10 @@ def backup(
     anchor_file: AnchorFile = None,
     as_json: Json = False,
 ) -> None:
-    """Copy the store while others use it, check the copy, and keep its anchor.
+    """Copy the store while others use it, check the copy, and write its anchor.
 
-    Writers wait while files are copied; readers do not. The copy is as encrypted as the store.
+    Writers wait while files are copied; readers do not. The copy of an encrypted store is
+    encrypted.
     """
     options = options_of(ctx)
     source = _folder(options)
@@ -51,7 +52,7 @@ def backup(
     try:
         if not journals.exists():
             raise CommandError(f"There is no store in {source!r}", ExitCode.NOTHING)
-        # Of the store and not of the copy: opening a copy may settle its last records anew.
+        # Of the store, not of the copy: opening a copy may rewrite its last records.
         anchor = journals.anchor()
         with _new_folder(folder) as draft, journals.exclusive():
             _copy(Path(source), draft)
@@ -65,16 +66,18 @@ def backup(
 @app.command()
 def restore(
     ctx: typer.Context,
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="What `backup` made.")],
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="A folder that `backup` created.")
+    ],
     anchor_file: AnchorFile = None,
     as_json: Json = False,
 ) -> None:
-    """Check a backup by its anchor and copy it to the path of --store, where no store may be."""
+    """Check a backup with its anchor and copy it to --store, where there must be no store."""
     options = options_of(ctx)
     target = _path(options)
     if has_store(target):
         raise CommandError(
-            f"There is a store in {target!r}: name another folder, or move it away first",
+            f"There is already a store in {target!r}: pass another folder, or move it first",
             ExitCode.REFUSED,
         )
     if not has_store(folder):
@@ -91,7 +94,7 @@ def restore(
 def _path(options: Options) -> str:
     if options.is_database:
         raise CommandError(
-            "backup and restore copy folders: back up a database with pg_dump, or use export"
+            "backup and restore copy folders only: back up a database with pg_dump, or use export"
         )
     return options.location
 
@@ -104,7 +107,7 @@ def _folder(options: Options) -> str:
 
 
 async def _verified(folder: str, storage: Storage, anchor: str) -> int:
-    """Read a whole copy, verify it by an anchor, and return how many places it has."""
+    """Read a whole copy, verify it against an anchor, and return its number of places."""
     async with LocalFileMemoryProvider(folder, storage=storage) as copy:
         await copy.verify(anchor)
         return await read_every_place(copy)
@@ -112,14 +115,14 @@ async def _verified(folder: str, storage: Storage, anchor: str) -> int:
 
 @contextmanager
 def _new_folder(path: str) -> Generator[Path, None, None]:
-    """Give a folder beside `path` that gets its name once it is whole.
+    """Create a temporary folder next to `path`, and rename it to `path` when it is complete.
 
     Raises:
-        CommandError: There is something at `path` already.
+        CommandError: `path` exists already.
     """
     target = Path(path)
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
-        raise CommandError(f"{path!r} exists: name a folder that does not", ExitCode.REFUSED)
+        raise CommandError(f"{path!r} exists: pass a new folder", ExitCode.REFUSED)
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.parent / f".{target.name}-{token_hex(8)}.tmp"
     draft.mkdir(mode=0o700)
@@ -133,7 +136,7 @@ def _new_folder(path: str) -> Generator[Path, None, None]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy what a store is made of, durably."""
+    """Copy the files of a store, durably."""
     journals = target / "journals"
     journals.mkdir(mode=0o700)
     _copy_file(source / "factmem.json", target / "factmem.json")

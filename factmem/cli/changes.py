@@ -28,18 +28,18 @@ _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 
 
 def age(text: str) -> timedelta:
-    """Return a span such as 30d, 12h, 45m or 10s.
+    """Parse a time span such as 30d, 12h, 45m or 10s.
 
     Raises:
-        CommandError: It is none.
+        CommandError: The string is not a time span.
     """
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not number.isascii() or not number.isdigit() or len(number) > 9:
-        raise CommandError("A span is a whole number and d, h, m or s: 30d")
+        raise CommandError("A time span must be a whole number followed by d, h, m or s: 30d")
     try:
         return timedelta(seconds=int(number) * _UNITS[unit])
     except OverflowError:
-        raise CommandError("The span is longer than a calendar: 30d") from None
+        raise CommandError("The time span is too long: use one such as 30d") from None
 
 
 @app.command("set")
@@ -49,17 +49,21 @@ def set_(
     keyword: Annotated[str, typer.Argument(metavar="KEYWORD")],
     values: Annotated[list[str], typer.Argument(metavar="VALUE...", help="Several for MULTIPLE.")],
     kind: Annotated[
-        Kind | None, typer.Option("--type", help="The kind of JSON of a new keyword.")
+        Kind | None, typer.Option("--type", help="The type of JSON values of a new keyword.")
     ] = None,
-    description: Annotated[str | None, typer.Option(help="One sentence for models.")] = None,
-    multiple: Annotated[bool, typer.Option(help="A new keyword holds many values.")] = False,
+    description: Annotated[
+        str | None, typer.Option(help="A description of the keyword for models.")
+    ] = None,
+    multiple: Annotated[bool, typer.Option(help="A new keyword has many values.")] = False,
     importance: Annotated[float, typer.Option(min=0, max=1)] = 0.5,
-    expires_in: Annotated[str | None, typer.Option(help="Gone after this span: 30d.")] = None,
+    expires_in: Annotated[
+        str | None, typer.Option(help="Expire after this time span: 30d.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Save a value: it replaces the one of a SINGLE keyword, and joins those of a MULTIPLE one.
+    """Save a value: replace that of a SINGLE keyword, or add to those of a MULTIPLE keyword.
 
-    The value is JSON of the kind that the keyword holds now; another kind is refused.
+    The value must have the JSON type of the keyword's current values.
     """
     where, options = place_named(place), options_of(ctx)
     source = FactSource(SourceKind.CODE, conversation="command line")
@@ -75,7 +79,7 @@ def set_(
         given = [target.value(each) for each in values]
         concept = target.concept
         if concept.fact_type is FactType.SINGLE and len(given) != 1:
-            raise CommandError(f"{keyword!r} holds one value, and {len(given)} were given")
+            raise CommandError(f"{keyword!r} has one value: pass one VALUE, not {len(given)}")
         fact: AnyFact = (
             SingleFact(concept, given[0], **extra)
             if concept.fact_type is FactType.SINGLE
@@ -97,25 +101,25 @@ def forget(
     place: PlaceWord,
     keyword: Annotated[str | None, typer.Argument(metavar="[KEYWORD]")] = None,
     value: Annotated[str | None, typer.Option(help="Only this value of the keyword.")] = None,
-    fact_id: Annotated[str | None, typer.Option("--id", help="Only what this fact saved.")] = None,
+    fact_id: Annotated[str | None, typer.Option("--id", help="Only values of this fact.")] = None,
     older_than: Annotated[
-        str | None, typer.Option(help="Only what was last confirmed longer ago: 30d.")
+        str | None, typer.Option(help="Only values last confirmed longer ago: 30d.")
     ] = None,
-    purge: Annotated[bool, typer.Option(help="Remove the values from history too.")] = False,
+    purge: Annotated[bool, typer.Option(help="Also remove the values from history.")] = False,
     as_json: Json = False,
     yes: Yes = False,
 ) -> None:
-    """Forget current values that meet all conditions. History keeps them unless --purge is given."""
+    """Forget current values that meet all conditions. Without --purge, history keeps them."""
     where = place_named(place)
     given: dict[str, Any] = {"fact_id": fact_id, "purge": purge}
     if older_than is not None:
         given["older_than"] = age(older_than)
     if value is not None and keyword is None:
-        raise CommandError("--value needs the keyword that it is a value of")
+        raise CommandError("--value requires KEYWORD, the keyword of the value")
     if keyword is None and fact_id is None and older_than is None:
-        raise CommandError("Name a keyword, --id or --older-than; `erase` removes the whole place")
+        raise CommandError("Pass KEYWORD, --id or --older-than; `erase` removes the whole place")
     what = "selected values" if keyword is None else f"{keyword!r}"
-    also = ", history included" if purge else ""
+    also = " and its history" if purge else ""
     confirm(f"Forget {what} in {place_name(where)}{also}?", yes)
 
     async def work(store: Store) -> int:
@@ -142,10 +146,10 @@ def forget(
 async def _condition(
     store: Store, ctx: typer.Context, place: Place, keyword: str, value: str | None
 ) -> dict[str, Any]:
-    """Return the arguments of `forget` for a keyword, and for one of its values."""
+    """Return the arguments of `forget` for a keyword and, if passed, one of its values."""
     held = await facts_of(store, place, keyword)
     if not held:
-        raise CommandError(f"{place_name(place)} holds nothing about {keyword!r}", ExitCode.NOTHING)
+        raise CommandError(f"{place_name(place)} has no facts of {keyword!r}", ExitCode.NOTHING)
     target = await target_of(store, options_of(ctx), keyword, held)
     condition: dict[str, Any] = {"concept": target.concept}
     if value is not None:
@@ -155,8 +159,8 @@ async def _condition(
 
 @app.command()
 def erase(ctx: typer.Context, place: PlaceWord, as_json: Json = False, yes: Yes = False) -> None:
-    """Remove a place with its whole history, physically, and print the receipt as JSON."""
-    del as_json  # a receipt is JSON in any case
+    """Physically delete a place with its whole history, and print the receipt as JSON."""
+    del as_json  # a receipt is always JSON
     where = place_named(place)
     confirm(f"Erase {place_name(where)} with its whole history? It cannot be undone.", yes)
     receipt = run(ctx, lambda store: store.erase(where.subject, where.scope))

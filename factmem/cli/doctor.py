@@ -1,4 +1,4 @@
-"""The command doctor: what is wrong with a store, and which command repairs it."""
+"""The command doctor: problems of a store and the commands that repair them."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ app: typer.Typer = typer.Typer()
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong, and what to do about it."""
+    """A problem and its remedy."""
 
     problem: str
     remedy: str
@@ -32,7 +32,7 @@ class Finding:
 
 @app.command()
 def doctor(ctx: typer.Context, as_json: Json = False) -> None:
-    """Check a store, place by place; say what is wrong and which command repairs it."""
+    """Check a store place by place; report problems and the commands that repair them."""
     options = options_of(ctx)
     places = 0
     findings: list[Finding] = []
@@ -56,8 +56,8 @@ def doctor(ctx: typer.Context, as_json: Json = False) -> None:
             raise
         findings.append(Finding(str(exc), "restore from a backup"))
     if as_json:
-        told = [{"problem": each.problem, "remedy": each.remedy} for each in findings]
-        print_json({"places": places, "findings": told})
+        listed = [{"problem": each.problem, "remedy": each.remedy} for each in findings]
+        print_json({"places": places, "findings": listed})
     else:
         for each in findings:
             print_line(f"{each.problem}")
@@ -72,7 +72,7 @@ async def _database_places(store: Store) -> int:
 
 
 async def _examine(store: Store, place: Place) -> Finding | None:
-    """Read a place; return what is wrong with it."""
+    """Read a place and return its problem, if there is one."""
     word = place_name(place)
     try:
         await store.entries(place.subject, place.scope)
@@ -85,17 +85,19 @@ async def _examine(store: Store, place: Place) -> Finding | None:
 
 
 def _files_of(folder: Path) -> Iterator[Finding]:
-    """Give what is wrong with the folder itself."""
+    """Yield the problems of the folder itself."""
     for path in (folder, folder / "factmem.json", folder / "journals"):
         if path.exists() and path.stat().st_mode & 0o077:
             mode = "700" if path.is_dir() else "600"
-            yield Finding(f"{path} can be read by others", f"chmod {mode} {path}", is_damage=False)
+            yield Finding(
+                f"{path} can be read by other users", f"chmod {mode} {path}", is_damage=False
+            )
     if not (folder / "journals").is_dir():
         return
     for name in sorted(os.listdir(folder / "journals")):
         if ".damaged-" in name:
             yield Finding(
-                f"{name} is what salvage kept of a damaged file",
-                "read it or keep it elsewhere, then remove it",
+                f"{name} is a copy of a damaged file, kept by salvage",
+                "read it or move it elsewhere, then delete it",
                 is_damage=False,
             )

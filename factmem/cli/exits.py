@@ -1,4 +1,4 @@
-"""Exit codes of the `factmem` command, and the errors that they stand for."""
+"""Exit codes of the `factmem` command, and their errors."""
 
 from enum import IntEnum
 
@@ -14,7 +14,7 @@ __all__ = ["CommandError", "ExitCode", "code_of", "message_of"]
 
 
 class ExitCode(IntEnum):
-    """What the exit code of the command says; 2 is also that of a wrong option."""
+    """The exit codes of the command. Code 2 is also that of an invalid option."""
 
     OK = 0
     FAILED = 1
@@ -46,13 +46,13 @@ def code_of(exc: Exception) -> ExitCode:
         return ExitCode.KEY
     if isinstance(exc, StoreBusyError):
         return ExitCode.BUSY
-    # A ValueError is a wrong argument; the library's own errors are failures of the store.
+    # A ValueError means a wrong argument; the library's own errors are failures of the store.
     is_argument = isinstance(exc, ValueError) and not isinstance(exc, FactmemError)
     return ExitCode.USAGE if is_argument else ExitCode.FAILED
 
 
 def message_of(exc: Exception) -> str:
-    """Return what to print for an error."""
+    """Return the message to print for an error."""
     if isinstance(exc, FactmemError | ValueError | CommandError):
         return str(exc)
     if isinstance(exc, OSError):

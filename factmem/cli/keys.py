@@ -21,26 +21,29 @@ app: typer.Typer = typer.Typer(
 """The commands of this module."""
 
 Env: TypeAlias = Annotated[
-    str | None, typer.Option("--env", metavar="NAME", help="It is in this environment variable.")
+    str | None, typer.Option("--env", metavar="NAME", help="The environment variable with the key.")
 ]
 File: TypeAlias = Annotated[
-    str | None, typer.Option("--file", metavar="PATH", help="It is in this file.")
+    str | None, typer.Option("--file", metavar="PATH", help="The file with the key.")
 ]
 Passphrase: TypeAlias = Annotated[
-    bool, typer.Option("--passphrase", help="Ask for it on the terminal.")
+    bool, typer.Option("--passphrase", help="Ask for a passphrase on the terminal.")
 ]
 KeyringEntry: TypeAlias = Annotated[
-    str | None, typer.Option("--keyring-entry", metavar="NAME", help="Of the service 'factmem'.")
+    str | None,
+    typer.Option(
+        "--keyring-entry", metavar="NAME", help="The entry with the key, of the service 'factmem'."
+    ),
 ]
 
 
 def _given(
     env: str | None, file: str | None, passphrase: bool, entry: str | None, *, is_new: bool
 ) -> Key:
-    prompt = "New passphrase: " if is_new else "Its passphrase: "
+    prompt = "New passphrase: " if is_new else "Passphrase of the key: "
     key = key_from(env, file, passphrase, entry, is_new=is_new, prompt=prompt)
     if key is None:
-        raise CommandError("Say which key: --env, --file, --passphrase or --keyring-entry")
+        raise CommandError("Pass a key: --env, --file, --passphrase or --keyring-entry")
     return key
 
 
@@ -49,8 +52,8 @@ def _keys(store: Store) -> ProviderKeys:
         return store.keys
     except ValueError:
         raise CommandError(
-            "The store is not encrypted and has no keys: export it, and import the bundle into "
-            "a new store with --key-file"
+            "The store is not encrypted and has no keys: export it, and import the bundle into a "
+            "new store with --key-file"
         ) from None
 
 
@@ -97,7 +100,7 @@ def add(
     keyring_entry: KeyringEntry = None,
     as_json: Json = False,
 ) -> None:
-    """Let another key open the store."""
+    """Add another key that opens the store."""
     key = _given(env, file, passphrase, keyring_entry, is_new=True)
     _change(ctx, lambda keys: keys.add(key), "Added the key", as_json)
 
@@ -110,14 +113,15 @@ def rotate(
     passphrase: Passphrase = False,
     keyring_entry: KeyringEntry = None,
     rewrite: Annotated[
-        bool, typer.Option("--rewrite/--no-rewrite", help="Re-encrypt every place, too.")
+        bool, typer.Option("--rewrite/--no-rewrite", help="Also re-encrypt every place.")
     ] = True,
     as_json: Json = False,
     yes: Yes = False,
 ) -> None:
-    """Replace the keys by a new one and re-encrypt the store; all other keys stop at once.
+    """Replace all keys with a new one and re-encrypt the store. Old keys stop working at once.
 
-    Keep the new key safe before, and the old one until it returns; after a crash run it again.
+    Back up the new key first, and keep the old one until the command ends. After a crash, run it
+    again.
     """
     key = _given(env, file, passphrase, keyring_entry, is_new=True)
     confirm("Rotate the keys? Only the new key will open the store.", yes)
@@ -134,7 +138,11 @@ def remove(
     as_json: Json = False,
     yes: Yes = False,
 ) -> None:
-    """Close the store to a key; not to one with an old copy of the store, which `rotate` does."""
+    """Remove a key.
+
+    With this key and an old copy of the store, its holder can still open the store: use `rotate` to
+    prevent that.
+    """
     key = _given(env, file, passphrase, keyring_entry, is_new=False)
     confirm("Remove the key?", yes)
     _change(ctx, lambda keys: keys.remove(key), "Removed the key", as_json)
@@ -145,7 +153,7 @@ def generate(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Must not exist.")],
     as_json: Json = False,
 ) -> None:
-    """Write a new random key into a file that only its owner can read."""
+    """Write a new random key to a file that only its owner can read."""
     opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(opened, "w") as target:
         target.write(f"{Key.generate().to_base64()}\n")

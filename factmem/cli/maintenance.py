@@ -20,23 +20,23 @@ app: typer.Typer = typer.Typer()
 
 
 def read_anchor(path: str) -> str:
-    """Return the anchor in a file."""
+    """Read an anchor from a file."""
     with open(path, encoding="ascii", errors="replace") as file:
         return file.read().strip()
 
 
 def write_anchor(path: str, anchor: str) -> None:
-    """Write an anchor into a file."""
+    """Write an anchor to a file."""
     with open(path, "w", encoding="ascii") as file:
         file.write(f"{anchor}\n")
 
 
 async def read_every_place(store: Store) -> int:
-    """Read all entries of all places, and return how many places there are.
+    """Read all entries of all places, and return the number of places.
 
     Raises:
         StorageError: A place is damaged.
-        DecryptionError: A place does not verify.
+        DecryptionError: The authentication of a place failed.
     """
     places = await store.places()
     for info in places:
@@ -47,10 +47,10 @@ async def read_every_place(store: Store) -> int:
 @app.command()
 def anchor(
     ctx: typer.Context,
-    out: Annotated[str | None, typer.Option(metavar="FILE", help="Write it into a file.")] = None,
+    out: Annotated[str | None, typer.Option(metavar="FILE", help="Write it to a file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print how far every place has come, to be kept elsewhere; `verify` compares it later."""
+    """Print an anchor, the current state of all places. Keep it elsewhere: `verify` compares it."""
     taken = run(ctx, lambda store: store.anchor())
     if out is not None:
         write_anchor(out, taken)
@@ -66,11 +66,11 @@ def anchor(
 def verify(
     ctx: typer.Context,
     anchor_file: Annotated[
-        str | None, typer.Option("--anchor", metavar="FILE", help="An anchor that was kept.")
+        str | None, typer.Option("--anchor", metavar="FILE", help="An anchor from an earlier time.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Read every place; with an anchor, also make sure that none was put back to an older copy."""
+    """Read every place; with an anchor, also check that no place was rolled back."""
 
     async def work(store: Store) -> int:
         count = await read_every_place(store)
@@ -82,7 +82,7 @@ def verify(
     if as_json:
         print_json({"places": count, "is_anchored": anchor_file is not None})
         return
-    than = ", and as new as the anchor or newer" if anchor_file is not None else ""
+    than = " and not older than the anchor" if anchor_file is not None else ""
     are = f"{counted(count, 'place')} {'is' if count == 1 else 'are'}"
     print_line(f"{are} readable{than}")
 
@@ -91,11 +91,13 @@ def verify(
 def compact(
     ctx: typer.Context,
     place: Annotated[str | None, typer.Argument(metavar="[PLACE]", help="All by default.")] = None,
-    keep_history: Annotated[str, typer.Option(help="Keep the history of this span: 90d.")] = "0d",
+    keep_history: Annotated[
+        str, typer.Option(help="Keep the history of this time span: 90d.")
+    ] = "0d",
     as_json: Json = False,
     yes: Yes = False,
 ) -> None:
-    """Rewrite places without older history. What is current stays as it is."""
+    """Rewrite places without older history. Current values are not changed."""
     kept: timedelta = age(keep_history)
     only = None if place is None else place_named(place)
     where = "every place" if only is None else place_name(only)
@@ -117,9 +119,9 @@ def compact(
 
 @app.command()
 def salvage(ctx: typer.Context, place: PlaceWord, as_json: Json = False, yes: Yes = False) -> None:
-    """Repair a damaged place: keep a copy of its file, and go on with what can be read."""
+    """Repair a damaged place: copy its file, and keep the records that can be read."""
     where = place_named(place)
-    confirm(f"Go on with what can be read of {place_name(where)}?", yes)
+    confirm(f"Keep only the readable records of {place_name(where)}?", yes)
 
     async def work(store: Store) -> dict[str, str | int]:
         files = local(store, "restore a database from its own backup")

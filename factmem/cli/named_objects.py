@@ -1,4 +1,4 @@
-"""Objects of the application that options name as `module:NAME`: concepts, an embedder."""
+"""Objects of the application in options of the form `module:NAME`: concepts, an embedder."""
 
 import sys
 from importlib import import_module
@@ -12,12 +12,12 @@ __all__ = ["concepts_named", "embedder_named"]
 
 
 def _named(option: str, named: str, example: str) -> object:
-    """Import what `module:NAME` names."""
+    """Import the object of `module:NAME`."""
     module, _, name = named.partition(":")
     if not module or not name:
         raise CommandError(f"{option} must be module:NAME: {option} {example}")
     if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` does: the application's module is often right here
+        sys.path.insert(0, "")  # as `python -m` does: the module is often in the current folder
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as exc:
@@ -25,10 +25,10 @@ def _named(option: str, named: str, example: str) -> object:
 
 
 def concepts_named(named: str | None) -> tuple[Concept[Any, Any], ...]:
-    """Return the concepts that `module:NAME` names: one, or a list, tuple, set or dict of them.
+    """Import the concepts of `module:NAME`: one, or a list, tuple, set or dict of concepts.
 
     Raises:
-        CommandError: It names nothing, or something else.
+        CommandError: The object does not exist or has another type.
     """
     if named is None:
         return ()
@@ -41,15 +41,15 @@ def concepts_named(named: str | None) -> tuple[Concept[Any, Any], ...]:
     given = tuple(found.values() if isinstance(found, dict) else found)
     if wrong := [each for each in given if not isinstance(each, Concept)]:
         kind = type(wrong[0]).__name__
-        raise CommandError(f"--concepts {named} must hold Concept objects, not {kind}")
+        raise CommandError(f"--concepts {named} must contain Concept objects, not {kind}")
     return given
 
 
 def embedder_named(named: str | None) -> Embedder | None:
-    """Return the embedder that `module:NAME` names.
+    """Import the embedder of `module:NAME`.
 
     Raises:
-        CommandError: It names nothing, or something else.
+        CommandError: The object does not exist or has another type.
     """
     if named is None:
         return None

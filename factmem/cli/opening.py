@@ -1,4 +1,4 @@
-"""Stores and keys from options."""
+"""Opening of stores and keys from options."""
 
 import getpass
 import json
@@ -62,12 +62,12 @@ def run(
 
 
 def opened(options: Options, *, creates: bool = False, storage: Storage | None = None) -> Store:
-    """Return the store that the options name.
+    """Return the store of the options.
 
     Args:
         options: The options before the command.
-        creates: Whether a store that is not there is created.
-        storage: What `storage_of` returned; a second call would ask for a passphrase again.
+        creates: Whether to create a store that does not exist.
+        storage: The result of `storage_of`; calling it again would ask for a passphrase again.
 
     Raises:
         CommandError: There is no store, and `creates` is False.
@@ -88,7 +88,7 @@ def opened(options: Options, *, creates: bool = False, storage: Storage | None =
 
 
 def places_of(options: Options, storage: Storage) -> list[Place]:
-    """Return the places of a local store by their files, without reading these.
+    """Return the places of a local store from the names of their files, without reading the files.
 
     Raises:
         CommandError: There is no store.
@@ -110,11 +110,11 @@ def _identity(name: JournalName) -> Identity:
 
 
 def _check_key(options: Options) -> None:
-    """Raise where an encrypted store has no key, in the words of the command line."""
+    """Raise `CommandError` if the store is encrypted and there is no key option."""
     try:
         manifest = json.loads((Path(options.location) / "factmem.json").read_bytes())
     except (OSError, ValueError):
-        return  # opening the store raises what is wrong
+        return  # opening the store reports the problem
     is_sealed = isinstance(manifest, dict) and manifest.get("mode") != "plain"
     if is_sealed and not options.is_encrypted:
         raise CommandError(
@@ -125,12 +125,12 @@ def _check_key(options: Options) -> None:
 
 
 def has_store(folder: str) -> bool:
-    """Whether a folder holds a store, be it a damaged one."""
+    """Return whether a folder contains a store, even a damaged one."""
     return any((Path(folder) / name).exists() for name in ("factmem.json", "journals"))
 
 
 def storage_of(options: Options, *, is_new: bool = False) -> Storage:
-    """Return how the files of a local store are kept, by the key options."""
+    """Return the storage of a local store: encrypted if a key option is set."""
     _check_key(options)
     encryption = _encryption(options, is_new=is_new)
     return SimpleStorage() if encryption is None else EncryptedStorage(encryption)
@@ -156,13 +156,13 @@ def key_from(
     is_new: bool,
     prompt: str = "Passphrase: ",
 ) -> Key | None:
-    """Return the key that options name; None where they name none.
+    """Return the key of the options; None if there is none.
 
     Raises:
-        CommandError: They name more than one, or a passphrase is asked for without a terminal.
+        CommandError: There is more than one key, or no terminal to ask for a passphrase.
     """
     if sum(map(bool, (env, file, passphrase, keyring_entry))) > 1:
-        raise CommandError("Pass one key: an environment variable, a file, a passphrase or keyring")
+        raise CommandError("Pass only one key: a variable, a file, a passphrase or a keyring")
     if env:
         return Key.from_env(env)
     if file:
@@ -175,26 +175,26 @@ def key_from(
 
 
 def ask_passphrase(prompt: str, *, twice: bool) -> str:
-    """Ask on the terminal, without echo; a new passphrase twice.
+    """Ask for a passphrase on the terminal, without echo; twice for a new one.
 
     Raises:
         CommandError: There is no terminal, or the two differ.
     """
     try:
         os.close(os.open("/dev/tty", os.O_RDWR))
-    except OSError:  # getpass would read stdin instead, and echo it
+    except OSError:  # getpass would read from stdin, with echo
         raise CommandError(
-            "--passphrase asks on the terminal, and there is none: use --key-env or --key-file",
+            "--passphrase needs a terminal: use --key-env or --key-file without one",
             ExitCode.REFUSED,
         ) from None
     given = getpass.getpass(prompt)
-    if twice and getpass.getpass("Once more: ") != given:
+    if twice and getpass.getpass("Repeat it: ") != given:
         raise CommandError("The two passphrases differ")
     return given
 
 
 def _keyring_entry(options: Options) -> str:
-    """Return the name of the store's entry in the keyring, the same from any folder."""
+    """Return the name of the store's keyring entry; it does not depend on the current folder."""
     if options.is_database:
         return f"{options.location} {options.store_name}"
     return os.path.realpath(options.location)
@@ -204,16 +204,16 @@ def _check_no_password(url: str) -> None:
     parts = urlsplit(url)
     if parts.password is not None or "password" in dict(parse_qsl(parts.query)):
         raise CommandError(
-            "The URL holds a password, which other users of the machine can see in the list of "
-            "processes: use PGPASSWORD, PGPASSFILE or a service file instead"
+            "The URL contains a password, which other users of this machine can see in the process "
+            "list: use PGPASSWORD, PGPASSFILE or a service file instead"
         )
 
 
 def local(store: Store, instead: str) -> LocalFileMemoryProvider:
-    """Return a store if it is a folder.
+    """Return a store that is a folder.
 
     Raises:
-        CommandError: It is in a database.
+        CommandError: The store is in a database.
     """
     if not isinstance(store, LocalFileMemoryProvider):
         raise CommandError(f"This command is for stores in local files: {instead}")

@@ -1,4 +1,4 @@
-"""Options of the `factmem` command: those before a command, and those that commands share."""
+"""Options of the `factmem` command: the global ones, and those that commands share."""
 
 import sys
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options that stand before a command."""
+    """The global options, which precede a command."""
 
     store: str | None
     key_env: str | None = None
@@ -36,7 +36,7 @@ class Options:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether a key was given."""
+        """Whether a key was passed."""
         return bool(self.key_env or self.key_file or self.passphrase or self.keyring)
 
     @property
@@ -49,60 +49,61 @@ class Options:
         """The path or URL of the store.
 
         Raises:
-            CommandError: None was given.
+            CommandError: No store was passed.
         """
         if not self.store:
             raise CommandError(
-                "Name the store before the command: factmem --store PATH ..., or set FACTMEM_STORE"
+                "Pass the store before the command, factmem --store PATH ..., or set FACTMEM_STORE"
             )
         return self.store
 
     def concept(self, keyword: str) -> Concept[Any, Any] | None:
-        """Return the application's own concept of a keyword, if it was given."""
+        """Return the application's concept of a keyword, if there is one."""
         return next((each for each in self.concepts if each.keyword == keyword), None)
 
     def check_revealed(self, reveal: bool) -> None:
-        """Raise unless values may be printed: of an encrypted store only where a person reads.
+        """Check that values may be printed: those of an encrypted store only to a terminal.
 
         Raises:
-            CommandError: The output is no terminal, and `--reveal` was not given.
+            CommandError: The output is not a terminal, and `--reveal` was not passed.
         """
         if self.is_encrypted and not reveal and not is_terminal():
             raise CommandError(
-                "The store is encrypted, and its values would be written in the clear to a file "
-                "or a pipe: pass --reveal if that is wanted",
+                "The store is encrypted, and its values would be written unencrypted to a file or "
+                "a pipe: pass --reveal to allow that",
                 ExitCode.REFUSED,
             )
 
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 """The option --json."""
-Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 """The option --yes."""
 Reveal: TypeAlias = Annotated[
-    bool, typer.Option("--reveal", help="Print values of an encrypted store to a file or pipe.")
+    bool, typer.Option("--reveal", help="Allow values of an encrypted store in a file or pipe.")
 ]
 """The option --reveal."""
 
 EmbedderName: TypeAlias = Annotated[
     str | None,
-    typer.Option("--embedder", metavar="MODULE:NAME", help="Compare meanings too, by this one."),
+    typer.Option("--embedder", metavar="MODULE:NAME", help="The embedder for search by meaning."),
 ]
 """The option --embedder."""
 
 
 def options_of(ctx: typer.Context) -> Options:
-    """Return the options that stand before the command."""
+    """Return the global options of a command."""
     found = ctx.find_root().obj
     assert isinstance(found, Options)  # noqa: S101 - the callback of the application sets it
     return found
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before a destructive command.
+    """Ask for confirmation of a destructive command.
 
     Raises:
-        CommandError: The answer is no, or there is no terminal to ask on and no `--yes`.
+        CommandError: There is no terminal to ask on and no `--yes`.
+        typer.Exit: The answer is no.
     """
     if yes:
         return

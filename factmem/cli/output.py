@@ -1,4 +1,4 @@
-"""Output of commands: JSON, tables, and strings without characters that act on a terminal."""
+"""Output of commands: JSON, tables, and lines without characters that control a terminal."""
 
 import json
 import re
@@ -34,17 +34,17 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def is_terminal() -> bool:
-    """Whether the output goes to a terminal."""
+    """Return whether the output goes to a terminal."""
     return sys.stdout.isatty()
 
 
 def time(when: datetime | None) -> str:
-    """Return a time as tables show it, in UTC; empty for None."""
+    """Return a time for tables, in UTC; empty for None."""
     return "" if when is None else when.strftime("%Y-%m-%d %H:%MZ")
 
 
 def print_json(data: object) -> None:
-    """Print one JSON document. Characters that act on a terminal are escaped, as JSON allows."""
+    """Print a JSON document. Characters that control a terminal are written as JSON escapes."""
     text = json.dumps(data, ensure_ascii=False, indent=2)
     if not _ASCII.fullmatch(text):
         text = "".join(
@@ -54,19 +54,19 @@ def print_json(data: object) -> None:
 
 
 def print_line(text: str) -> None:
-    """Print a line; active characters in it are escaped."""
+    """Print a line; characters that control a terminal are escaped."""
     sys.stdout.write(f"{shown(text)}\n")
 
 
 def print_error(text: str) -> None:
-    """Print a line on stderr; active characters in it are escaped."""
+    """Print a line on stderr; characters that control a terminal are escaped."""
     sys.stderr.write(f"{shown(text)}\n")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table: as wide as the terminal, or not cut at all where there is none.
+    """Print a table, as wide as the terminal; without a terminal its width is not limited.
 
-    Cells are never parsed as markup. Numbers are aligned on the right.
+    Cells are never parsed as markup. Numbers are right-aligned.
     """
     cells = [tuple(row) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold" if is_terminal() else "")

@@ -1,4 +1,4 @@
-"""The argument PLACE, which shells complete from the store."""
+"""The argument PLACE, with shell completion from the store."""
 
 import os
 from typing import Annotated, TypeAlias
@@ -15,7 +15,7 @@ __all__ = ["PlaceWord"]
 
 
 def _completed(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the places that begin with what was typed; none where a key must be asked for."""
+    """Return the places that begin with the typed string; none if the key must be asked for."""
     given = ctx.find_root().params
     names = ("store", "key_env", "key_file")
     store, key_env, key_file = (given.get(name) for name in names)
@@ -25,7 +25,7 @@ def _completed(ctx: typer.Context, incomplete: str) -> list[str]:
             return []
         found = [place_name(place) for place in places_of(options, storage_of(options))]
     except (CommandError, FactmemError, ValueError, OSError):
-        return []  # a shell shows no errors while completing
+        return []  # a shell shows no errors during completion
     return [word for word in found if word.startswith(incomplete)]
 
 
@@ -33,7 +33,7 @@ PlaceWord: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="PLACE",
-        help="As `places` prints it: product/my-app/user/alice.",
+        help="A place as `places` prints it: product/my-app/user/alice.",
         autocompletion=_completed,
     ),
 ]

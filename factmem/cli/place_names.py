@@ -1,4 +1,4 @@
-"""Places as one word: `product/my-app/user/alice`."""
+"""Names of places: `product/my-app/user/alice`."""
 
 import re
 from urllib.parse import unquote
@@ -9,22 +9,22 @@ from factmem.models.places import Place
 __all__ = ["place_name", "place_named"]
 
 _SPECIAL = re.compile(r"[/%\s]")
-"""What names may hold and the word may not: it separates names, escapes, or splits arguments."""
+"""Characters to encode: separators of names and arguments, and the escape character."""
 
 
 def place_name(place: Place) -> str:
-    """Return a place as a word: scope type, scope name, subject and entity, with `/` between.
+    """Return the name of a place: scope type, scope name, subject and entity, separated by `/`.
 
-    `/`, `%` and white space inside a name are percent-encoded.
+    `/`, `%` and white space inside a part are percent-encoded.
     """
     return "/".join(_SPECIAL.sub(_encoded, name) for name in place.identity if name is not None)
 
 
 def place_named(word: str) -> Place:
-    """Return the place that a word names.
+    """Parse the name of a place.
 
     Raises:
-        CommandError: It names no place.
+        CommandError: The string is not the name of a place.
     """
     names = word.split("/")
     example = "product/my-app/user/alice, as the command `places` prints it"

@@ -1,4 +1,4 @@
-"""Commands that look at facts: places, show, history, why, recall."""
+"""Commands that show facts: places, show, history, why, recall."""
 
 from typing import Annotated, Any
 
@@ -36,7 +36,7 @@ Keyword = Annotated[str, typer.Argument(metavar="KEYWORD", help="The keyword of 
 
 @app.command()
 def places(ctx: typer.Context, as_json: Json = False) -> None:
-    """List the places that hold facts, with counts and sizes."""
+    """List the places with facts, with their counts and sizes."""
     found = run(ctx, lambda store: store.places())
     if as_json:
         print_json([place_record(info) for info in found])
@@ -51,15 +51,15 @@ def places(ctx: typer.Context, as_json: Json = False) -> None:
 
 
 async def facts_of(store: Store, place: Place, keyword: str | None = None) -> list[AnyFact]:
-    """Return the current facts of a place as plain JSON, of one keyword or of all."""
+    """Return the current facts of a place, of one keyword or of all, with plain JSON values."""
     facts = await store.load_all(place.subject, place.scope)
     return [fact for fact in facts if keyword in (None, fact.concept.keyword)]
 
 
 def _check_found(found: object, place: Place, keyword: str | None) -> None:
     if not found:
-        what = "nothing" if keyword is None else f"nothing about {keyword!r}"
-        raise CommandError(f"{place_name(place)} holds {what}", ExitCode.NOTHING)
+        what = "no facts" if keyword is None else f"no facts of {keyword!r}"
+        raise CommandError(f"{place_name(place)} has {what}", ExitCode.NOTHING)
 
 
 @app.command()
@@ -136,7 +136,7 @@ def why(
     as_json: Json = False,
     reveal: Reveal = False,
 ) -> None:
-    """Show who said the current values of a keyword, in which words, and since when."""
+    """Show the sources, quotes and history of the current values of a keyword."""
     options_of(ctx).check_revealed(reveal)
     where = place_named(place)
 
@@ -163,18 +163,18 @@ def recall(
     ctx: typer.Context,
     question: Annotated[str, typer.Argument(metavar="QUESTION")],
     place: Annotated[
-        list[str] | None, typer.Option("--place", help="Only this place; may be repeated.")
+        list[str] | None, typer.Option("--place", help="Search only this place; can be repeated.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="The most facts to show.")] = 5,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="The maximum of facts to show.")] = 5,
     embedder: EmbedderName = None,
     as_json: Json = False,
     reveal: Reveal = False,
 ) -> None:
-    """Find the facts that a question is about, best first: by words, with --embedder by meaning."""
+    """Find facts that answer a question, best first: by words, with --embedder by meaning."""
     options_of(ctx).check_revealed(reveal)
     only = [place_named(each) for each in place or ()]
     vectors = embedder_named(embedder)
-    from factmem.memory.agent_memory import AgentMemory  # slow to import; no other command needs it
+    from factmem.memory.agent_memory import AgentMemory  # slow import, only needed here
 
     async def work(store: Store) -> RecallResult:
         where = only or [info.place for info in await store.places()]

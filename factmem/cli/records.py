@@ -28,12 +28,12 @@ __all__ = [
 
 
 def as_plain(concept: Concept[Any, Any]) -> Concept[Any, Any]:
-    """Return a concept whose values are JSON as it is stored."""
+    """Return a concept whose values are plain JSON, as stored."""
     return stored_concept(concept.keyword, concept.description, concept.fact_type, JsonValue)
 
 
 def value_words(values: Iterable[object]) -> str:
-    """Return values as a cell shows them: strings as they are, everything else as JSON."""
+    """Return values as the text of a cell: strings unchanged, everything else as JSON."""
     return ", ".join(
         each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in values
     )
@@ -73,7 +73,7 @@ def _source_record(source: FactSource) -> dict[str, Any]:
 
 
 def source_words(sources: Sequence[FactSource]) -> str:
-    """Return the first of some sources in a few words, with its quote."""
+    """Describe the first of several sources in a few words, with its quote."""
     if not sources:
         return ""
     source = sources[0]
@@ -84,7 +84,7 @@ def source_words(sources: Sequence[FactSource]) -> str:
 
 
 def place_record(info: PlaceInfo) -> dict[str, Any]:
-    """Return what a place holds as JSON."""
+    """Return the name, counts and times of a place as JSON."""
     return {
         "place": place_name(info.place),
         "identity": [*info.place.identity],

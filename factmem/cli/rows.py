@@ -1,4 +1,4 @@
-"""Rows of CSV and JSON Lines as entries of a ledger, with ids that make importing repeatable."""
+"""Rows of CSV and JSON Lines as ledger entries, with ids that make an import idempotent."""
 
 import csv
 import json
@@ -40,30 +40,30 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of a file: its number, and its columns."""
+    """A line of a file: its number and its columns."""
 
     line: int
     columns: Mapping[str, Any]
     is_typed: bool
-    """Whether its value is JSON already, or a string that was typed."""
+    """Whether the value is JSON already; otherwise it is a string to parse."""
 
 
 def csv_rows(path: str) -> Iterator[Row]:
-    """Give the rows of a CSV file, whose first line names the columns."""
+    """Yield the rows of a CSV file; the first line has the names of the columns."""
     with open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file, strict=True)
         try:
             for columns in reader:
                 if None in columns or None in columns.values():
-                    raise CommandError(f"Line {reader.line_num} has not one cell for each column")
+                    raise CommandError(f"Line {reader.line_num} must have one cell for each column")
                 given = {name: cell for name, cell in columns.items() if cell or name == "value"}
                 yield Row(reader.line_num, given, is_typed=False)
         except csv.Error as exc:
-            raise CommandError(f"Line {reader.line_num} is no CSV ({exc})") from None
+            raise CommandError(f"Line {reader.line_num} is not CSV ({exc})") from None
 
 
 def json_rows(path: str) -> Iterator[Row]:
-    """Give the rows of a file of JSON Lines: an object a line."""
+    """Yield the rows of a JSON Lines file, which has an object on each line."""
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -71,20 +71,20 @@ def json_rows(path: str) -> Iterator[Row]:
             try:
                 columns = json.loads(line)
             except (ValueError, RecursionError):
-                raise CommandError(f"Line {number} is no JSON") from None
+                raise CommandError(f"Line {number} is not JSON") from None
             if not isinstance(columns, dict):
                 raise CommandError(f"Line {number} must be a JSON object")
             yield Row(number, columns, is_typed=True)
 
 
 class RowReader:
-    """Makes entries of rows, checked against what the store holds. Writes nothing.
+    """Converts rows to entries, and checks them against the facts of the store. Writes nothing.
 
     Args:
-        store: Where the rows will go.
+        store: The store that the rows are for.
         options: The options before the command.
-        place: The place of rows that name none.
-        kind: The kind of JSON of new keywords.
+        place: The place of rows without a column `place`.
+        kind: The JSON type of new keywords.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class RowReader:
         """Return an entry for each row, by place, in the order of the file.
 
         Raises:
-            CommandError: A row is wrong; the message names its line and no value.
+            CommandError: A row is invalid; the message contains its line number and no value.
         """
         found: dict[str, tuple[Place, dict[str, Entry]]] = {}
         now = stamp(self._now)
@@ -129,7 +129,7 @@ class RowReader:
         return {place: [*entries.values()] for place, entries in found.values()}
 
     def _plain_fact(self, row: Row, target: Target, row_id: str) -> StoredFact | None:
-        """Return what `_fact` does for a row with a string or a flag, in a quarter of its time.
+        """Return the result of `_fact` for a string or a boolean, in a quarter of the time.
 
         None for any other row.
         """
@@ -155,7 +155,7 @@ class RowReader:
         return fact
 
     def _stamp(self, columns: Mapping[str, Any]) -> str:
-        """Return the time of a row; a file has many rows of one time."""
+        """Return the time of a row; cached, because many rows have the same time."""
         said = columns.get("timestamp")
         text = None if said is None else str(said)
         if text not in self._stamps:
@@ -177,13 +177,13 @@ class RowReader:
         word = columns.get("place")
         if word not in self._places:
             if word is None:
-                raise CommandError("it names no place: add a column 'place', or pass --place")
+                raise CommandError("the row has no place: add a column 'place', or pass --place")
             place = place_named(str(word))
             self._places[word] = place, place_name(place)
         return self._places[word]
 
     def _known_target(self, columns: Mapping[str, Any], name: str) -> Target | None:
-        """Return the target of a keyword that an earlier row of the place had."""
+        """Return the target of a keyword if an earlier row of the place had the keyword."""
         return self._targets.get((name, str(columns["keyword"])))
 
     async def _target(self, row: Row, place: Place, name: str) -> Target:
@@ -191,17 +191,17 @@ class RowReader:
         keyword = str(columns["keyword"])
         if name not in self._held:
             self._held[name] = await held_in(self._store, place)
-        if self._elsewhere is None:  # read once: a file may have thousands of new keywords
+        if self._elsewhere is None:  # read only once: a file may have thousands of new keywords
             self._elsewhere = await held_anywhere(self._store)
         held = self._held[name].get(keyword, [])
-        # In a place that does not hold it, a keyword is what the columns and other places say.
+        # In a place without the keyword, the columns and other places decide what it is.
         said = (keyword, *map(columns.get, ("type", "description", "fact_type")))
         if not held and said in self._new_targets:
             return self._new_targets[said]
         kind = Kind(columns["type"]) if "type" in columns else self._kind
         began = self._kinds.get(keyword, kind)
         if not held and kind is not began:
-            raise CommandError(f"{keyword!r} holds {began}, not {kind}")
+            raise CommandError(f"{keyword!r} has {began} values, not {kind}")
         target = await target_of(
             self._store,
             self._options,
@@ -222,7 +222,7 @@ class RowReader:
         return target
 
     def _kind_if_new(self, row: Row, keyword: str) -> Kind | None:
-        """Return the kind of a keyword that the store does not hold: as the file began with it."""
+        """Return the kind of a keyword that is not in the store: that of its first row."""
         if keyword in self._kinds:
             return self._kinds[keyword]
         return kind_of(row.columns["value"]) if row.is_typed else None
@@ -249,15 +249,13 @@ _NEEDED = frozenset({"keyword", "value"})
 
 def _check_columns(columns: Mapping[str, Any]) -> None:
     if unknown := columns.keys() - _NAMES:
-        raise CommandError(
-            f"there is no column {min(unknown)!r}: the columns are {', '.join(COLUMNS)}"
-        )
+        raise CommandError(f"unknown column {min(unknown)!r}: the columns are {', '.join(COLUMNS)}")
     if missing := _NEEDED - columns.keys():
         raise CommandError(f"the column {min(missing)!r} is missing")
 
 
 def _row_id(place: Place, columns: Mapping[str, Any]) -> str:
-    """Return an id by what the row says, so that importing it again finds it there."""
+    """Return an id that is a hash of the row, with which a second import recognises it."""
     said = [place.identity, {name: columns[name] for name in sorted(columns) if name != "place"}]
     try:
         plain = orjson.dumps(said)

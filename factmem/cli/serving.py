@@ -1,4 +1,4 @@
-"""Commands that keep a store open for others: browse and mcp."""
+"""Commands that serve a store: browse and mcp."""
 
 import os
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ app: typer.Typer = typer.Typer()
 def browse(
     ctx: typer.Context,
     embedder: EmbedderName = None,
-    web: Annotated[bool, typer.Option("--web", help="Serve it to a browser.")] = False,
-    host: Annotated[str, typer.Option(help="The address to serve it on.")] = "localhost",
+    web: Annotated[bool, typer.Option("--web", help="Serve it to a web browser.")] = False,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "localhost",
     port: Annotated[int, typer.Option(min=1, max=65_535)] = 8734,
 ) -> None:
-    """Look through the store, edit and forget values: in the terminal, or in a browser."""
+    """Browse the store, and edit and forget values: in the terminal or in a web browser."""
     if missing := [name for name in ("textual", "textual_serve") if find_spec(name) is None]:
         raise CommandError(
             f"browse needs {' and '.join(missing)}: pip install 'factmem[tui]'", ExitCode.FAILED
@@ -37,7 +37,9 @@ def browse(
     options = options_of(ctx)
     if web:
         _serve(options, ctx.find_root().params, embedder, host, port)
-    elif not is_terminal() and "TEXTUAL_DRIVER" not in os.environ:  # a page has no terminal
+    elif (
+        not is_terminal() and "TEXTUAL_DRIVER" not in os.environ
+    ):  # the process of a web page has no terminal
         raise CommandError("browse needs a terminal: pass --web for a browser", ExitCode.REFUSED)
     else:
         anyio.run(_browse, options, embedder_named(embedder))
@@ -62,7 +64,7 @@ def _serve(
             "Each page opens the store itself and cannot ask for a passphrase: use --key-env, "
             "--key-file or --keyring"
         )
-    opened(options)  # raises here, and not on the page, where there is no store or no key
+    opened(options)  # raises here, not in the web page, if there is no store or no key
     from factmem.cli.browse.web import WebBrowser
 
     arguments: list[str] = []
@@ -78,14 +80,15 @@ def _serve(
 def mcp(
     ctx: typer.Context,
     product: Annotated[str, typer.Option(metavar="NAME", help="The scope of the facts.")] = "mcp",
-    user: Annotated[str, typer.Option(metavar="NAME", help="The user they are about.")] = "me",
+    user: Annotated[str, typer.Option(metavar="NAME", help="The user of the facts.")] = "me",
     port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, help="Serve HTTP on this port of this machine.")
+        int | None,
+        typer.Option(min=1, max=65_535, help="Serve HTTP on this port, to this machine only."),
     ] = None,
-    read_only: Annotated[bool, typer.Option(help="Offer no tools that write.")] = False,
+    read_only: Annotated[bool, typer.Option(help="Offer only tools that do not write.")] = False,
 ) -> None:
-    """Serve one user's facts to MCP clients, over stdio or HTTP, as `factmem-mcp` does."""
-    # No other command needs the memory, whose import takes as long as the rest together.
+    """Serve one user's facts to MCP clients, over stdio or HTTP, like `factmem-mcp`."""
+    # Imported here: it takes as long as all other imports, and no other command needs it.
     from factmem.integrations.mcp_program import serve_user
 
     run(

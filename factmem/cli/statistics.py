@@ -1,4 +1,4 @@
-"""The command stats: how much a store holds, of what, and how it grew."""
+"""The command stats: the contents of a store and its growth."""
 
 import os
 from collections import Counter
@@ -23,7 +23,7 @@ _WIDTH = 40
 
 
 class _Statistics:
-    """Counts of a store."""
+    """The counts of a store."""
 
     def __init__(self) -> None:
         self.places: list[PlaceInfo] = []
@@ -31,7 +31,7 @@ class _Statistics:
         self.saves: Counter[str] = Counter()
 
     def growth(self, most: int) -> list[tuple[str, int]]:
-        """Return saves by day; by month where the days are more than `most`."""
+        """Return saves by day, or by month if there are more than `most` days."""
         if len(self.saves) <= most:
             return sorted(self.saves.items())
         months: Counter[str] = Counter()
@@ -55,13 +55,15 @@ async def _counted(store: Store) -> _Statistics:
 @app.command()
 def stats(
     ctx: typer.Context,
-    top: Annotated[int, typer.Option(min=1, help="How many places and concepts to list.")] = 10,
+    top: Annotated[
+        int, typer.Option(min=1, help="The number of places and concepts to list.")
+    ] = 10,
     svg: Annotated[
         str | None, typer.Option(metavar="FILE", help="Also write the chart of growth as SVG.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Count places, values and bytes, by place and concept, and chart saves over time."""
+    """Count places, values and bytes, by place and by concept, and chart saves over time."""
     found = run(ctx, _counted)
     growth = found.growth(31)
     if svg is not None:

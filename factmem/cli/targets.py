@@ -1,4 +1,4 @@
-"""What a keyword holds in a store: the concept, and the kinds of its values."""
+"""Target: the concept of a keyword in a store, and the kinds of its values."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,28 +19,28 @@ __all__ = ["Target", "held_anywhere", "held_in", "target_of"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A concept to write, and the kinds of JSON that its values have now; none for a new one."""
+    """A concept to write, and the JSON kinds of its current values; empty for a new concept."""
 
     concept: Concept[Any, Any]
     held: frozenset[Kind]
     is_own: bool = False
-    """Whether the application's own type checks the values."""
+    """Whether the values are validated by the application's own type."""
 
     def value(self, text: str) -> Any:
-        """Return the value that was typed.
+        """Parse a typed value.
 
         Raises:
-            CommandError: It is not of the kind that the keyword holds.
+            CommandError: The value does not have the kind of the keyword's values.
         """
         if self.is_own:
             return concept_value(self.concept, text)
         return parsed(text, self.held, self.concept.keyword)
 
     def json_value(self, plain: JsonValue) -> Any:
-        """Return a value that came as JSON.
+        """Convert a JSON value.
 
         Raises:
-            CommandError: It is not of the kind that the keyword holds.
+            CommandError: The value does not have the kind of the keyword's values.
         """
         if self.is_own:
             return concept_value(self.concept, plain)
@@ -56,7 +56,7 @@ async def held_in(store: Store, place: Place) -> dict[str, list[AnyFact]]:
 
 
 async def held_anywhere(store: Store) -> dict[str, list[AnyFact]]:
-    """Return the current facts of each keyword in the first place that has any."""
+    """Return the current facts of each keyword, from the first place that has the keyword."""
     found: dict[str, list[AnyFact]] = {}
     for info in await store.places():
         found = {**await held_in(store, info.place), **found}
@@ -64,7 +64,7 @@ async def held_anywhere(store: Store) -> dict[str, list[AnyFact]]:
 
 
 async def _elsewhere(store: Store, keyword: str) -> list[AnyFact]:
-    """Return current facts of a keyword from the first place that has any."""
+    """Return the current facts of a keyword, from the first place that has the keyword."""
     for info in await store.places():
         if found := await facts_of(store, info.place, keyword):
             return found
@@ -83,10 +83,10 @@ async def target_of(
     description: str | None = None,
     multiple: bool = False,
 ) -> Target:
-    """Return what to write for a keyword: as it is held, as the application has it, or new.
+    """Return the target for a keyword: the application's concept, the stored one, or a new one.
 
     Raises:
-        CommandError: `kind` contradicts what is held, or is missing for a new keyword.
+        CommandError: `kind` contradicts the stored values, or is missing for a new keyword.
     """
     if (own := options.concept(keyword)) is not None:
         return Target(own, frozenset(), is_own=True)
@@ -99,17 +99,17 @@ async def target_of(
         kind = kind or kind_if_new
         if kind is None:
             raise CommandError(
-                f"No place of the store holds {keyword!r} yet: pass --type "
+                f"The keyword {keyword!r} is new: pass --type "
                 f"{'|'.join(each for each in Kind if each is not Kind.NULL)}"
             )
         fact_type = FactType.MULTIPLE if multiple else FactType.SINGLE
         return Target(_concept(keyword, description or keyword, fact_type), frozenset({kind}))
     kinds = kinds_of(value for fact in facts for value in fact.values)
     if kind is not None and kind not in kinds:
-        raise CommandError(f"{keyword!r} holds {' or '.join(sorted(kinds))}, not {kind}")
+        raise CommandError(f"{keyword!r} has {' or '.join(sorted(kinds))} values, not {kind}")
     last = facts[-1].concept
     if multiple and last.fact_type is FactType.SINGLE:
-        raise CommandError(f"{keyword!r} holds one value: leave out --multiple")
+        raise CommandError(f"{keyword!r} has one value: omit --multiple")
     concept = _concept(keyword, description or last.description, last.fact_type)
     return Target(concept, frozenset(kinds if kind is None else {kind}))
 

@@ -31,14 +31,14 @@ app: typer.Typer = typer.Typer()
 """The commands of this module."""
 
 _AT_A_TIME = 50_000
-"""Rows in one call of the store, which reads what the place holds first. A killed import goes on
-after the last call that ended."""
+"""Rows in one call of the store, which first reads the place. A killed import continues after the
+last completed call."""
 _PLACES_AT_ONCE = 4
-"""A place waits for the disk while the next one is encoded."""
+"""One place waits for the disk while the next one is encoded."""
 
 
 class Format(StrEnum):
-    """What can be imported."""
+    """The formats that can be imported."""
 
     BUNDLE = "bundle"
     CSV = "csv"
@@ -49,7 +49,7 @@ class Format(StrEnum):
 
 
 class _Imported(NamedTuple):
-    """How many entries were read, how many of them were new, and what was left out."""
+    """The number of entries that were read, the number of new ones, and problems."""
 
     read: int
     new: int
@@ -59,7 +59,7 @@ class _Imported(NamedTuple):
 _Work: TypeAlias = Callable[[Store], Awaitable[_Imported]]
 
 PlaceOptions = Annotated[
-    list[str] | None, typer.Option("--place", help="Only this place; may be repeated.")
+    list[str] | None, typer.Option("--place", help="Only this place; can be repeated.")
 ]
 
 
@@ -72,10 +72,10 @@ def export(
     as_json: Json = False,
     reveal: Reveal = False,
 ) -> None:
-    """Write facts into a bundle, a file of JSON Lines. It is not encrypted."""
+    """Write facts to a bundle, a JSON Lines file. It is not encrypted."""
     if options_of(ctx).is_encrypted and not reveal:
         raise CommandError(
-            "The store is encrypted, and a bundle is not: pass --reveal if that is wanted",
+            "The store is encrypted, but a bundle is not: pass --reveal to allow that",
             ExitCode.REFUSED,
         )
     only = [place_named(each) for each in place] if place else None
@@ -102,30 +102,28 @@ def import_(
         str, typer.Argument(metavar="FILE", help="A file, or the folder of Koog, CrewAI or mem0.")
     ],
     file_format: Annotated[
-        Format | None, typer.Option("--format", help="Found out by the file unless given.")
+        Format | None, typer.Option("--format", help="By default detected from the file.")
     ] = None,
     place: PlaceOptions = None,
     kind: Annotated[
-        Kind | None, typer.Option("--type", help="The kind of JSON of new keywords in rows.")
+        Kind | None, typer.Option("--type", help="The JSON type of new keywords in rows.")
     ] = None,
     user_field: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="The field of memories that names their user; mem0's is user_id."
-        ),
+        typer.Option(metavar="NAME", help="The field with the user of a memory; user_id in mem0."),
     ] = None,
     keyword: Annotated[
         str, typer.Option(help="The keyword of memories without a category.")
     ] = "notes",
     koog_key_env: Annotated[
-        str | None, typer.Option(help="The key of Koog's files is in this environment variable.")
+        str | None, typer.Option(help="The environment variable with the key of Koog's files.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Read facts from a bundle, CSV, JSON Lines, or a store of Koog, CrewAI or mem0.
+    """Import facts from a bundle, CSV, JSON Lines, or a store of Koog, CrewAI or mem0.
 
-    Importing twice changes nothing. `--place` selects places of a bundle; rows without a column
-    `place`, and memories of CrewAI and mem0, go there.
+    Importing again changes nothing. For a bundle, `--place` selects places. For rows without a
+    column `place` and for memories of CrewAI and mem0, it is the target.
     """
     chosen = file_format or _format_of(file)
     only = [place_named(each) for each in place or ()]
@@ -137,7 +135,7 @@ def import_(
         work = _memories(file, chosen, options_of(ctx), only, user_field, keyword)
     else:
         work = _rows(file, chosen, options_of(ctx), only, kind)
-    with paused_collection(_AT_A_TIME):  # it would look through all that was read, again and again
+    with paused_collection(_AT_A_TIME):  # it would scan all rows repeatedly
         read, new, problems = run(ctx, work, creates=True)
     if as_json:
         print_json({"format": chosen.value, "read": read, "new": new, "problems": [*problems]})
@@ -195,8 +193,8 @@ def _memories(
     """Import the memories of another library into the place that `--place` names."""
     if len(only) != 1:
         raise CommandError(
-            f"Memories of {chosen} need one --place: product/my-app/user with the users' own "
-            f"names, or product/my-app/user/alice for all of them"
+            f"Memories of {chosen} need one --place: product/my-app/user to keep their users, or "
+            "product/my-app/user/alice to import all for one user"
         )
     from factmem.transfer.memories import import_crewai, import_mem0
 
@@ -219,7 +217,7 @@ def _memories(
 
 @contextmanager
 def _bar() -> Generator[Callable[[int, int], None]]:
-    """Show a progress bar where a person watches; give the function that moves it."""
+    """Show a progress bar on a terminal; yield the function that updates it."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("Importing", total=None)
@@ -230,7 +228,9 @@ def _rows(
     path: str, chosen: Format, options: Options, only: list[Place], kind: Kind | None
 ) -> _Work:
     if len(only) > 1:
-        raise CommandError("Rows without a column 'place' go to one place: pass --place once")
+        raise CommandError(
+            "Rows can be imported into one --place only: use a column 'place' for more"
+        )
     rows = csv_rows(path) if chosen is Format.CSV else json_rows(path)
 
     async def work(store: Store) -> _Imported:
@@ -241,7 +241,7 @@ def _rows(
 
 
 async def _written(store: Store, found: dict[Place, list[Entry]]) -> _Imported:
-    """Write entries, some places at a time."""
+    """Write entries, several places at a time."""
     total = sum(map(len, found.values()))
     new = done = 0
     limiter = anyio.CapacityLimiter(_PLACES_AT_ONCE)
@@ -252,7 +252,7 @@ async def _written(store: Store, found: dict[Place, list[Entry]]) -> _Imported:
             for start in range(0, len(entries), _AT_A_TIME):
                 part = entries[start : start + _AT_A_TIME]
                 count = await store.replay(part, place.subject, place.scope)
-                new += count  # not `new += await`: another place may have added meanwhile
+                new += count  # not `new += await`: another place may have added in the meantime
                 done += len(part)
                 progress(done, total)
 
@@ -261,6 +261,6 @@ async def _written(store: Store, found: dict[Place, list[Entry]]) -> _Imported:
             async with anyio.create_task_group() as group:
                 for place, entries in found.items():
                     group.start_soon(write, place, entries)
-        except ExceptionGroup as failed:  # the first failure has cancelled the other places
+        except ExceptionGroup as failed:  # the first error has cancelled the other places
             raise failed.exceptions[0] from None
     return _Imported(total, new)

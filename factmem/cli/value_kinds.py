@@ -1,4 +1,4 @@
-"""Kinds of JSON that values have, and values from what was typed."""
+"""Kind: the JSON types of values; parsing of typed values."""
 
 import json
 from collections.abc import Collection, Iterable
@@ -14,7 +14,7 @@ __all__ = ["Kind", "check_kind", "concept_value", "kind_of", "kinds_of", "parsed
 
 
 class Kind(StrEnum):
-    """The kinds of JSON, as `--type` names them."""
+    """The JSON types, with their names in `--type`."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -42,30 +42,30 @@ def kind_of(value: JsonValue) -> Kind:
 
 
 def kinds_of(values: Iterable[JsonValue]) -> set[Kind]:
-    """Return the kinds that a keyword holds. Integers beside numbers are numbers."""
+    """Return the kinds of values; integers count as numbers if there are other numbers."""
     found = {kind_of(value) for value in values}
     return found - {Kind.INTEGER} if Kind.NUMBER in found else found
 
 
 def check_kind(value: JsonValue, held: Collection[Kind], keyword: str) -> JsonValue:
-    """Return a JSON value as a keyword holds it: a whole number as a float among numbers.
+    """Check the kind of a JSON value; an integer becomes a float if the keyword has numbers.
 
     Raises:
-        CommandError: The keyword holds values of another kind.
+        CommandError: The keyword has values of another kind.
     """
     kind = kind_of(value)
     if kind is Kind.INTEGER and Kind.NUMBER in held:
         return float(value) if isinstance(value, int) else value
     if held and kind not in held:
-        raise CommandError(f"{keyword!r} holds {_named(held)}, and the value is {kind}")
+        raise CommandError(f"{keyword!r} has {_named(held)} values, and the new value is {kind}")
     return value
 
 
 def parsed(text: str, held: Collection[Kind], keyword: str) -> JsonValue:
-    """Return what was typed as the kind that a keyword holds.
+    """Parse a typed value as one of the kinds of a keyword.
 
     Raises:
-        CommandError: It is of no such kind, or the kinds leave open which is wanted.
+        CommandError: The value has none of these kinds, or is ambiguous between them.
     """
     others = [kind for kind in held if kind is not Kind.TEXT]
     for kind in others:
@@ -74,18 +74,18 @@ def parsed(text: str, held: Collection[Kind], keyword: str) -> JsonValue:
             kind_of(value) is kind or (kind is Kind.NUMBER and kind_of(value) is Kind.INTEGER)
         ):
             if Kind.TEXT in held and kind is not Kind.NULL:
-                raise CommandError(f"{keyword!r} holds {_named(held)}: say which with --type")
+                raise CommandError(f"{keyword!r} has {_named(held)} values: select one with --type")
             return check_kind(value, held, keyword)
     if Kind.TEXT in held:
         return text
-    raise CommandError(f"{keyword!r} holds {_named(held)}, and the value is not of that kind")
+    raise CommandError(f"{keyword!r} has {_named(held)} values, and the new value is not one")
 
 
 _NO_JSON: Any = object()
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _json(text: str) -> Any:
@@ -100,12 +100,12 @@ def _named(held: Collection[Kind]) -> str:
 
 
 def concept_value(concept: Concept[Any, Any], given: str | JsonValue) -> Any:
-    """Return a value of the application's own type from what was typed, or from JSON.
+    """Parse a value of the application's own type from a typed string or from JSON.
 
-    A string is read as JSON first, then as a JSON string: `36`, `{"x": 1}`, `2026-03-01`.
+    A string is parsed as JSON first, then used as a JSON string: `36`, `{"x": 1}`, `2026-03-01`.
 
     Raises:
-        CommandError: It is no value of that type.
+        CommandError: The value is not valid for that type.
     """
     codec = concept.codec
     candidates: list[JsonValue] = [given]
@@ -120,4 +120,4 @@ def concept_value(concept: Concept[Any, Any], given: str | JsonValue) -> Any:
             return codec.load(each)
         except (ValueError, ValidationError):
             continue
-    raise CommandError(f"The value is no valid value of the concept {concept.keyword!r}")
+    raise CommandError(f"The value is not valid for the concept {concept.keyword!r}")

@@ -124,7 +124,7 @@ def test_a_keyword_keeps_its_kind(store: list[str]) -> None:
     bob = "product/my-app/user/bob"
     for text in ("seven", "3.5", "true", "[7]"):
         told = call(*store, "set", bob, "age", text, code=ExitCode.USAGE)
-        assert "'age' holds integer" in told
+        assert "'age' has integer values" in told
         assert text not in told
     call(*store, "set", bob, "age", "7", "--type", "text", code=ExitCode.USAGE)
     call(*store, "set", bob, "city", "Paris", code=ExitCode.USAGE)  # new, and no --type
@@ -472,7 +472,7 @@ CONCEPTS = [Concept("city", "Where the user lives")]
 def test_memories_need_a_place(store: list[str]) -> None:
     """No place is made up for them."""
     said = call(*store, "import", str(MEM0), code=ExitCode.USAGE)
-    assert "need one --place: product/my-app/user with" in said
+    assert "need one --place: product/my-app/user to keep" in said
 
 
 @pytest.mark.parametrize(

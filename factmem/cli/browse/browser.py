@@ -27,13 +27,14 @@ __all__ = ["Browser"]
 
 _LOCAL_INTERVAL = 0.5
 _DATABASE_INTERVAL = 3.0
-"""Seconds between looks for changes. A local store answers in microseconds, a database by a query."""
+"""Seconds between checks for changes. A local store answers in microseconds, a database with a
+query."""
 _PAUSE = 0.15
-"""Seconds without a key after which the filter runs: a word is typed faster than that."""
+"""Seconds without a key press before the filter runs. Keys within a word are typed faster."""
 
 
 class Browser(App[None]):
-    """Places on the left, values on the right, a line to search in."""
+    """The application: places on the left, values on the right, and a search field."""
 
     TITLE = "factmem"
     ENABLE_COMMAND_PALETTE = False
@@ -84,7 +85,7 @@ class Browser(App[None]):
         yield Footer()
 
     async def on_mount(self) -> None:
-        """Show the places, and follow them."""
+        """Show the places and follow their changes."""
         await self._load_places()
         self.query_one(PlacesTree).focus()
         self._say(f"{counted(len(self._places), 'place')} in {self.session.title}")
@@ -100,7 +101,7 @@ class Browser(App[None]):
         self.query_one(PlacesTree).show(self._places, self.query_one("#filter", Input).value)
 
     async def _follow(self) -> None:
-        """Show what another process has written since."""
+        """Show the changes of other processes."""
         try:
             stamp = self.session.stamp_of_places()
             if stamp is not None and stamp != self._stamp:
@@ -117,13 +118,13 @@ class Browser(App[None]):
             self._report(exc)
 
     def _took(self, rows: Sequence[Row]) -> None:
-        """Show new rows of the place that is open, unless a search is."""
+        """Show new rows of the open place, unless search results are shown."""
         self._all, self._texts = rows, None
         if self._question is None:
             self._show(keep_cursor=True)
 
     async def _refresh_page(self) -> None:
-        """Show the value that is open as it is now; leave the page as it is if it is gone."""
+        """Update the open value; leave the page unchanged if the value no longer exists."""
         page = self.screen
         if isinstance(page, FactPage):
             for row in self._all:
@@ -135,7 +136,7 @@ class Browser(App[None]):
         self.notify(shown(message_of(exc)), severity="error", markup=False)
 
     async def _do(self, action: Awaitable[str]) -> None:
-        """Carry out a change, say what was done or why not, and show the new state."""
+        """Run a change, report its result or error, and show the new state."""
         try:
             self.notify(shown(await action), markup=False)
         except (CommandError, FactmemError, ValueError, OSError) as exc:
@@ -145,7 +146,7 @@ class Browser(App[None]):
         if self._place is not None:
             self._took(await self.session.rows(self._place))
 
-    # What the place, its filter and its order show.
+    # Rows of the open place, with its filter and order.
 
     @work(exclusive=True, group="open")
     async def _open_place(self, place: Place) -> None:
@@ -209,7 +210,7 @@ class Browser(App[None]):
             self._open_place(node.data)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter, once the typing pauses."""
+        """Filter after a pause in typing."""
         if self._typing is not None:
             self._typing.stop()
         which = event.input.id
@@ -223,7 +224,7 @@ class Browser(App[None]):
             self._show()
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Search the whole store, or go to the places that were found."""
+        """Search the whole store, or move the focus to the places that were found."""
         if self._typing is not None:
             self._typing.stop()
         if event.input.id == "filter":
@@ -251,7 +252,7 @@ class Browser(App[None]):
             self.exit()
 
     def on_fact_table_opened(self, event: FactTable.Opened) -> None:
-        """Open a fact's page."""
+        """Open the page of a fact."""
         self._open_page(event.row)
 
     async def _edit(self, row: Row) -> None:
@@ -274,7 +275,7 @@ class Browser(App[None]):
 
     @work(exclusive=True, group="page")
     async def action_forget(self) -> None:
-        """Forget the value under the cursor, after a question."""
+        """Forget the value under the cursor, after confirmation."""
         if (row := self.query_one(FactTable).row) is not None:
             await self._forget(row)
 
@@ -283,11 +284,11 @@ class Browser(App[None]):
         await self._do(self.session.undo())
 
     def action_focus_search(self) -> None:
-        """Go to the line to search in."""
+        """Move the focus to the search field."""
         self.query_one("#search", Input).focus()
 
     def action_focus_filter(self) -> None:
-        """Go to the line that finds places."""
+        """Move the focus to the filter of places."""
         self.query_one("#filter", Input).focus()
 
     def action_sort(self) -> None:
@@ -297,13 +298,13 @@ class Browser(App[None]):
             self._show()
 
     async def action_reload(self) -> None:
-        """Read the places and the open one again."""
+        """Reload the places and the open place."""
         await self._load_places()
         if self._place is not None:
             self._open_place(self._place)
 
     async def action_back(self) -> None:
-        """Leave a search or an input."""
+        """Close the search or leave an input field."""
         search = self.query_one("#search", Input)
         if search.value or self._question is not None:
             with self.prevent(Input.Changed):

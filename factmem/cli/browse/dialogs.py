@@ -28,7 +28,7 @@ _BOX = """
 
 
 class EditDialog(ModalScreen[str | None]):
-    """An editor for one value; closes with the new text, or with None."""
+    """An editor for one value; its result is the new text, or None if cancelled."""
 
     DEFAULT_CSS = _BOX % {"name": "EditDialog"} + "EditDialog TextArea { height: 8; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -51,14 +51,14 @@ class EditDialog(ModalScreen[str | None]):
                 yield Button("Cancel (Esc)", id="cancel")
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Save or cancel by the mouse."""
+        """Save or cancel with the mouse."""
         if event.button.id == "save":
             self.action_save()
         else:
             self.action_cancel()
 
     def action_save(self) -> None:
-        """Close with what was typed."""
+        """Close with the typed text."""
         _ = self.dismiss(self.query_one(TextArea).text)
 
     def action_cancel(self) -> None:
@@ -67,7 +67,7 @@ class EditDialog(ModalScreen[str | None]):
 
 
 class ConfirmDialog(ModalScreen[bool]):
-    """A question that is answered with yes or no."""
+    """A question with the answers yes and no."""
 
     DEFAULT_CSS = _BOX % {"name": "ConfirmDialog"}
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -88,9 +88,9 @@ class ConfirmDialog(ModalScreen[bool]):
                 yield Button("No (n)", id="no")
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Answer by the mouse."""
+        """Answer with the mouse."""
         _ = self.dismiss(event.button.id == "yes")
 
     def action_answer(self, answer: bool) -> None:
-        """Answer by a key."""
+        """Answer with a key."""
         _ = self.dismiss(answer)

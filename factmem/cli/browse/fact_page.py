@@ -1,4 +1,4 @@
-"""FactPage: everything that is known about one value."""
+"""FactPage: the details of one value."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ __all__ = ["FactPage", "page_text"]
 
 
 def page_text(row: Row, origin: FactOrigin | None) -> Text:
-    """Return a fact's page as styled text, whose characters are all escaped."""
+    """Return the page of a fact as styled and escaped text."""
     page = Text()
     _add_heading(page, shown(row.fact.concept.keyword))
     page.append(f"{shown(row.fact.concept.description)}\n\n", "dim")
@@ -105,7 +105,7 @@ def _add_entry(page: Text, entry: HistoryEntry) -> None:
 
 
 class FactPage(Screen[str | None]):
-    """A value with its history, sources and dates. It closes with the action that was chosen."""
+    """A value with its history, sources and dates. The result of the page is the chosen action."""
 
     DEFAULT_CSS = """
     FactPage VerticalScroll { padding: 1 2; }
@@ -131,11 +131,11 @@ class FactPage(Screen[str | None]):
         yield Footer()
 
     def action_choose(self, action: str) -> None:
-        """Close the page with an action."""
+        """Close the page with an action as its result."""
         _ = self.dismiss(action or None)
 
     def show(self, row: Row, origin: FactOrigin | None) -> None:
-        """Show another state of the value."""
+        """Show a new state of the value."""
         self.row = row
         self._text = page_text(row, origin)
         content: Any = self._text

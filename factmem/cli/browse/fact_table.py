@@ -1,4 +1,4 @@
-"""FactTable: a table that draws only the rows on the screen, so that 100,000 scroll as fast as ten."""
+"""FactTable: a table that draws only visible rows; 100,000 rows scroll as fast as ten."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from factmem.cli.records import value_words
 __all__ = ["FactTable"]
 
 _LONGEST = 400
-"""Characters of a value that are escaped and measured for a cell; no screen shows more."""
+"""The maximum of characters of a value in a cell; no screen shows more."""
 
 
 def _value(row: Row) -> str:
@@ -46,7 +46,7 @@ _FOUND: dict[str, tuple[int, Callable[[Row], str]]] = {
     "said": _PLACED["said"],
 }
 _NARROW = 40
-"""Cells that the value keeps: columns at the right give way first."""
+"""The minimum width of the value, in cells; the columns on the right are hidden first."""
 
 _MOST_STRIPS = 1_000
 
@@ -55,19 +55,19 @@ _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
 
 def _fitted(text: str, cells: int) -> str:
-    """Return a text that fills a cell, and leaves the ones beside it alone."""
+    """Return a string that fills a cell exactly and does not affect its neighbours."""
     if not text.isascii():
-        # A family is one picture of 2 cells to some terminals and three of 6 to others.
+        # A joined emoji such as a family has 2 cells in some terminals and 6 in others.
         text = _JOINED_EMOJI.sub("", text)
     fitted = set_cell_size(text, cells)
     if not fitted.isascii() and any(bidirectional(each) in _RIGHT_TO_LEFT for each in fitted):
-        # Where a terminal reorders Hebrew and Arabic, the dates after them would move too.
+        # A terminal that reorders Hebrew and Arabic would also move the dates after them.
         return f"{fitted}\N{LEFT-TO-RIGHT MARK}"
     return fitted
 
 
 class FactTable(ScrollView, can_focus=True):
-    """Values in rows, with a cursor for keyboard and mouse."""
+    """A table of values with a cursor for keyboard and mouse."""
 
     DEFAULT_CSS = """
     FactTable { background: $surface; }
@@ -88,7 +88,7 @@ class FactTable(ScrollView, can_focus=True):
     cursor: reactive[int] = reactive(0)
 
     class Opened(Message):
-        """A row was opened, by Enter or a second click."""
+        """A row was opened with Enter or a second click."""
 
         def __init__(self, row: Row) -> None:
             super().__init__()
@@ -99,11 +99,12 @@ class FactTable(ScrollView, can_focus=True):
         self._rows: Sequence[Row] = ()
         self._columns = _PLACED
         self._strips: dict[tuple[int, int, Style], Strip] = {}
-        """Lines as they were drawn: a key press draws all lines of the screen, and changes two."""
+        """Drawn lines by row, width and style: a key press redraws all lines and changes only
+        two."""
 
     @property
     def rows(self) -> Sequence[Row]:
-        """The rows that it shows."""
+        """The rows of the table."""
         return self._rows
 
     @property
@@ -112,7 +113,7 @@ class FactTable(ScrollView, can_focus=True):
         return self._rows[self.cursor] if self.cursor < len(self._rows) else None
 
     def show(self, rows: Sequence[Row], *, keep_cursor: bool = False) -> None:
-        """Show other rows; with `keep_cursor` the cursor stays on its value if that is there."""
+        """Show other rows; with `keep_cursor` the cursor stays on its value if it is among them."""
         stays = self._position_of(self.row, rows) if keep_cursor else 0
         self._rows = rows
         self._strips.clear()
@@ -125,7 +126,7 @@ class FactTable(ScrollView, can_focus=True):
         self.refresh()
 
     def _position_of(self, row: Row | None, rows: Sequence[Row]) -> int:
-        """Return where a value is among other rows, looking near the cursor first."""
+        """Return the index of a value among other rows, checking the cursor's position first."""
         if row is None or not rows:
             return 0
         near: int = min(self.cursor, len(rows) - 1)
@@ -136,7 +137,7 @@ class FactTable(ScrollView, can_focus=True):
         )
 
     def render_line(self, y: int) -> Strip:
-        """Draw a line: the header, a row, or nothing."""
+        """Draw a line: the header, a row, or a blank line."""
         width = self.scrollable_content_region.width
         if y == 0:
             style = self.get_component_rich_style("fact-table--header")
@@ -165,7 +166,7 @@ class FactTable(ScrollView, can_focus=True):
         return Strip(segments).adjust_cell_length(width, style)
 
     def _widths(self, width: int) -> list[tuple[str, int]]:
-        """Return the columns that fit, with their widths; the value takes what is left."""
+        """Return the columns that fit, with their widths; the value gets the remaining width."""
         names = [*self._columns]
         while True:
             fixed = sum(self._columns[name][0] + 1 for name in names)
@@ -175,7 +176,7 @@ class FactTable(ScrollView, can_focus=True):
             names.remove([name for name in names if name != "value"][-1])
 
     def watch_cursor(self) -> None:
-        """Bring the cursor's row into view."""
+        """Scroll to the row of the cursor."""
         self.scroll_to_region(
             Region(0, self.cursor, 1, 2), animate=False, force=True, immediate=True
         )
@@ -202,7 +203,7 @@ class FactTable(ScrollView, can_focus=True):
             self.post_message(self.Opened(row))
 
     def on_click(self, event: events.Click) -> None:
-        """Select a row; open it by the second click."""
+        """Select a row; open it with the second click."""
         index = event.y - 1 + int(self.scroll_offset.y)
         if event.y > 0 and index < len(self._rows):
             is_second = index == self.cursor and event.chain > 1
@@ -211,5 +212,5 @@ class FactTable(ScrollView, can_focus=True):
                 self.action_open()
 
     def on_resize(self) -> None:
-        """Fit the columns to the new width."""
+        """Adjust the columns to the new width."""
         self.virtual_size = Size(0, len(self._rows) + 1)

@@ -1,4 +1,4 @@
-"""PlacesTree: scopes, subjects and entities as a tree, filled when its branches open."""
+"""PlacesTree: scopes, subjects and entities as a tree, whose branches are filled when opened."""
 
 from collections.abc import Iterable
 
@@ -15,11 +15,12 @@ __all__ = ["PlacesTree"]
 _Branch = dict[str, list[Place]]
 
 _OPEN = 200
-"""Branches with more places stay closed at first: a screen shows fewer, and closed ones are free."""
+"""Branches with more places are closed at first: a screen shows fewer, and closed ones cost
+nothing."""
 
 
 class PlacesTree(Tree[Place | list[Place]]):
-    """The places of a store. A leaf's data is its place, that of a branch what it holds."""
+    """The places of a store. The data of a leaf is a place, that of a branch a list of places."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(Text("places"), id=id)
@@ -27,7 +28,7 @@ class PlacesTree(Tree[Place | list[Place]]):
         self.guide_depth = 2
 
     def show(self, places: Iterable[Place], containing: str = "") -> int:
-        """Show those places whose word contains a text, and return how many there are."""
+        """Show the places whose name contains a string, and return their number."""
         self.clear()
         wanted = containing.casefold()
         chosen = [each for each in places if wanted in place_name(each).casefold()]
@@ -43,7 +44,7 @@ class PlacesTree(Tree[Place | list[Place]]):
         return len(chosen)
 
     def _place_cursor(self) -> None:
-        """Put the cursor on the first line where it is on none."""
+        """Put the cursor on the first line if it is on none."""
         self.cursor_line = max(self.cursor_line, 0)
 
     def _add_subjects(self, node: TreeNode[Place | list[Place]], places: list[Place]) -> None:

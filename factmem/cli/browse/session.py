@@ -1,4 +1,4 @@
-"""Reading, searching, editing and undoing on behalf of the browser; nothing here draws."""
+"""BrowserSession: the reads, searches, edits and undos of the browser, without its display."""
 
 import json
 import os
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["BrowserSession", "PlaceRows", "Row", "editable"]
 
 _FOUND = 200
-"""Matches of a search: more than anyone reads, and few enough to rank at once."""
+"""The maximum of matches of a search: more than anyone reads, and fast to rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Row:
     fact: AnyFact
     position: int = 0
     relevance: float | None = None
-    """How well it matches the search that found it; None outside of a search."""
+    """The relevance to the search that found it; None outside of a search."""
 
     @property
     def value(self) -> Any:
@@ -53,9 +53,9 @@ class Row:
 
 
 def editable(value: object) -> str:
-    """Return a value as an editor shows it: JSON, or a string as it is.
+    """Return a value for an editor: JSON, or a string unchanged.
 
-    A string with control characters is shown as JSON, because they would act on the terminal.
+    A string with control characters is shown as JSON, because they would control the terminal.
     """
     if isinstance(value, str) and shown(value.replace("\n", "")) == value.replace("\n", ""):
         return value
@@ -67,12 +67,12 @@ def editable(value: object) -> str:
 class PlaceRows(Sequence[Row]):
     """The current values of a place, in the order of their keywords.
 
-    A row is made when it is asked for: a screen shows some forty of 100,000.
+    A row is created on access: a screen shows about forty of 100,000.
     """
 
     def __init__(self, place: Place, facts: Sequence[AnyFact]) -> None:
         self._place = place
-        self.facts: Sequence[AnyFact] = sorted(facts, key=_keyword)  # an edit moves no row
+        self.facts: Sequence[AnyFact] = sorted(facts, key=_keyword)  # an edit does not move rows
         self._ends: list[int] | None = None
         if any(isinstance(fact, MultipleFacts) for fact in self.facts):
             self._ends = [*accumulate(len(fact.values) for fact in self.facts)]
@@ -105,8 +105,8 @@ class BrowserSession:
     Args:
         store: The open store.
         options: The options before the command.
-        embedder: Makes `search` compare meanings too.
-        names: Returns the places without reading them, if the store can.
+        embedder: The embedder with which `search` also compares meanings.
+        names: Returns the places without reading them, if the store supports that.
     """
 
     def __init__(
@@ -125,18 +125,18 @@ class BrowserSession:
         self._undo: list[tuple[str, Callable[[], Awaitable[bool]]]] = []
         self._versions: dict[Place, str] = {}
         self._rows: PlaceRows | None = None
-        """The rows of the place that is followed."""
+        """The rows of the followed place."""
         self.title = options.location if not options.is_database else "PostgreSQL"
         self.is_local = isinstance(store, LocalFileMemoryProvider)
 
     async def places(self) -> list[Place]:
-        """Return all places in order."""
+        """Return all places, sorted."""
         if self._names is not None:
             return sorted(self._names(), key=lambda place: tuple(map(str, place.identity)))
         return [info.place for info in await self._store.places()]
 
     def stamp_of_places(self) -> int | None:
-        """Return a number that differs when a place was added or erased; None if unknown."""
+        """Return a number that changes when a place is added or erased; None if unknown."""
         if not self.is_local:
             return None
         try:
@@ -148,13 +148,13 @@ class BrowserSession:
         """Return the current values of a place, in the order of their keywords."""
         version = await self._store.version(place.subject, place.scope)
         facts = await self._store.load_all(place.subject, place.scope)
-        self._versions = {place: version}  # one place is followed at a time
-        # Sorting 100,000 facts takes as long as a key press may: the screen goes on meanwhile.
+        self._versions = {place: version}  # only one place is followed at a time
+        # In a thread: sorting 100,000 facts would block the screen for too long.
         self._rows = await run_sync(PlaceRows, place, facts)
         return self._rows
 
     async def changed_rows(self, place: Place) -> Sequence[Row] | None:
-        """Return the rows again if the place has changed since; None if it has not."""
+        """Return the new rows if the place has changed since the last call; otherwise None."""
         since = self._versions.get(place)
         if since is None or await self._store.version(place.subject, place.scope) == since:
             return None
@@ -170,8 +170,8 @@ class BrowserSession:
         return self._rows
 
     async def search(self, question: str, within: Place | None = None) -> list[Row]:
-        """Return the values that a question is about, in one place or in all, best first."""
-        # Its import takes a fifth of the time to the first screen.
+        """Return the values that are relevant to a question, in one place or in all, best first."""
+        # Imported here, because the import takes a fifth of the time to the first screen.
         from factmem.memory.agent_memory import AgentMemory
 
         if self._memory is None:
@@ -191,17 +191,17 @@ class BrowserSession:
         return await origin_of(row.fact, [row.place], self._store)
 
     async def edit(self, row: Row, text: str) -> str:
-        """Save what was typed in place of a value, and return what was done.
+        """Replace a value with a typed one, and return a message for the user.
 
         Raises:
-            CommandError: It is not of the kind that the keyword holds, or the value is not
-                current any more.
+            CommandError: The new value does not have the kind of the keyword's values, or the old
+                value is no longer current.
         """
         new = await self._typed(row, text)
         source = FactSource(SourceKind.CODE, conversation="factmem browse")
         changed = _with_value(row.fact, row.position, new)
         if not await self._update(row.place, row.fact, changed, source):
-            raise CommandError("The value was changed or forgotten meanwhile")
+            raise CommandError("The value was changed or forgotten in the meantime")
         keyword = row.fact.concept.keyword
         self._undo.append(
             (
@@ -218,7 +218,7 @@ class BrowserSession:
             try:
                 text = json.loads(text)
             except ValueError:
-                raise CommandError("The value is no JSON string") from None
+                raise CommandError("The value must be a JSON string") from None
         target = await target_of(self._store, self._options, keyword, [row.fact])
         value = target.value(text)
         return target.concept.codec.dump(value, keyword) if target.is_own else value
@@ -226,7 +226,7 @@ class BrowserSession:
     async def _update(
         self, place: Place, before: AnyFact, after: AnyFact, source: FactSource | None
     ) -> bool:
-        """Replace the values of a fact, if they are those of `before` still."""
+        """Replace the values of a fact if they are still those of `before`."""
         current = await self._current(place, before)
         if current is None or current.values != before.values:
             return False
@@ -242,23 +242,23 @@ class BrowserSession:
         return next((each for each in held if each.id == fact.id), None)
 
     async def forget(self, row: Row) -> str:
-        """Forget a value, and return what was done. History keeps it.
+        """Forget a value and return a message for the user. History keeps the value.
 
         Raises:
-            CommandError: The value is not current any more.
+            CommandError: The value is no longer current.
         """
         place, fact = row.place, row.fact
         count = await self._store.forget(
             place.subject, place.scope, concept=fact.concept, value=row.value, fact_id=fact.id
         )
         if count == 0:
-            raise CommandError("The value was changed or forgotten meanwhile")
+            raise CommandError("The value was changed or forgotten in the meantime")
         keyword = fact.concept.keyword
         self._undo.append((f"Restored {keyword}", lambda: self._bring_back(row)))
         return f"Forgot {keyword}"
 
     async def _bring_back(self, row: Row) -> bool:
-        """Save a forgotten value again; False where a newer one took its place."""
+        """Save a forgotten value again; return False if a newer one has replaced it."""
         place, fact = row.place, row.fact
         if isinstance(fact, SingleFact):
             if await self._store.load(fact.concept, place.subject, place.scope):
@@ -271,20 +271,20 @@ class BrowserSession:
         return True
 
     async def undo(self) -> str:
-        """Undo the last edit or forgetting of this session, and return what was done.
+        """Undo the last edit or deletion of this session, and return a message for the user.
 
         Raises:
-            CommandError: There is none, or the value has changed since.
+            CommandError: There is nothing to undo, or the value has changed since.
         """
         if not self._undo:
             raise CommandError("There is nothing to undo in this session")
         done, action = self._undo.pop()
         if not await action():
-            raise CommandError("The value has changed since and was left as it is")
+            raise CommandError("The value has changed since; nothing was undone")
         return done
 
     def place_title(self, place: Place) -> str:
-        """Return a place as one word, without characters that act on a terminal."""
+        """Return the name of a place, without characters that control a terminal."""
         return shown(place_name(place))
 
 

@@ -1,4 +1,4 @@
-"""The browser of a store as a page on localhost, behind a token."""
+"""WebBrowser: the store browser as a web page on localhost, protected by a token."""
 
 import hmac
 import re
@@ -21,22 +21,22 @@ _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "connect-src 'self' ws: wss:; img-src 'self' data:; frame-ancestors 'none'"
 )
-"""textual-serve's page asks for a font on another host; nothing leaves this machine."""
+"""Blocks all requests to other hosts: textual-serve's page loads a font from one."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Return whether only this machine can reach an address."""
     return host in {"localhost", "::1"} or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
 
 
 class WebBrowser(Server):
-    """Serves `factmem browse`, one process for each open page.
+    """Serves `factmem browse`, with one process for each open page.
 
-    The first request must carry the token; a cookie carries it from then on. Pages of other sites
-    and of other ports cannot open the connection, because their origin differs.
+    The first request must contain the token; afterwards it is in a cookie. Pages from other sites
+    and ports cannot connect, because their origin differs.
 
     Args:
-        arguments: The arguments of `factmem` that browse the store in a terminal.
+        arguments: The arguments of `factmem` to browse the store in a terminal.
         host: The address to listen on.
         port: The port to listen on.
     """
@@ -59,22 +59,22 @@ class WebBrowser(Server):
             self._make_app(),
             host=self.host,
             port=self.port,
-            print=lambda *_: self.announce(),  # called once it listens
-            access_log=None,  # it would hold the token
+            print=lambda *_: self.announce(),  # called when the server listens
+            access_log=None,  # it would contain the token
         )
 
     async def on_startup(self, app: web.Application) -> None:
-        """Print no banner."""
+        """Do not print textual-serve's banner."""
 
     def announce(self) -> None:
-        """Print the address, and a warning where other machines reach it."""
+        """Print the address, and a warning if other machines can reach it."""
         if not is_loopback(self.host):
             print_error(
-                f"Warning: other machines reach {self.host}. The connection is not encrypted: "
-                f"whoever reads it along the way sees the facts and the token"
+                f"Warning: other machines can reach {self.host}. The connection is not encrypted: "
+                "anyone on the network path can read the facts and the token"
             )
         print_line(f"Browse the store at {self.address}")
-        print_line("Ctrl+C ends it")
+        print_line("Press Ctrl+C to stop")
         sys.stdout.flush()
 
     async def _make_app(self) -> web.Application:
@@ -84,9 +84,9 @@ class WebBrowser(Server):
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        """Let in whoever has the token."""
+        """Reject requests without the token."""
         if self._is_token(request.query.get("token")):
-            # The address bar and the history keep no token.
+            # The redirect removes the token from the address bar and the history.
             moved = web.HTTPFound("/")
             moved.set_cookie(self._cookie, self.token, httponly=True, samesite="Strict")
             raise moved
@@ -94,8 +94,8 @@ class WebBrowser(Server):
         is_own = request.headers.get("Origin", own) == own
         if not is_own or not self._is_token(request.cookies.get(self._cookie)):
             raise web.HTTPForbidden(text="Open the address that `factmem browse --web` printed.")
-        # Read when the page is made: it must name the address by which the user came, which
-        # behind a forwarded port is another than the one listened on.
+        # The page contains this address. It must be the one in the user's browser, which differs
+        # from the address of the server if the port is forwarded.
         self.public_url = own
         response = await handler(request)
         if not response.prepared:

@@ -25,7 +25,7 @@ _logger = getLogger(__name__)
 
 W = TypeVar("W")
 
-_LARGEST_BATCH = 256
+LARGEST_BATCH = 256
 """Saves per durable write: enough for the cost of a write to vanish in it, few enough to keep the
 lock for milliseconds."""
 
@@ -38,7 +38,7 @@ _IDLE = 10.0
 """Seconds without a save after which the committing thread ends."""
 
 
-class _EventLoop:
+class EventLoop:
     """An event loop, and how other threads wake its tasks."""
 
     __slots__ = ("__weakref__", "_call_from_thread", "call_soon", "create_future", "is_gathering")
@@ -71,7 +71,7 @@ class Pending(Generic[W]):
 
     __slots__ = ("_event", "_future", "error", "is_done", "loop", "work")
 
-    def __init__(self, work: W, loop: _EventLoop) -> None:
+    def __init__(self, work: W, loop: EventLoop) -> None:
         self.work = work
         self.loop = loop
         self.is_done = False
@@ -129,7 +129,7 @@ class GroupCommit(Generic[W]):
         self._workers = workers
         self._queue: deque[Pending[W]] = deque()
         self._committing = threading.Lock()
-        self._loops: PerLoop[_EventLoop] = PerLoop(_EventLoop)
+        self._loops: PerLoop[EventLoop] = PerLoop(EventLoop)
         self._state = threading.Lock()
         """Guards the flags below; held for moments, also by event loops."""
         self._has_thread = self._is_rung = self._is_closed = False
@@ -187,7 +187,7 @@ class GroupCommit(Generic[W]):
             self._is_rung = True
         self._bell.release()
 
-    async def _gather(self, loop: _EventLoop) -> None:
+    async def _gather(self, loop: EventLoop) -> None:
         """Ring when the tasks that are ready now have queued their saves: they share the write."""
         loop.is_gathering = True
         if loop.call_soon is not None:
@@ -198,7 +198,7 @@ class GroupCommit(Generic[W]):
         finally:
             self._ring(loop)
 
-    def _ring(self, loop: _EventLoop) -> None:
+    def _ring(self, loop: EventLoop) -> None:
         """Have the thread commit what is queued; start it if there is none."""
         loop.is_gathering = False
         with self._state:
@@ -230,7 +230,7 @@ class GroupCommit(Generic[W]):
                 refused.append(self._queue.popleft())
         for pending in refused:
             pending.error = error
-        _wake(refused)
+        wake(refused)
 
     def serve(self, *, is_rung: bool) -> bool:
         """Commit what is queued, in the thread; return whether the thread goes on."""
@@ -253,8 +253,8 @@ class GroupCommit(Generic[W]):
         batch of the first few would leave the others to one more write, for as long as they save.
         """
         with self._committing:
-            for left in range(count, 0, -_LARGEST_BATCH):
-                self._commit_batch(min(left, _LARGEST_BATCH))
+            for left in range(count, 0, -LARGEST_BATCH):
+                self._commit_batch(min(left, LARGEST_BATCH))
 
     def _commit_batch(self, size: int) -> None:
         batch: list[Pending[W]] = []
@@ -270,12 +270,12 @@ class GroupCommit(Generic[W]):
             for pending in batch:
                 pending.error = exc
         finally:
-            _wake(batch)
+            wake(batch)
 
 
-def _wake(done: "Iterable[Pending[Any]]") -> None:
+def wake(done: "Iterable[Pending[Any]]") -> None:
     """Wake the tasks whose work is done, each event loop once."""
-    by_loop: dict[_EventLoop, list[Pending[Any]]] = {}
+    by_loop: dict[EventLoop, list[Pending[Any]]] = {}
     for pending in done:
         by_loop.setdefault(pending.loop, []).append(pending)
     for loop, waiting in by_loop.items():

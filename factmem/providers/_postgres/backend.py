@@ -17,10 +17,11 @@ from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
 from factmem.providers._backend import Decision, Erased, Extension, Present
 from factmem.providers._clock import StoreClock
-from factmem.providers._group_commit import GroupCommit
+from factmem.providers._postgres.attempts import ReadAttempts, SaveAttempts
 from factmem.providers._postgres.batches import Save
 from factmem.providers._postgres.blocking import PostgresPlaces
 from factmem.providers._postgres.erasures import Moment
+from factmem.providers._postgres.loop_commit import LoopCommit
 from factmem.providers._postgres.views import View
 from factmem.providers.results import PlaceInfo
 
@@ -52,11 +53,14 @@ class PostgresBackend:
 
     def _start_afresh(self) -> None:
         self.workers = Workers()
+        places, seconds = self.blocking, self.blocking.connections.seconds
         # One batch at a time: with a second one that commits while the first waits for its flush,
         # 16 tasks made two batches of eight, and 0.6 of the saves a second.
-        self._commits = GroupCommit(self.blocking.commit, self.workers)
+        saves = SaveAttempts(places, self._clock)
+        self._commits = LoopCommit(places.commit, self.workers, saves, seconds)
         # A question that begins after a read was queued answers it, so that reads are linearizable.
-        self._reads = GroupCommit(self.blocking.refresh, self.workers)
+        reads = ReadAttempts(places)
+        self._reads = LoopCommit(places.refresh, self.workers, reads, seconds)
 
     def _start_in_child(self) -> None:
         """Begin anew in a forked child, where no thread of the parent's goes on."""

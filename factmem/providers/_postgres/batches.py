@@ -1,11 +1,14 @@
 """Batches of saves, and the rows that they become."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from secrets import randbits
 from typing import NamedTuple
 
 from factmem.models.places import Identity
+from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.erasures import Moment
+from factmem.providers._postgres.exchanges import Exchange
 from factmem.providers._postgres.places import PlaceReader, Position
 from factmem.providers._postgres.sealing import Extent
 
@@ -75,6 +78,19 @@ class Appended(NamedTuple):
     """The saves whose places were erased before they came."""
     committed: int = NO_MARK
     """The mark of the earlier attempt that was committed; nothing was added then."""
+
+
+@dataclass(slots=True)
+class BegunSave:
+    """The first attempt of a batch, which was sent and may not be answered yet."""
+
+    session: Session
+    exchange: Exchange
+    mark: int
+    appended: Callable[[], Appended]
+    """Returns what became of it; waits for the answer."""
+    left: Callable[[], None] | None = None
+    """What is left to do after the commit."""
 
 
 def new_mark() -> int:

@@ -2,41 +2,34 @@
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from logging import getLogger
 from typing import TypeVar
 
 from factmem.errors import FactmemError, TamperedError
 from factmem.ledger.condition import Condition
-from factmem.ledger.entries import Edit, Entry, decoded, encoded, stamped
+from factmem.ledger.entries import Edit, decoded, encoded, stamped
 from factmem.ledger.ledger import Ledger
-from factmem.ledger.removal import compacted
 from factmem.models.places import Identity
-from factmem.providers._arguments import before
 from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension
 from factmem.providers._group_commit import Pending
-from factmem.providers._postgres import rewriting
 from factmem.providers._postgres import statements as sql
-from factmem.providers._postgres.batches import Appended, Batch, Save, Saved, new_mark
+from factmem.providers._postgres.batches import Appended, Batch, BegunSave, Save, Saved, new_mark
 from factmem.providers._postgres.driver import Session
 from factmem.providers._postgres.erasures import Moment, moment_of
 from factmem.providers._postgres.places import Edited, PlaceReader, Position, counted, micros
 from factmem.providers._postgres.reads import PlaceReads
 from factmem.providers._postgres.rewriting import PlaceRewriter
 from factmem.providers._postgres.sealing import UnknownGenerationError
+from factmem.providers._postgres.tidying import Tidying
 
 R = TypeVar("R")
-
-_logger = getLogger(__name__)
-
-_CHECK_EVERY = 256
-"""Entries between two looks at how much of a place is history, at the least."""
-
-_MOST_CHECKED = 4096
-"""Of how many places it is known when they were looked at last."""
 
 
 class PostgresPlaces(PlaceReads):
     """The places of one store. Every method blocks; all are safe for threads."""
+
+    def _start(self) -> None:
+        super()._start()
+        self.tidying = Tidying(self, self._clock, self._keep_history)
 
     def writing(self, session: Session) -> tuple[PlaceReader, PlaceRewriter]:
         """Return the reader and the writer of the store, which is made if need be."""
@@ -45,10 +38,15 @@ class PostgresPlaces(PlaceReads):
         assert reader is not None  # noqa: S101 - it was found or made
         return reader, PlaceRewriter(reader, self.opening)
 
-    def commit(self, batch: Sequence[Pending[Save]]) -> None:
-        """Save what a batch holds, in one transaction for all of its places."""
+    def commit(self, batch: Sequence[Pending[Save]], begun: BegunSave | None = None) -> None:
+        """Save what a batch holds, in one transaction for all of its places.
+
+        Args:
+            batch: The saves.
+            begun: The first attempt, where it was begun elsewhere: the answer is awaited here.
+        """
         saves = [pending.work for pending in batch]
-        late: dict[int, set[Save]] = {}
+        late: dict[int, set[Save]] = {} if begun is None else {begun.mark: set()}
 
         def write(session: Session, unknown: int) -> Appended:
             reader, writer = self.writing(session)
@@ -61,7 +59,7 @@ class PostgresPlaces(PlaceReads):
             late[mark] = done.late
             return done
 
-        done = self.run(write)
+        done = self.run(write, None if begun is None else (begun.session, begun.appended))
         too_late = late.get(done.committed, done.late)
         bodies: dict[Identity, list[bytes]] = {}
         for pending in batch:
@@ -70,7 +68,18 @@ class PostgresPlaces(PlaceReads):
             else:
                 bodies.setdefault(pending.work.identity, []).append(pending.work.body)
         for identity, added in bodies.items():
-            self._took(identity, added, done.saved.get(identity))
+            saved = done.saved.get(identity)
+            self.took(identity, added, saved)
+            if saved is not None:
+                self.tidying.tidy(identity, saved.position.extent.last, saved.folded)
+
+    def took(self, identity: Identity, bodies: Sequence[bytes], saved: Saved | None) -> None:
+        """Have the view of a place know what was saved; None where an earlier attempt did it."""
+        view = self._views.known(identity)
+        if view is not None and saved is None:
+            view.outdate()
+        elif view is not None and saved is not None:
+            view.took(saved.position, saved.tag, saved.at, bodies)
 
     def moment(self, identity: Identity) -> Moment:
         """Return the present moment of a place."""
@@ -83,18 +92,13 @@ class PostgresPlaces(PlaceReads):
 
         return self.run(read)
 
-    def _took(self, identity: Identity, bodies: list[bytes], saved: Saved | None) -> None:
+    def took_at_once(self, identity: Identity, bodies: Sequence[bytes], saved: Saved) -> bool:
+        """Do what `took` does, unless it would wait for a thread; return whether it was done."""
         view = self._views.known(identity)
-        if saved is None:  # an earlier attempt had committed
-            if view is not None:
-                view.outdate()
-            return
-        if view is not None:
-            view.took(saved.position, saved.tag, saved.at, bodies)
-        last = saved.position.extent.last
-        if self._keep_history is not None:
-            self._compact_if_worthwhile(identity, last, self._keep_history)
-        self._fold_if_worthwhile(identity, last, saved.folded)
+        if view is not None and view.lock.locked():
+            return False
+        self.took(identity, bodies, saved)
+        return True
 
     def change(self, identity: Identity, decide: Decision) -> int:
         """Change a place by what is current in it, and return how many values that forgets."""
@@ -169,7 +173,7 @@ class PostgresPlaces(PlaceReads):
             return count
 
         done = self._changed(identity, write)
-        self._fold_if_worthwhile(identity, total, folded)
+        self.tidying.fold(identity, total, folded)
         return done
 
     def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
@@ -228,46 +232,26 @@ class PostgresPlaces(PlaceReads):
 
         return self.run(write)
 
-    # Chunks and compaction
-
-    def _fold_if_worthwhile(self, identity: Identity, last: int, folded: int) -> None:
-        """Move older lines of a large place into chunks; looked at once for each chunk's lines."""
-        tried = max(folded, self._folded.get(identity, 0))
-        if not rewriting.is_worthwhile(last, tried):
-            return
-        self._folded[identity] = last
-        if len(self._folded) > _MOST_CHECKED:
-            self._folded.pop(next(iter(self._folded)))
-        try:
-            while self._edit_locked(
-                identity, lambda session, writer: writer.fold(session, identity)
-            ):
-                pass
-        except FactmemError as exc:
-            # The save is committed; the next one tries again.
-            _logger.warning("A place was not folded: %s", type(exc).__name__)
+    # Edits under the lock of a place
 
     def compact(self, identity: Identity, keep_history: timedelta) -> int:
         """Take out the history that is older, and return how many bytes that freed."""
-        cutoff = before(self._clock.recording(), keep_history)
-        freed = self._edit(identity, lambda entries: compacted(entries, cutoff))
-        self._folded.pop(identity, None)
-        return freed
+        return self.tidying.compact(identity, keep_history)
 
-    def _edit(self, identity: Identity, edit: Edit) -> int:
+    def edit(self, identity: Identity, edit: Edit) -> int:
+        """Apply an edit to all entries of a place, and return how many bytes that freed."""
+
         def edited(session: Session, writer: PlaceRewriter) -> int:
             done = writer.edit(session, identity, edit)
             return 0 if done is None else done.freed
 
         try:
-            return self._edit_locked(identity, edited)
+            return self.edit_locked(identity, edited)
         finally:
             if (view := self._views.known(identity)) is not None:
                 view.outdate()
 
-    def _edit_locked(
-        self, identity: Identity, edit: Callable[[Session, PlaceRewriter], int]
-    ) -> int:
+    def edit_locked(self, identity: Identity, edit: Callable[[Session, PlaceRewriter], int]) -> int:
         """Edit a place under its lock; 0 where there is none."""
 
         def write(session: Session, _: int) -> int:
@@ -281,34 +265,6 @@ class PostgresPlaces(PlaceReads):
                 return edit(session, writer)
 
         return self.run(write)
-
-    def _compact_if_worthwhile(
-        self, identity: Identity, last: int, keep_history: timedelta
-    ) -> None:
-        """Compact when more than half is history; looked at whenever a place has doubled."""
-        checked, size = self._checked.setdefault(identity, (last - 1, 0))
-        if last - checked < max(size, _CHECK_EVERY):
-            return
-        kept = size
-        cutoff = before(self._clock.recording(), keep_history)
-
-        def halve(entries: Sequence[Entry]) -> Sequence[Entry | None]:
-            nonlocal kept
-            after = compacted(entries, cutoff)
-            kept = sum(entry is not None for entry in after)
-            if 2 * kept < len(entries):
-                return after
-            kept = len(entries)
-            return entries
-
-        try:
-            self._edit(identity, halve)
-        except FactmemError as exc:
-            # The save is committed; tidying up is not what the caller asked for.
-            _logger.warning("A place was not compacted: %s", type(exc).__name__)
-        self._checked[identity] = (last, kept)
-        if len(self._checked) > _MOST_CHECKED:
-            self._checked.pop(next(iter(self._checked)))
 
 
 def _erased(at: str, count: int | None, size: int) -> Erased:

@@ -48,7 +48,7 @@ class Connections:
     ) -> None:
         self._source = source
         self._most = most
-        self._seconds = seconds
+        self.seconds = seconds
         self._prepare = prepare
         self.start_afresh()
 
@@ -68,21 +68,53 @@ class Connections:
             while True:
                 self._idle.pop().close()
 
-    def run(self, work: Callable[[Session, int], R]) -> R:
+    def take_idle(self) -> Session | None:
+        """Return a connection that is open and unused, if there is one, without waiting.
+
+        The caller gives it back by `give_back`, or has `run` finish what it began.
+        """
+        if not isinstance(self._source, str) or not self._free.acquire(blocking=False):
+            return None
+        try:
+            session = self._idle.pop()
+        except IndexError:
+            self._free.release()
+            return None
+        session.deadline, session.is_committing = time.monotonic() + self.seconds, False
+        return session
+
+    def give_back(self, session: Session) -> None:
+        """Take a connection back."""
+        self._put_back(session)
+        self._free.release()
+
+    def run(
+        self,
+        work: Callable[[Session, int], R],
+        begun: tuple[Session, Callable[[], R]] | None = None,
+    ) -> R:
         """Do work on a connection, and again on another one where that may help.
 
         `work` gets the number of earlier attempts whose commit may have happened: it must look for
         what they did.
+
+        Args:
+            work: The work.
+            begun: The first attempt, where it was begun on a connection from `take_idle`: it waits
+                for the answer.
 
         Raises:
             StoreBusyError: No connection, or no lock, was free in time. Nothing was written.
             UnknownOutcomeError: A commit was sent, and no answer came in time.
             StorageError: The server refused, or could not be reached in time.
         """
-        deadline = time.monotonic() + self._seconds
+        deadline = time.monotonic() + self.seconds if begun is None else begun[0].deadline
         attempt = unknown = 0
         while True:
-            done = self._attempt(work, unknown, deadline)
+            if begun is not None:
+                done, begun = self._finished(*begun), None
+            else:
+                done = self._attempt(work, unknown, deadline)
             if not isinstance(done, _Failed):
                 return done
             unknown += done.is_unknown
@@ -91,6 +123,16 @@ class Connections:
                 raise _error(done, is_unknown=unknown > 0) from _cause(done)
             time.sleep(pause)
             attempt += 1
+
+    def _finished(self, session: Session, finish: Callable[[], R]) -> "R | _Failed":
+        try:
+            return finish()
+        except Exception as exc:
+            if (failed := _failed(exc, session)) is None:
+                raise
+            return failed
+        finally:
+            self.give_back(session)
 
     def _attempt(
         self, work: Callable[[Session, int], R], unknown: int, deadline: float
@@ -101,15 +143,10 @@ class Connections:
         try:
             session = self._taken(deadline)
             return work(session, unknown)
-        except (DeadlineExceeded, NotReplicated) as exc:
-            is_unknown = session is not None and (session.is_committing or _is_committed(exc))
-            return _Failed(Failure.REFUSED, exc, is_unknown=is_unknown)
         except Exception as exc:
-            failure = failure_of(exc)
-            if failure is None:
+            if (failed := _failed(exc, session)) is None:
                 raise
-            is_unknown = failure is Failure.LOST and session is not None and session.is_committing
-            return _Failed(failure, exc, is_unknown=is_unknown)
+            return failed
         finally:
             if session is not None:
                 self._put_back(session)
@@ -167,6 +204,17 @@ class _Failed(NamedTuple):
     @property
     def is_repeatable(self) -> bool:
         return self.failure in (Failure.LOST, Failure.REPEAT)
+
+
+def _failed(error: Exception, session: Session | None) -> _Failed | None:
+    """Return what an error means for an attempt; None where it is not the driver's."""
+    is_open = session is not None and session.is_committing
+    if isinstance(error, DeadlineExceeded | NotReplicated):
+        return _Failed(Failure.REFUSED, error, is_unknown=is_open or _is_committed(error))
+    failure = failure_of(error)
+    if failure is None:
+        return None
+    return _Failed(failure, error, is_unknown=is_open and failure is Failure.LOST)
 
 
 def _is_committed(error: Exception) -> bool:

@@ -122,13 +122,3 @@ class Exchange:
         self._transformer.set_pgresult(result, format=_BINARY)
         found: list[tuple[Any, ...]] = self._transformer.load_rows(0, result.ntuples, tuple)
         return found
-
-    @property
-    def size(self) -> int:
-        """About how many bytes of rows the answer has."""
-        return sum(
-            result.get_length(row, column)
-            for result in self._results
-            for row in range(result.ntuples)
-            for column in range(result.nfields)
-        )

@@ -179,35 +179,41 @@ class PlaceReader:
 
         Without chunks nothing is read of a place that has new ones.
         """
-        found = self.answers(known, session.answer(*self.question(known)))
+        most = LARGEST_ANSWER
+        found = self.answers(known, session.answer(*self.question(known, most)), most)
         for identity, answer in found.items():
             if answer.is_in_chunks and with_chunks:
                 found[identity] = self._chunks(session, self.key(identity), answer)
         return found
 
     def question(
-        self, known: Mapping[Identity, Position | None]
+        self, known: Mapping[Identity, Position | None], most: int
     ) -> tuple[Statement, list[bytes | None]]:
-        """Return the statement that reads what is new in some places, and its parameters."""
+        """Return the statement that reads what is new in some places, and its parameters.
+
+        Args:
+            known: The places, and how far each was read.
+            most: How many entries of a place are read at most.
+        """
         extents = [(position or NOWHERE).extent for position in known.values()]
-        places, most = map(self.key, known), binary.integer(LARGEST_ANSWER)
+        places, limit = map(self.key, known), binary.integer(most)
         if len(extents) == 1:
-            return READ_ONE, [binary.key(*places), *map(binary.integer, extents[0]), most]
+            return READ_ONE, [binary.key(*places), *map(binary.integer, extents[0]), limit]
         columns = [binary.integers(column) for column in zip(*extents, strict=True)]
-        return READ_MANY, [binary.keys(places), *columns, most]
+        return READ_MANY, [binary.keys(places), *columns, limit]
 
     def answers(
-        self, known: Mapping[Identity, Position | None], rows: Iterable[Row]
+        self, known: Mapping[Identity, Position | None], rows: Iterable[Row], most: int
     ) -> dict[Identity, Answer]:
         """Return what the rows of an answer say; what is in chunks is missing."""
         identities = list(known)
         found: dict[Identity, Answer] = {}
         for row in rows:
             identity = identities[row[0] - 1]
-            found[identity] = self._answer(identity, known[identity], row)
+            found[identity] = self._answer(identity, known[identity], row, most)
         return found
 
-    def _answer(self, identity: Identity, known: Position | None, row: Row) -> Answer:
+    def _answer(self, identity: Identity, known: Position | None, row: Row, most: int) -> Answer:
         _, made, snapshot, end, size, names, data_key, tail, folded, found, ats, lines = row
         before = known or NOWHERE
         is_from_start = (made, snapshot) != before.extent[:2]
@@ -232,7 +238,7 @@ class PlaceReader:
         with paused_collection(len(bodies)):
             entries = entries_of(bodies, ats or ())
         # A purge may have removed the last lines: then fewer than asked for say that these are all.
-        extent = Extent(made, snapshot, end if len(entries) < LARGEST_ANSWER else found[-1])
+        extent = Extent(made, snapshot, end if len(entries) < most else found[-1])
         if extent.last == end:
             sealer.check_tail(extent, tag, tail)
         return Answer(Position(extent, end, tag, size), is_from_start, entries, found or [])

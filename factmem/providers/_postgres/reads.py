@@ -18,6 +18,7 @@ from factmem.providers._place_lists import place_info
 from factmem.providers._postgres import statements as sql
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.driver import Session
+from factmem.providers._postgres.exchanges import Statement
 from factmem.providers._postgres.places import PlaceReader, counted
 from factmem.providers._postgres.sealing import UnknownGenerationError
 from factmem.providers._postgres.searching import searched
@@ -60,9 +61,6 @@ class PlaceReads:
     def _start(self) -> None:
         self._views = Views(self._warm_places)
         self._reader: PlaceReader | None = None
-        self._checked: dict[Identity, tuple[int, int]] = {}
-        self._folded: dict[Identity, int] = {}
-        """Up to which number it is known whether places have lines to fold."""
         self._erased_here = 0
         """How many erasures there were where there was no store to count them."""
 
@@ -94,13 +92,33 @@ class PlaceReads:
             reader = self._reader = PlaceReader(store)
         return reader
 
-    def run(self, work: Callable[[Session, int], R]) -> R:
+    def open_reader(self) -> PlaceReader | None:
+        """Return the reader of the store if it was opened already, without asking the database."""
+        reader, store = self._reader, self.opening.known
+        return reader if reader is not None and reader.store is store else None
+
+    def take_idle(self, reader: PlaceReader, statement: Statement) -> Session | None:
+        """Return a connection that can begin a statement now; None where that takes a thread."""
+        session = self.connections.take_idle()
+        if session is None:
+            return None
+        if session.store == reader.store.number and session.is_prepared(statement):
+            return session
+        self.connections.give_back(session)
+        return None
+
+    def run(
+        self,
+        work: Callable[[Session, int], R],
+        begun: tuple[Session, Callable[[], R]] | None = None,
+    ) -> R:
         """Do work on a connection, and again with new keys where another process rotated them."""
         for _ in range(3):
             try:
-                return self.connections.run(work)
+                return self.connections.run(work, begun)
             except UnknownGenerationError:
                 self.opening.reload()
+                begun = None
         raise TamperedError(
             "A place is sealed with a key that its store does not have: its row was changed, or "
             "the store's row was put back to an older copy. Restore both from one backup"
@@ -119,8 +137,12 @@ class PlaceReads:
 
     def refresh(self, batch: Sequence[Pending[Identity]]) -> None:
         """Bring the views of some places up to date, by one question for all of them."""
+        self._follow(self.views_of(batch))
+
+    def views_of(self, batch: Sequence[Pending[Identity]]) -> dict[Identity, View]:
+        """Return the views of some places."""
         identities = dict.fromkeys(pending.work for pending in batch)
-        self._follow({identity: self._views.of(identity) for identity in identities})
+        return {identity: self._views.of(identity) for identity in identities}
 
     def view(self, identity: Identity) -> View:
         """Return the view of a place, up to date."""

@@ -74,6 +74,11 @@ class Opening:
         }
         session.configure(settings if self.role is None else {**settings, "role": self.role})
 
+    @property
+    def known(self) -> OpenStore | None:
+        """The store, if it was found already."""
+        return self._open
+
     def found(self, session: Session) -> OpenStore | None:
         """Return the store, or None where nothing was saved in it yet."""
         opened = self._open

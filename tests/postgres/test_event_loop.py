@@ -1,0 +1,328 @@
+"""Small saves and reads begin on the event loop, and a thread finishes what does not go smoothly."""
+
+import asyncio  # noqa: TID251 - its Task.cancel is what is tested
+import random
+import threading
+from collections import Counter
+from datetime import timedelta
+
+import anyio
+import pytest
+
+from factmem.ledger.entries import Amendment, stored
+from factmem.models.places import MemorySubject
+from factmem.providers._postgres import loop_commit, tidying
+from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.testing.facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from tests.postgres.cluster import Cluster
+from tests.postgres.conftest import NewStore
+
+PERSON = MemorySubject("person", "", 1, per_entity=True)
+
+ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """Run each test on both event loops."""
+    backend: str = request.param
+    return backend
+
+
+async def _warm(provider: PostgresMemoryProvider) -> None:
+    """Use the store until a connection has prepared each statement."""
+    for number in range(2):
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(provider.save, languages("first"), USER, AGENT)
+                group.start_soon(provider.load, LANGUAGES, USER, AGENT)
+        await provider.save(languages("first"), PERSON.of(f"{number}"), AGENT)
+        await provider.load(LANGUAGES, USER, AGENT)
+
+
+async def _values(provider: PostgresMemoryProvider, subject: MemorySubject = USER) -> Counter[str]:
+    """Return how often each value was saved."""
+    entries = await provider.entries(subject, AGENT)
+    return Counter(
+        str(value) for entry in entries for fact in entry["facts"] for value in fact["values"]
+    )
+
+
+def _refuse(*_: object) -> None:
+    raise AssertionError("a thread was used")
+
+
+async def test_small_saves_and_reads_need_no_thread(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two switches of threads take as long as the server's answer."""
+    provider = new_store(max_connections=1)
+    await _warm(provider)
+    monkeypatch.setattr(provider._database._commits, "_commit", _refuse)
+    monkeypatch.setattr(provider._database._reads, "_commit", _refuse)
+    monkeypatch.setattr(threading, "Thread", _refuse)
+
+    for number in range(8):
+        await provider.save(theme(f"v{number}"), USER, AGENT)
+        assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == [f"v{number}"]
+
+
+async def test_more_than_a_batch_gathers_at_once(new_store: NewStore) -> None:
+    """Those that the first batch has no room for get a leader of their own."""
+    provider = new_store()
+    await _warm(provider)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            for number in range(700):
+                group.start_soon(provider.save, languages(f"v{number}"), USER, AGENT)
+
+    found = await _values(provider)
+    assert {f"v{number}": found[f"v{number}"] for number in range(700)} == {
+        f"v{number}": 1 for number in range(700)
+    }
+
+
+async def test_more_reads_than_a_batch_gather_at_once(new_store: NewStore) -> None:
+    """Each of them is answered."""
+    provider, other = new_store(), new_store()
+    await _warm(provider)
+    await other.save(theme("dark"), USER, AGENT)
+    found: list[str] = []
+
+    async def load() -> None:
+        found.extend(fact.value for fact in await provider.load(THEME, USER, AGENT))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            for _ in range(700):
+                group.start_soon(load)
+
+    assert found == ["dark"] * 700
+
+
+@ON_ASYNCIO
+@pytest.mark.parametrize("turns", range(8))
+async def test_saves_survive_the_end_of_their_leader(
+    new_store: NewStore, cluster: Cluster, turns: int
+) -> None:
+    """asyncio's `Task.cancel` ends it at any step; a thread waits for the answer it has begun."""
+    provider = new_store(max_connections=1)
+    await _warm(provider)
+    cluster.pause()
+    try:
+        leader = asyncio.create_task(provider.save(languages("leader"), USER, AGENT))
+        others = [
+            asyncio.create_task(provider.save(languages(f"v{number}"), USER, AGENT))
+            for number in range(5)
+        ]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        leader.cancel()
+        late = asyncio.create_task(provider.save(languages("late"), USER, AGENT))
+        await asyncio.sleep(0)
+    finally:
+        cluster.resume()
+
+    with anyio.fail_after(20):
+        for task in (*others, late):
+            await task
+    with pytest.raises(asyncio.CancelledError):
+        await leader
+    found = await _values(provider)
+    assert [found[f"v{number}"] for number in range(5)] == [1] * 5
+    assert found["late"] == 1
+    assert found["leader"] <= 1
+
+
+@ON_ASYNCIO
+async def test_random_ends_of_tasks_lose_and_double_nothing(new_store: NewStore) -> None:
+    """What was acknowledged is there once; what was cancelled is there once or not at all."""
+    await _cancel_at_random(new_store(), seconds=1.5)
+
+
+@ON_ASYNCIO
+@pytest.mark.storm
+async def test_random_ends_of_tasks_for_a_while(new_store: NewStore) -> None:
+    """The same for longer."""
+    await _cancel_at_random(new_store(), seconds=12)
+
+
+async def _cancel_at_random(provider: PostgresMemoryProvider, seconds: float) -> None:
+    await _warm(provider)
+    rng, started, acknowledged = random.Random(16), 0, set[str]()
+    running: set[asyncio.Task[None]] = set()
+
+    async def save(value: str) -> None:
+        await provider.save(languages(value), PERSON.of(str(len(value) % 3)), AGENT)
+        acknowledged.add(value)
+
+    end = anyio.current_time() + seconds
+    while anyio.current_time() < end:
+        for _ in range(rng.randrange(40)):
+            started += 1
+            running.add(asyncio.create_task(save(f"v{started}")))
+        for _ in range(rng.randrange(6)):
+            await asyncio.sleep(0)
+        await asyncio.sleep(rng.choice([0, 0, 0.001, 0.003]))
+        for task in rng.sample(sorted(running, key=id), min(len(running), rng.randrange(12))):
+            task.cancel()
+        running = {task for task in running if not task.done()}
+        if len(running) > 600:
+            await asyncio.wait(running)
+    with anyio.fail_after(20):
+        await asyncio.gather(*running, return_exceptions=True)
+    await provider.aclose()
+
+    reader = PostgresMemoryProvider(provider._places.connections._source, store=provider._name)
+    try:
+        found = sum([await _values(reader, PERSON.of(str(n))) for n in range(3)], Counter[str]())
+    finally:
+        await reader.aclose()
+    assert len(acknowledged) > 100
+    assert started > len(acknowledged)
+    assert acknowledged - set(found) == set()
+    assert {value: times for value, times in found.items() if times > 1 and value != "first"} == {}
+
+
+async def test_cancelled_scopes_leave_whole_saves(new_store: NewStore, cluster: Cluster) -> None:
+    """A save that was sent is waited for; one that was not begun is not done."""
+    provider = new_store(max_connections=1)
+    await _warm(provider)
+    scopes = [anyio.CancelScope(), anyio.CancelScope()]
+
+    async def save(value: str, number: int) -> None:
+        with scopes[number]:
+            await provider.save(languages(value), USER, AGENT)
+
+    cluster.pause()
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(save, "begun", 0)
+            await anyio.wait_all_tasks_blocked()
+            group.start_soon(save, "queued", 1)
+            group.start_soon(provider.save, languages("kept"), USER, AGENT)
+            await anyio.wait_all_tasks_blocked()
+            for scope in scopes:
+                scope.cancel()
+            await anyio.sleep(0.05)
+            cluster.resume()
+    finally:
+        cluster.resume()
+
+    found = await _values(provider)
+    assert (found["begun"], found["queued"], found["kept"]) == (1, 0, 1)
+
+
+async def test_a_late_answer_holds_up_no_other_save(
+    new_store: NewStore, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread waits for it, and the loop's next batch goes over another connection."""
+    monkeypatch.setattr(loop_commit, "_PATIENCE", 0.05)
+    provider = new_store(max_connections=2)
+    await _warm(provider)
+    locker = new_store()
+    await locker.save(languages("first"), PERSON.of("locked"), AGENT)
+    held, release = threading.Event(), threading.Event()
+
+    def hold(entries: list[object], at: str) -> list[object]:
+        held.set()
+        release.wait(20)
+        return []
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(locker.amend, hold, PERSON.of("locked"), AGENT)
+        await anyio.to_thread.run_sync(held.wait)
+        group.start_soon(provider.save, languages("late"), PERSON.of("locked"), AGENT)
+        await anyio.sleep(0.2)
+        with anyio.fail_after(4):
+            await provider.save(languages("other"), USER, AGENT)
+        release.set()
+
+    assert (await _values(provider))["other"] == 1
+    assert (await _values(provider, PERSON.of("locked")))["late"] == 1
+
+
+async def test_closing_waits_for_what_is_under_way(new_store: NewStore) -> None:
+    """Saves that began before `aclose` are acknowledged, and stored."""
+    provider = new_store()
+    await _warm(provider)
+
+    async with anyio.create_task_group() as group:
+        for number in range(300):
+            group.start_soon(provider.save, languages(f"v{number}"), USER, AGENT)
+        await anyio.wait_all_tasks_blocked()
+        await provider.aclose()
+
+    found = await _values(new_store())
+    assert sum(found[f"v{number}"] for number in range(300)) == 300
+    with pytest.raises(ValueError, match="closed"):
+        await provider.save(languages("after"), USER, AGENT)
+
+
+async def test_event_loops_in_threads_share_a_store(
+    new_store: NewStore, anyio_backend_name: str
+) -> None:
+    """Each has batches of its own, over the connections of all."""
+    provider = new_store(max_connections=3)
+    await _warm(provider)
+
+    async def save_all(name: str) -> None:
+        async with anyio.create_task_group() as group:
+            for number in range(60):
+                group.start_soon(provider.save, languages(f"{name}-{number}"), USER, AGENT)
+        for number in range(20):
+            await provider.save(languages(f"{name}+{number}"), USER, AGENT)
+            assert await provider.load(LANGUAGES, USER, AGENT)
+
+    def run(name: str) -> None:
+        anyio.run(save_all, name, backend=anyio_backend_name)
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            for name in "abcdef":
+                group.start_soon(anyio.to_thread.run_sync, run, name)
+
+    found = await _values(provider)
+    assert sum(found[value] for value in found if value != "first") == 6 * 80
+    assert max(found[value] for value in found if value != "first") == 1
+
+
+def _entries(count: int) -> Amendment:
+    fact = stored(theme("dark"))
+    return lambda _, at: [{"at": at, "facts": [fact]} for _ in range(count)]
+
+
+async def test_saves_to_a_large_place_start_no_threads(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it has lines to fold is looked at once for each chunk's lines."""
+    provider = new_store(max_connections=1)
+    await provider.amend(_entries(4200), USER, AGENT)
+    await _warm(provider)
+    started: list[str] = []
+    finish = loop_commit.LoopCommit._finish_in_thread
+
+    def count(self: object, *arguments: object) -> None:
+        started.append("thread")
+        finish(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(loop_commit.LoopCommit, "_finish_in_thread", count)
+
+    for number in range(30):
+        await provider.save(theme(f"v{number}"), USER, AGENT)
+
+    assert started == []
+
+
+async def test_what_is_known_of_saved_places_is_bounded(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may save to millions of places with `keep_history` and compact none of them."""
+    monkeypatch.setattr(tidying, "_MOST_CHECKED", 3)
+    provider = new_store(keep_history=timedelta(days=1))
+
+    for number in range(12):
+        await provider.save(theme("dark"), PERSON.of(f"{number}"), AGENT)
+
+    assert len(provider._places.tidying._compacted) <= 3

@@ -104,7 +104,8 @@ class Directory(NamedTuple):
     def counted(self, indexes: Sequence[int], before: int) -> Sequence[int]:
         """Return the times that lines count as recorded at: none before the one before it."""
         if len(indexes) <= _FEW:
-            return [max(before, *self.times[: index + 1]) for index in indexes]
+            latest = [max(self.times[: index + 1]) for index in indexes]
+            return [max(before, each) for each in latest]
         times = list(accumulate(self.times, max, initial=before))
         return [times[index + 1] for index in indexes]
 
@@ -242,10 +243,19 @@ def entries_of(bodies: Sequence[bytes], times: Sequence[int]) -> list[Entry]:
     return _timed(orjson.loads(b"[%b]" % _SEPARATOR.join(bodies)), times)
 
 
-def _timed(entries: list[Entry], times: Sequence[int]) -> list[Entry]:
+def _timed(entries: Iterable[Entry], times: Iterable[int]) -> list[Entry]:
     # The time comes first, as in every line of a bundle: an export of an import is the same bundle.
-    pairs = zip(entries, times, strict=True)
-    timed: list[Any] = [{"at": stamp_at(at), **entry} for entry, at in pairs]
+    timed: list[Any] = []
+    latest, second = -1, -1
+    prefix = stamped_at = ""
+    for entry, at in zip(entries, times, strict=True):
+        if at != latest:  # a batch has one time
+            latest = at
+            seconds, micro = divmod(at, 1_000_000)
+            if seconds != second:
+                second, prefix = seconds, _second(seconds)
+            stamped_at = f"{prefix}{micro:06d}Z"
+        timed.append({"at": stamped_at, **entry})
     return timed
 
 

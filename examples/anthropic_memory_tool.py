@@ -1,4 +1,4 @@
-"""Claude's memory tool over a memory, without Claude. Needs `factmem[anthropic]`, and no key."""
+"""Claude's memory tool on a memory, without Claude. Needs `factmem[anthropic]` and no API key."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ COMMANDS: list[dict[str, Any]] = [
 
 
 async def main() -> None:
-    """Run the commands that Claude would send; in production: tool_runner(tools=[tool])."""
+    """Run commands as Claude would send them; in production: tool_runner(tools=[tool])."""
     profile = MemoryScopesProfile(agent="desk")
     memory = AgentMemory(InMemoryProvider(), scopes=profile, subjects=[USER])
     tool = MemoryTool(memory.of("alice"))

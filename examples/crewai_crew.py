@@ -1,4 +1,4 @@
-"""A crew that remembers, and lessons from human feedback. Needs `factmem[crewai]`."""
+"""A crew with a memory, and lessons from human feedback. Needs `factmem[crewai]`."""
 
 import os
 import warnings
@@ -29,7 +29,7 @@ EDITOR = Concept("editor", "The editor that the user prefers")
 
 
 class StandIn(BaseLLM):
-    """A model that answers from what it is shown; in production: LLM("openai/gpt-4o-mini")."""
+    """A fake model that answers from its prompt; in production: LLM("openai/gpt-4o-mini")."""
 
     def call(self, messages: Any, *args: Any, **options: Any) -> Any:
         """Answer, improve a draft, or distill a lesson."""
@@ -45,7 +45,7 @@ class Reviewer:
     """The human; in production CrewAI asks on the console."""
 
     def request_feedback(self, context: Any, flow: Any) -> str:
-        """Show the draft, and ask for sources."""
+        """Print the draft and return feedback."""
         print("draft:", context.method_output)
         return "Please cite your sources."
 
@@ -58,12 +58,12 @@ class Writer(Flow[dict[str, Any]]):
         "Review the draft:", llm=StandIn(model="stand-in"), learn=True, provider=Reviewer()
     )
     def draft(self) -> str:
-        """Write."""
+        """Return the draft."""
         return "Tea comes from China."
 
 
 def main() -> None:
-    """Ask a crew what is remembered, then have a flow learn from a review."""
+    """Ask a crew about a stored fact, then let a flow learn from a review."""
     store = InMemoryProvider()
     StoreSync(store).save(SingleFact(EDITOR, "vim"), USER.of("alice"), MemoryScope.Agent("desk"))
     memory = AgentMemory(

@@ -1,9 +1,9 @@
-"""A support knowledge base: what everybody may know, and what is each customer's own.
+"""A support knowledge base with facts for all customers and private facts of each customer.
 
 python examples/customer_views.py
 
-Each request gets a view of the one memory: the product's place and the customer's. What it recalls,
-and what a model would be shown, comes from there and from nowhere else.
+Each request gets a view of the memory: the place of the product and the place of the customer.
+Recalls and prompts contain only facts from these two places.
 """
 
 import anyio
@@ -23,7 +23,7 @@ from factmem import (
 )
 from factmem.models import AnyFact
 
-# Of contradicting facts the one about the lowest number holds: a customer's before the product's.
+# If facts contradict each other, the subject with the lowest number has priority: here the customer.
 CUSTOMER = MemorySubject("customer", "The customer who asks", 1, per_entity=True)
 PRODUCT = MemorySubject("product", "The product itself", 2)
 APP = MemoryScope.Product("my-app")
@@ -68,13 +68,13 @@ REQUESTS = [
 
 
 def view_for(memory: AgentMemory, customer: str, *, read_only: bool = False) -> AgentMemory:
-    """Return what a request of one customer may see: its own place, and the product's."""
+    """Return the view for a request of one customer: its own place and the product's."""
     places = [Place(APP, CUSTOMER.of(customer)), Place(APP, PRODUCT)]
     return memory.view(places=places, read_only=read_only)
 
 
 async def answer(memory: AgentMemory, customer: str, question: str) -> None:
-    """Print what is known to a customer about a question."""
+    """Print the facts that a customer's view has about a question."""
     print(f"{customer}: {question}")
     for match in await view_for(memory, customer).recall(question, limit=3):
         assert match.place.subject.entity in {customer, None}
@@ -83,7 +83,7 @@ async def answer(memory: AgentMemory, customer: str, question: str) -> None:
 
 
 async def main() -> None:
-    """Fill the knowledge base, and serve some requests."""
+    """Fill the knowledge base and answer some requests."""
     async with LocalFileMemoryProvider("knowledge") as store:
         for subject, facts in KNOWN:
             await store.save_many(facts, subject, APP)
@@ -96,14 +96,14 @@ async def main() -> None:
         print("\nzenith names acme:")
         zenith = view_for(memory, "zenith", read_only=True)
         acme = CUSTOMER.of("acme")
-        print("  recall gives", await zenith.recall("contract", subjects=[acme]))
-        print("  the tree shows", [str(info.place) for info in await zenith.contents.places()])
+        print("  recall returns", await zenith.recall("contract", subjects=[acme]))
+        print("  the places are", [str(info.place) for info in await zenith.contents.places()])
         try:
             await zenith.store.save(SingleFact(LIMIT, "9 TB"), CUSTOMER.of("zenith"), APP)
         except MemoryAccessError as error:
             print(f"  a save raises: {error}")
 
-        print("\nWhat the operator sees:")
+        print("\nThe operator's view:")
         print(await memory.contents.tree())
 
 

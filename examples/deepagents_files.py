@@ -14,7 +14,7 @@ from factmem.integrations.deepagents import AgentFiles, AgentFilesMiddleware
 
 
 class StandIn(BaseChatModel):
-    """A model that edits its memory once; in production: ChatOpenAI(model="gpt-4o-mini")."""
+    """A fake model that edits its memory once; in production: ChatOpenAI(model="gpt-4o-mini")."""
 
     path: str
 
@@ -36,7 +36,7 @@ class StandIn(BaseChatModel):
 
 
 def main(home: Path) -> None:
-    """Say how to answer; the agent writes it down, and sees it in its next model call."""
+    """Tell the agent how to answer; it saves this and sees it in its next model call."""
     path = home / ".deepagents" / "coder" / "agent.md"
     path.parent.mkdir(parents=True)
     path.write_text("Be polite.")

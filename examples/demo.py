@@ -1,4 +1,4 @@
-"""Save real preferences in one process, find them in another, plain and encrypted.
+"""Save preferences in one process and load them in another, unencrypted and encrypted.
 
 python examples/demo.py
 """
@@ -28,7 +28,7 @@ from factmem import (
 
 
 class Workspace(BaseModel):
-    """How someone's editor is set up."""
+    """The settings of an editor."""
 
     theme: Literal["dark", "light"]
     font_size: int
@@ -48,7 +48,7 @@ EDITOR = Workspace(theme="dark", font_size=14, plugins=["IdeaVim", "한국어 �
 
 
 def opened(folder: Path, kind: str) -> LocalFileMemoryProvider:
-    """Return the store of one kind; the key of the encrypted one comes from the environment."""
+    """Return a plain or an encrypted store. The key comes from the environment."""
     if kind == "plain":
         return LocalFileMemoryProvider(folder / kind)
     encryptor = Aes256GCMEncryptor(Key.from_env("FACTMEM_KEY"))
@@ -56,11 +56,11 @@ def opened(folder: Path, kind: str) -> LocalFileMemoryProvider:
 
 
 async def monday(folder: Path, kind: str) -> None:
-    """Learn about Alice; when a save returns, it would survive a power cut."""
+    """Save facts about Alice. When a save returns, its facts survive a power failure."""
     async with opened(folder, kind) as store:
         await store.save(SingleFact(LANGUAGE, "Java"), ALICE, APP)
         await store.save(SingleFact(LANGUAGE, "Kotlin 💚"), ALICE, APP)
-        await store.save_many(  # all of them, or none
+        await store.save_many(  # all or none
             [
                 SingleFact(DRINK, "따뜻한 유자차 🍵"),
                 MultipleFacts(SNACKS, ("김밥 한 줄", "trail mix 🥜")),
@@ -73,7 +73,7 @@ async def monday(folder: Path, kind: str) -> None:
 
 
 async def friday(folder: Path, kind: str) -> None:
-    """Know about Alice what another process learnt, each value in its own type."""
+    """Load the facts that another process saved, each value with its type."""
     async with opened(folder, kind) as store:
         [language] = await store.load(LANGUAGE, ALICE, APP)
         [drink] = await store.load(DRINK, ALICE, APP)
@@ -96,8 +96,8 @@ async def friday(folder: Path, kind: str) -> None:
         assert not await store.load_all(USER.of("bob"), APP), "Bob sees nothing of Alice's"
 
 
-def shown(folder: Path, kind: str) -> bytes:
-    """Print what lies on disk, and return all of it."""
+def show_files(folder: Path, kind: str) -> bytes:
+    """Print the files of a store, and return their content."""
     everything = b""
     print(f"  {kind}/")
     for file in sorted((folder / kind).rglob("*")):
@@ -114,7 +114,7 @@ def shown(folder: Path, kind: str) -> bytes:
 
 
 def main() -> None:
-    """Be the first process, start the second, and look at the files they leave."""
+    """Run the first process, start the second, and print the files."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["FACTMEM_KEY"] = Key.generate().to_base64()
@@ -127,14 +127,14 @@ def main() -> None:
         again = [sys.executable, __file__, str(folder)]
         subprocess.run(again, check=True)  # noqa: S603 - it starts itself
 
-        print("What lies on disk")
-        plain, encrypted = (shown(folder, kind) for kind in ("plain", "encrypted"))
+        print("Files")
+        plain, encrypted = (show_files(folder, kind) for kind in ("plain", "encrypted"))
         for text in ("Kotlin 💚", "유자차", "alice", "preferred-language"):
             assert text.encode() in plain
             assert text.encode() not in encrypted
         assert b"trail mix" not in plain
-        print("  Plain files can be read and searched; encrypted files reveal nothing, not even")
-        print("  names. The purged value is in neither.")
+        print("  Plain files can be read and searched. Encrypted files reveal nothing, not even")
+        print("  names. The purged value is in neither of them.")
 
 
 if __name__ == "__main__":

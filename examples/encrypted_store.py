@@ -23,12 +23,12 @@ APP = MemoryScope.Product("my-app")
 
 
 def encrypted(folder: str, key: Key) -> LocalFileMemoryProvider:
-    """Return the store under a key. In production: Key.from_env, from_file or from_keyring."""
+    """Return the store with a key. In production: Key.from_env, from_file or from_keyring."""
     return LocalFileMemoryProvider(folder, storage=EncryptedStorage(Aes256GCMEncryptor(key)))
 
 
 async def main(folder: str) -> None:
-    """Save under a key; then try without it, and with another one."""
+    """Save with a key; then try to load with another key and without one."""
     key = Key.generate()
     async with encrypted(folder, key) as store:
         await store.save(SingleFact(ALLERGY, "peanuts"), ALICE, APP)
@@ -51,11 +51,11 @@ async def main(folder: str) -> None:
 
 
 def is_on_disk(folder: str, word: bytes) -> bool:
-    """Look for a word in all files of the store, as a thief would."""
+    """Whether a word is in any file of the store."""
     return any(word in file.read_bytes() for file in Path(folder).rglob("*") if file.is_file())
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as memory:  # the key is gone when this ends
+    with TemporaryDirectory() as memory:  # deleted at the end, as the key is not kept
         anyio.run(main, memory)
         print(f"the value can be found on disk: {is_on_disk(memory, b'peanuts')}")

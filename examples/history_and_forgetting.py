@@ -1,4 +1,4 @@
-"""See what was known when, forget a value, and erase a person."""
+"""Read past values and the history, forget values, and erase a user."""
 
 from datetime import UTC, datetime, timedelta
 from tempfile import TemporaryDirectory
@@ -25,7 +25,7 @@ CHAT = FactSource(SourceKind.USER, conversation="chat-17", message=2, quote="I m
 
 
 async def main(folder: str) -> None:
-    """The newest value is current; all others are history until they are purged."""
+    """Show that only the newest value is current, and that others stay in history until purged."""
     async with LocalFileMemoryProvider(folder) as store:
         await store.save(SingleFact(CITY, "Seoul"), ALICE, APP)
         before = datetime.now(UTC)
@@ -47,7 +47,7 @@ async def main(folder: str) -> None:
 
         old = await store.forget(ALICE, APP, older_than=timedelta(days=365))
         purged = await store.forget(ALICE, APP, concept=LANGUAGES, value="Python", purge=True)
-        print(f"older than a year: {old}; off the disk, history included: {purged}")
+        print(f"older than a year: {old}; removed from disk and from history: {purged}")
 
         receipt = await store.erase(ALICE, APP)
         print(f"erased: {receipt.count} current values, places left: {len(await store.places())}")

@@ -1,11 +1,11 @@
-"""Bring over what Koog's AgentMemory has kept, into an encrypted store.
+"""Import the facts of Koog's AgentMemory into an encrypted store.
 
-    python examples/import_koog.py                     # a sample that it writes itself
-    python examples/import_koog.py path/to/koogs/root  # your own, into the folder memory
+    python examples/import_koog.py                     # a sample that this program writes
+    python examples/import_koog.py path/to/koogs/root  # your own files, into the folder memory
 
-Of your own FACTMEM_KEY in the environment holds the key of the new store, as
-`Key.generate().to_base64()` gives it, and KOOG_KEY that of Koog's files if they have one. Nothing in
-Koog's folder is changed.
+For your own files, set the environment variable FACTMEM_KEY to the key of the new store, such as
+`Key.generate().to_base64()`, and KOOG_KEY to the key of Koog's files if they are encrypted. Koog's
+folder is not changed.
 """
 
 import json
@@ -30,7 +30,7 @@ USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True
 
 
 def write_sample(root: Path) -> None:
-    """Write files as Koog would: two good ones, and one that a crash has cut short."""
+    """Write files in Koog's format: two valid ones, and one that a crash has truncated."""
     theme = {"keyword": "ide-theme", "description": "User's IDE theme", "factType": "SINGLE"}
     skills = {"keyword": "skills", "description": "What the user knows", "factType": "MULTIPLE"}
     single, many = f"{MODEL}.SingleFact", f"{MODEL}.MultipleFacts"
@@ -54,13 +54,13 @@ def write_sample(root: Path) -> None:
 
 
 async def main(root: Path, folder: Path, key: Key) -> None:
-    """Import, and show what came over and what did not."""
+    """Import, and print the imported facts and the problems."""
     storage = EncryptedStorage(Aes256GCMEncryptor(key))
     async with LocalFileMemoryProvider(folder, storage=storage) as store:
         report = await import_koog(
             root, store, subjects=[USER.of("alice")], key=os.environ.get("KOOG_KEY")
         )
-        print(f"{report.new} facts came over")
+        print(f"{report.new} facts were imported")
         for place in report.places:
             print(place)
             for fact in await store.load_all(place.subject, place.scope):
@@ -68,13 +68,13 @@ async def main(root: Path, folder: Path, key: Key) -> None:
                     f"  {fact.concept.keyword}: {', '.join(fact.values)} ({fact.timestamp:%Y-%m-%d})"
                 )
         for problem in report.problems:
-            print(f"left out: {problem}")
+            print(f"not imported: {problem}")
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         anyio.run(main, Path(sys.argv[1]), Path("memory"), Key.from_env("FACTMEM_KEY"))
     else:
-        with TemporaryDirectory() as name:  # the key is gone when this ends
+        with TemporaryDirectory() as name:  # deleted at the end, as the key is not kept
             write_sample(Path(name, "koog"))
             anyio.run(main, Path(name, "koog"), Path(name, "memory"), Key.generate())

@@ -1,4 +1,4 @@
-"""A LangChain agent that remembers, sync and async. Needs `factmem[langchain]`, and no key."""
+"""A LangChain agent with a memory, sync and async. Needs `factmem[langchain]` and no API key."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,20 +26,20 @@ EDITOR = Concept("editor", "The editor that the user prefers")
 
 @dataclass
 class Context:
-    """What the application knows about a run."""
+    """The context of a run."""
 
     user: str
 
 
 class StandIn(BaseChatModel):
-    """A model that answers from its system prompt; in production: "openai:gpt-4o-mini"."""
+    """A fake model that answers from its system prompt; in production: "openai:gpt-4o-mini"."""
 
     @property
     def _llm_type(self) -> str:
         return "stand-in"
 
     def bind_tools(self, tools: Any, **options: Any) -> Any:
-        """Ignore the tools: this model calls none."""
+        """Ignore the tools, because this model calls none."""
         return self
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:

@@ -1,4 +1,4 @@
-"""A LangGraph store in an encrypted folder, opened again. Needs `factmem[langgraph]`."""
+"""A LangGraph store in an encrypted folder. Needs `factmem[langgraph]`."""
 
 from tempfile import TemporaryDirectory
 
@@ -14,7 +14,7 @@ from factmem.sync import LocalStoreSync
 
 
 def main(folder: str) -> None:
-    """Put items, close the folder, and search it again; all without `await`."""
+    """Put items, close the folder, open it again and search it; all without `await`."""
     key = Key.generate()
     storage = EncryptedStorage(Aes256GCMEncryptor(key))
     with LocalStoreSync(LocalFileMemoryProvider(folder, storage=storage)) as provider:

@@ -1,9 +1,9 @@
-"""One agent for many users at once: each run names its user.
+"""One agent for many concurrent users: each run names its user.
 
 python examples/many_users.py
 
-The model is a function, so that it runs anywhere. It answers from nothing but the prompt that it is
-given, so a fact of another user in a prompt would show.
+The model is a function, so the example runs without an API key. It answers only from its prompt, so
+a fact of another user in the prompt would be visible in the answer.
 """
 
 import re
@@ -28,7 +28,7 @@ LIKES = {"alice": "green", "bob": "red", "chidi": "blue"}
 
 
 def model(messages: Sequence[Message]) -> object:
-    """Answer from the prompt; find colours where facts are asked for."""
+    """Answer from the prompt; return facts about colours for the prompt of a detection."""
     prompt = "\n".join(str(message["content"]) for message in messages)
     if "You extract facts" in prompt:
         found = re.search(r'"message": (\d+), .*"(My favourite colour is (\w+))', prompt)
@@ -42,7 +42,7 @@ def model(messages: Sequence[Message]) -> object:
 
 
 async def main() -> None:
-    """Let everyone say something, and ask about it, all at the same time."""
+    """Let all users say something, and then ask about it, concurrently."""
     store = InMemoryProvider()
     agent = Agent(ScriptedChatModel(*[model] * 4 * len(LIKES)))
     memory = agent.install(

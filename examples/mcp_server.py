@@ -1,4 +1,4 @@
-"""A memory as an MCP server, used by the SDK's own client in one process. Needs `factmem[mcp]`."""
+"""A memory as an MCP server, with the SDK's client in the same process. Needs `factmem[mcp]`."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ USER = MemorySubject("user", "The person who talks to the assistant", 1, per_ent
 
 
 async def main() -> None:
-    """Save, look up and forget as an MCP client."""
+    """Save, recall and forget as an MCP client."""
     profile = MemoryScopesProfile(product="my-app")
     memory = AgentMemory(InMemoryProvider(), scopes=profile, subjects=[USER])
     async with Client(memory_server(memory, user="alice")) as client:

@@ -1,4 +1,4 @@
-"""An agent of the OpenAI Agents SDK that remembers. Needs `factmem[openai-agents]`, and no key."""
+"""An OpenAI Agents SDK agent with a memory. Needs `factmem[openai-agents]` and no API key."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ EDITOR = Concept("editor", "The editor that the user prefers")
 
 @dataclass
 class Context:
-    """What the application knows about a run."""
+    """The context of a run."""
 
     user: str
 
 
 class StandIn(Model):
-    """A model that answers from its instructions; in production: model="gpt-4o-mini"."""
+    """A fake model that answers from its instructions; in production: model="gpt-4o-mini"."""
 
     async def get_response(
         self, system_instructions: str | None, *args: Any, **options: Any
     ) -> ModelResponse:
-        """Answer whether the editor is known."""
+        """Answer from the instructions."""
         is_known = '"vim"' in (system_instructions or "")
         text = ResponseOutputText(
             text="You use vim." if is_known else "I do not know.",
@@ -50,7 +50,7 @@ class StandIn(Model):
         return ModelResponse([message], Usage(), None)
 
     def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        """Refuse: this example does not stream."""
+        """Raise, because this example does not stream."""
         raise RuntimeError("This model does not stream")
 
 

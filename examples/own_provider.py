@@ -1,7 +1,7 @@
 """A custom provider: four methods over a table in SQLite.
 
-`factmem.ledger.entries` turns facts into lines of JSON, and `factmem.ledger.ledger` folds the lines of a place into
-current facts; a backend only keeps lines in order.
+`factmem.ledger.entries` converts facts to lines of JSON, and `factmem.ledger.ledger` computes the
+current facts of a place from its lines. A backend only has to store lines in order.
 """
 
 import json
@@ -37,7 +37,7 @@ L = TypeVar("L", bound=AnyFact)
 
 
 class SqliteProvider:
-    """One row per save. Each call opens the database anew, so any task or thread may call."""
+    """One row per save. Each call opens its own connection, so any task or thread may call."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -50,20 +50,20 @@ class SqliteProvider:
     async def load(
         self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope
     ) -> list[L]:
-        """Return what is current about a concept."""
+        """Return the current facts of a concept."""
         return (await self._ledger(subject, scope)).load(concept, self._now())
 
     async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
-        """Return what is current about every concept."""
+        """Return the current facts of all concepts."""
         return (await self._ledger(subject, scope)).load_all((), self._now())
 
     async def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
-        """Return the facts that hold every word, as parts of longer words too."""
+        """Return the facts that contain every word, also as a part of a longer word."""
         words = _folded(description).split()
         if not words:
-            raise ValueError("Describe the facts by at least one word; load_all gives all of them")
+            raise ValueError("description must have at least one word; load_all returns all facts")
         facts = await self.load_all(subject, scope)
         return [fact for fact in facts if all(word in _text(fact) for word in words)]
 
@@ -73,15 +73,15 @@ class SqliteProvider:
         return Ledger(decoded(line) for line in lines)
 
     def _append(self, key: str, line: bytes) -> None:
-        with closing(self._opened()) as database, database:
+        with closing(self._connect()) as database, database:
             database.execute("INSERT INTO entries (place, line) VALUES (?, ?)", (key, line))
 
     def _lines(self, key: str) -> list[bytes]:
-        with closing(self._opened()) as database:
+        with closing(self._connect()) as database:
             query = "SELECT line FROM entries WHERE place = ? ORDER BY number"
             return [line for (line,) in database.execute(query, (key,))]
 
-    def _opened(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         database = sqlite3.connect(self._path)
         database.execute(
             "CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY, place TEXT, line BLOB)"
@@ -90,7 +90,7 @@ class SqliteProvider:
 
     @staticmethod
     def _key(subject: MemorySubject, scope: MemoryScope) -> str:
-        """Return the key of a place; raises for an unbound subject."""
+        """Return the key of a place. Raises for an unbound subject."""
         return json.dumps(Place(scope, subject).identity)
 
     @staticmethod
@@ -113,7 +113,7 @@ APP = MemoryScope.Product("my-app")
 
 
 async def main() -> None:
-    """Whatever takes an `AgentMemoryProvider` takes this one."""
+    """Use the provider wherever an `AgentMemoryProvider` is accepted."""
     provider: AgentMemoryProvider = SqliteProvider("facts.sqlite")
     await provider.save(SingleFact(THEME, "light"), ALICE, APP)
     await provider.save(SingleFact(THEME, "dark"), ALICE, APP)

@@ -1,9 +1,9 @@
-"""A personal assistant that speaks Korean, and finds facts while the user reads its answer.
+"""A personal assistant that speaks Korean and detects facts while the user reads its answer.
 
 python examples/personal_assistant_ko.py
 
-The model is a script, so that it runs anywhere. For a real one, put OpenAIChatModel("...") in its
-place: nothing else changes.
+The model is a script, so the example runs without an API key. To use a real model, replace it by
+OpenAIChatModel("..."); nothing else changes.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ FRIDAY = "간식 좀 추천해 줘요. 아, 이제는 커피가 더 좋아요."
 
 
 def item(quote: str, concept: Concept[Any, Any], value: object, importance: float = 0.5) -> object:
-    """Return an item as a model would write it: quoted letter by letter, in its own language."""
+    """Return an item as a model would write it, with an exact quote in the user's language."""
     return {
         "message": 1,
         "quote": quote,
@@ -63,7 +63,7 @@ SCRIPTS: dict[str, list[object]] = {
 
 
 async def talk(folder: Path, text: str, conversation: str) -> None:
-    """Say one thing, read the answer, and show what was learnt meanwhile."""
+    """Send one message, print the answer, and print the detected facts."""
     model = ScriptedChatModel(*SCRIPTS[text])
     async with LocalFileMemoryProvider(folder) as store:
         agent = Agent(model, system_prompt=PROMPT)
@@ -76,7 +76,7 @@ async def talk(folder: Path, text: str, conversation: str) -> None:
             auto_detect=True,
             background=True,
         )
-        async with agent:  # its end waits for what is still being looked for
+        async with agent:  # the end of the block waits for background detections
             result = await agent.run(text, conversation=conversation)
             shown = next((m["content"] for m in model.calls[0] if m.get("name")), "없음")
             print(f"[{conversation}] 기억: {shown}")
@@ -93,7 +93,7 @@ async def talk(folder: Path, text: str, conversation: str) -> None:
 
 
 async def main() -> None:
-    """Talk on two days; only the folder is the same."""
+    """Talk on two days that share only the folder."""
     with TemporaryDirectory() as name:
         await talk(Path(name), MONDAY, "월요일")
         await talk(Path(name), FRIDAY, "금요일")

@@ -1,4 +1,4 @@
-"""Two tenants in one PostgreSQL database: two hosts, keys of their own, and an erasure that is final.
+"""Two tenants in one PostgreSQL database, with two hosts, separate keys and a final erasure.
 
 DATABASE_URL="host=127.0.0.1 dbname=app user=app" python examples/postgres_tenants.py
 """
@@ -20,14 +20,14 @@ APP = MemoryScope.Product("my-app")
 
 
 def opened(dsn: str, tenant: str, folder: Path) -> PostgresMemoryProvider:
-    """Return the store of a tenant, as each host opens it."""
-    keys = KeyFile(folder / f"{tenant}.keys")  # outside the database, and out of its backups
+    """Return the store of a tenant. Each host opens it like this."""
+    keys = KeyFile(folder / f"{tenant}.keys")  # outside the database and its backups
     return PostgresMemoryProvider(dsn, store=f"example-{tenant}", encryption=keys)
 
 
 async def main(dsn: str, folder: Path) -> None:
-    """Save on one host, read on another, and erase."""
-    run = token_hex(4)  # the keys of an earlier run are gone
+    """Save on one host, load on another, and erase."""
+    run = token_hex(4)  # a new store, because the keys of an earlier run no longer exist
     async with (
         opened(dsn, f"north-{run}", folder) as one_host,
         opened(dsn, f"north-{run}", folder) as another_host,
@@ -46,7 +46,7 @@ async def main(dsn: str, folder: Path) -> None:
 
         receipt = await one_host.erase(USER.of("alice"), APP)
         print(f"erased {receipt.count}; copies remain: {receipt.copies_remain}")
-        await another_host.shred()  # nightly: now no log and no backup can be read
+        await another_host.shred()  # nightly; now erased facts are unreadable in logs and backups
         print("final")
 
 

@@ -1,4 +1,4 @@
-"""A Pydantic AI agent that remembers. Needs `factmem[pydantic-ai]`, and no key."""
+"""A Pydantic AI agent with a memory. Needs `factmem[pydantic-ai]` and no API key."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True
 
 @dataclass
 class Deps:
-    """What the application knows about a run."""
+    """The dependencies of a run."""
 
     user: str
 
@@ -30,7 +30,7 @@ def stand_in(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 async def main() -> None:
-    """Tell the agent something as Alice, and ask as Alice and as Bob."""
+    """Tell the agent something as Alice, then ask as Alice and as Bob."""
     profile = MemoryScopesProfile(agent="desk")
     memory = AgentMemory(InMemoryProvider(), scopes=profile, subjects=[USER])
     capability = MemoryCapability[Deps](memory, user=lambda ctx: ctx.deps.user, save=True)

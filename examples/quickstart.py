@@ -1,4 +1,4 @@
-"""Keep a fact about a user in a local file, and get it back."""
+"""Save a fact about a user to a local file, and load it."""
 
 import anyio
 

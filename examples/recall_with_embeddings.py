@@ -1,10 +1,10 @@
-"""The facts that a question is about, by words and, where there is an embedder, by meaning.
+"""Recall of facts by words and, with an embedder, by meaning.
 
 python examples/recall_with_embeddings.py
 
-With OPENAI_API_KEY or OPENAI_BASE_URL in the environment that endpoint embeds (OPENAI_EMBEDDING_MODEL
-names the model, text-embedding-3-small by default): facts once, questions each time. Without them
-nothing leaves the machine, and words are compared alone.
+If OPENAI_API_KEY or OPENAI_BASE_URL is set, that endpoint embeds each fact once, and each question
+(OPENAI_EMBEDDING_MODEL is the model, text-embedding-3-small by default). Otherwise only words are
+compared, and nothing leaves the machine.
 """
 
 import os
@@ -47,10 +47,10 @@ QUESTIONS = [
 
 @asynccontextmanager
 async def chosen_embedder() -> AsyncGenerator[Embedder | None, None]:
-    """Give an embedder for the endpoint of the environment, or none, and say which."""
+    """Yield an embedder for the endpoint in the environment, or None without one."""
     endpoint, key = os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY")
     if not (endpoint or key):
-        print("By words: set OPENAI_API_KEY or OPENAI_BASE_URL to compare meanings as well")
+        print("By words. Set OPENAI_API_KEY or OPENAI_BASE_URL to compare meanings too")
         yield None
         return
     model = os.environ.get("OPENAI_EMBEDDING_MODEL", "text-embedding-3-small")
@@ -60,7 +60,7 @@ async def chosen_embedder() -> AsyncGenerator[Embedder | None, None]:
 
 
 async def main() -> None:
-    """Save a few facts, ask about them, and say what the answers cost."""
+    """Save a few facts, ask about them, and print the scores and costs."""
     alice = USER.of("alice")
     async with LocalFileMemoryProvider("memory") as store, chosen_embedder() as embedder:
         await store.save_many(FACTS, alice, DESK)
@@ -75,7 +75,7 @@ async def main() -> None:
                 values = ", ".join(match.fact.values)
                 print(f"  {match.score:.2f}  {values}  (relevance {match.relevance:.2f}; {parts})")
             for failure in found.failures:
-                print(f"  by words alone, as the embedder failed: {failure}")
+                print(f"  only by words, because the embedder failed: {failure}")
             if not found:
                 print("  nothing")
 

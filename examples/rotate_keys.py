@@ -1,4 +1,4 @@
-"""Change a store's key while it is in use, and keep a second one for emergencies."""
+"""Change the key of a store while it is in use, and add a recovery key."""
 
 from tempfile import TemporaryDirectory
 
@@ -22,18 +22,18 @@ APP = MemoryScope.Product("my-app")
 
 
 def opened(folder: str, key: Key) -> LocalFileMemoryProvider:
-    """Return the store, to be opened with a key."""
+    """Return the store with a key."""
     return LocalFileMemoryProvider(folder, storage=EncryptedStorage(Aes256GCMEncryptor(key)))
 
 
 async def main(folder: str) -> None:
-    """Rotate: first keep the new key safe, then rotate, and only then forget the old one."""
+    """Rotate the key. First store the new key safely, then rotate, then discard the old key."""
     old, new, recovery = Key.generate(), Key.generate(), Key.from_passphrase("correct horse")
     async with opened(folder, old) as store:
         await store.save(SingleFact(CITY, "Busan"), ALICE, APP)
 
-        await store.keys.rotate(new)  # new data keys; every journal is written anew
-        await store.keys.add(recovery)  # a second way in, as with a spare house key
+        await store.keys.rotate(new)  # creates new data keys and rewrites every journal
+        await store.keys.add(recovery)  # opens the store as well
         print(f"keys that open the store: {len(await store.keys.ids())}")
 
     for name, key in (("new", new), ("recovery", recovery)):
@@ -45,9 +45,9 @@ async def main(folder: str) -> None:
         async with opened(folder, old) as store:
             await store.load(CITY, ALICE, APP)
     except WrongKeyError:
-        print("old key: opens nothing any more")
+        print("old key: no longer opens the store")
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as memory:  # the keys are gone when this ends
+    with TemporaryDirectory() as memory:  # deleted at the end, as the keys are not kept
         anyio.run(main, memory)

@@ -1,4 +1,4 @@
-"""A smolagents agent that remembers, and its steps in a file. Needs `factmem[smolagents]`."""
+"""A smolagents agent with a memory, and its steps in a file. Needs `factmem[smolagents]`."""
 
 import warnings
 from pathlib import Path
@@ -29,10 +29,10 @@ THRESHOLD = Concept("alert-threshold", "The number of failures from which the us
 
 
 class StandIn(Model):
-    """A model that answers from what it is shown; in production: OpenAIModel("gpt-4o-mini")."""
+    """A fake model that answers from its prompt; in production: OpenAIModel("gpt-4o-mini")."""
 
     def generate(self, *args: Any, **options: Any) -> ChatMessage:
-        """Finish at once."""
+        """Return the final answer at once."""
         answer = "after 3 failures" if '"3"' in str(args) else "I do not know"
         call = ChatMessageToolCallFunction(name="final_answer", arguments={"answer": answer})
         return ChatMessage(
@@ -43,14 +43,14 @@ class StandIn(Model):
 
 
 def agent_of(memory: AgentMemory) -> ToolCallingAgent:
-    """Return an agent that remembers Alice."""
+    """Return an agent with Alice's memory."""
     agent = ToolCallingAgent(tools=[], model=StandIn(), verbosity_level=LogLevel.OFF)
     install_memory(agent, memory, user="alice")
     return agent
 
 
 def main(folder: Path) -> None:
-    """Ask, save the steps, and go on with them in another agent, one step at a time."""
+    """Ask, save the steps, and continue in another agent, one step at a time."""
     store = InMemoryProvider()
     StoreSync(store).save(SingleFact(THRESHOLD, "3"), USER.of("alice"), MemoryScope.Agent("desk"))
     memory = AgentMemory(store, scopes=MemoryScopesProfile(agent="desk"), subjects=[USER])

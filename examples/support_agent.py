@@ -3,8 +3,8 @@
 python examples/support_agent.py
 
 Facts are loaded at the start of a session and saved at its end. Monday and Friday are two processes
-that share nothing but a folder and a key. With OPENAI_API_KEY or OPENAI_BASE_URL in the environment
-an endpoint answers (OPENAI_MODEL names the model), else a script.
+that share only a folder and a key. If OPENAI_API_KEY or OPENAI_BASE_URL is set, that endpoint
+answers (OPENAI_MODEL is the model); otherwise a script does.
 """
 
 import os
@@ -40,7 +40,7 @@ from factmem.llm.base import Message, ToolCall
 from factmem.prompt import LoadReport
 from factmem.testing.chat import ScriptedChatModel
 
-# Of facts that contradict each other the one about the lowest number holds.
+# If facts contradict each other, the subject with the lowest number has priority.
 USER = MemorySubject("user", "The person who asks for help", 1, per_entity=True)
 DEVICE = MemorySubject("device", "The device that is in trouble", 2, per_entity=True)
 ORGANISATION = MemorySubject(
@@ -135,7 +135,7 @@ SCRIPTS: dict[str, list[object]] = {
 
 @asynccontextmanager
 async def chosen_model(day: str) -> AsyncGenerator[ChatModel, None]:
-    """Give the endpoint of the environment, or the script, and say which."""
+    """Yield a model for the endpoint in the environment, or the script without one."""
     endpoint = os.environ.get("OPENAI_BASE_URL")
     key = os.environ.get("OPENAI_API_KEY")
     if endpoint or key:
@@ -155,9 +155,9 @@ def opened(folder: Path) -> LocalFileMemoryProvider:
 
 
 async def session(folder: Path, day: str) -> None:
-    """Talk to Alice; what is known comes in at the start, what was learnt is kept at the end."""
+    """Talk to Alice. Facts are loaded at the start and detected at the end."""
     async with opened(folder) as store, chosen_model(day) as model:
-        if day == "monday":  # what the application knows by itself, it saves by itself
+        if day == "monday":  # the application can also save facts itself
             await store.save(SingleFact(CHANNEL, "mail"), ORGANISATION.of("acme"), PRODUCT)
         agent = Agent(model, system_prompt=PROMPT, tools=[device_status])
         memory = agent.install(
@@ -174,8 +174,10 @@ async def session(folder: Path, day: str) -> None:
             result = await agent.run(text, subjects=SUBJECTS, messages=messages)
             if not messages:
                 known = [fact for report in result.reports_of(LoadReport) for fact in report.facts]
-                shown(f"known: {fact.concept.keyword} = {', '.join(fact.values)}" for fact in known)
-            shown([f"Alice: {text}", f"Agent: {result.text}"])
+                print_lines(
+                    f"known: {fact.concept.keyword} = {', '.join(fact.values)}" for fact in known
+                )
+            print_lines([f"Alice: {text}", f"Agent: {result.text}"])
             messages = result.messages
 
         report = await memory.auto_detect_facts(messages, subjects=SUBJECTS, conversation=day)
@@ -183,28 +185,32 @@ async def session(folder: Path, day: str) -> None:
         for channel in await memory.current(CHANNEL, subjects=SUBJECTS):
             origin = await memory.why(channel, subjects=SUBJECTS)
             said = f"she said {origin.quote!r}" if origin and origin.quote else "no source"
-            shown([f"contact by {channel.value}: {said}"])
+            print_lines([f"contact by {channel.value}: {said}"])
 
 
 def show(report: DetectionReport) -> None:
-    """Print what the end of a session changed in the memory."""
+    """Print the changes that a session made to the memory."""
     for placed in report.saved:
         values = ", ".join(map(str, placed.fact.values))
-        shown([f"saved: {placed.fact.concept.keyword} = {values} ({placed.place.subject.name})"])
+        print_lines(
+            [f"saved: {placed.fact.concept.keyword} = {values} ({placed.place.subject.name})"]
+        )
     for gone in report.retracted:
-        shown([f"forgotten: {gone.concept.keyword} = {gone.value} ({gone.place.subject.name})"])
+        print_lines(
+            [f"forgotten: {gone.concept.keyword} = {gone.value} ({gone.place.subject.name})"]
+        )
     for rejected in report.rejected:
-        shown([f"not believed: {rejected.reason}, {rejected.detail}"])
+        print_lines([f"rejected: {rejected.reason}, {rejected.detail}"])
 
 
-def shown(lines: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str]) -> None:
     """Print lines, indented."""
     for line in lines:
         print(f"  {line}")
 
 
 def main() -> None:
-    """Let each day be a process of its own, and look at what they leave on disk."""
+    """Run each day in its own process, and check the files on disk."""
     with TemporaryDirectory() as folder:
         os.environ["FACTMEM_KEY"] = Key.generate().to_base64()
         for day in DAYS:
@@ -214,7 +220,7 @@ def main() -> None:
         everything = b"".join(file.name.encode() + file.read_bytes() for file in files)
         for secret in (b"17:00", b"alice", b"contact-channel", b"phone"):
             assert secret not in everything
-        print(f"On disk: {len(files)} files, {len(everything)} bytes, nothing of it readable")
+        print(f"On disk: {len(files)} files, {len(everything)} bytes, none of them readable")
 
 
 if __name__ == "__main__":

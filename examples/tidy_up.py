@@ -1,9 +1,9 @@
-"""Values that mean the same become one: look at the proposal, merge it, and undo it another day.
+"""Merge values with the same meaning: review the proposal, merge it, and undo it later.
 
 python examples/tidy_up.py
 
-With OPENAI_API_KEY or OPENAI_BASE_URL in the environment an endpoint says what means the same
-(OPENAI_MODEL names the model), else a script.
+If OPENAI_API_KEY or OPENAI_BASE_URL is set, that endpoint finds the values (OPENAI_MODEL is the
+model); otherwise a script does.
 """
 
 import os
@@ -33,13 +33,13 @@ SKILLS = Concept("skills", "What the user knows how to use", FactType.MULTIPLE)
 DESK = MemoryScope.Agent("desk")
 SAID = ["JavaScript", "Kotlin", "JS", "PostgreSQL", "Postgres database", "PostgreSQL 18 on Debian"]
 
-# Of the six values in the order of their spelling: 0 JavaScript, 1 JS, 2 Kotlin, 3 Postgres ...
+# The numbers of the six values in alphabetical order: 0 JavaScript, 1 JS, 2 Kotlin, 3 Postgres ...
 SCRIPT = {"groups": [{"same": [0, 1], "keep": 0}, {"same": [3, 4], "keep": 4}]}
 REPORT = TypeAdapter(ConsolidationReport)
 
 
 def chat_model() -> ChatModel:
-    """Return an endpoint, where one is configured."""
+    """Return the model of the configured endpoint, or the script without one."""
     if os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL"):
         return OpenAIChatModel(os.environ.get("OPENAI_MODEL", "gpt-4.1-mini"))
     return ScriptedChatModel(SCRIPT)
@@ -56,13 +56,13 @@ def memory_of(store: LocalFileMemoryProvider) -> AgentMemory:
 
 
 async def show(memory: AgentMemory) -> None:
-    """Print what is known."""
+    """Print the current values."""
     values = [value for fact in await memory.current(SKILLS) for value in fact.values]
     print("known:", ", ".join(values))
 
 
 async def tidy_up(folder: Path) -> None:
-    """Merge what means the same, and note how to undo it."""
+    """Merge values with the same meaning, and save the report for the undo."""
     async with LocalFileMemoryProvider(folder / "memory") as store:
         for value in SAID:
             await store.save(MultipleFacts(SKILLS, [value]), USER.of("alice"), DESK)
@@ -70,14 +70,14 @@ async def tidy_up(folder: Path) -> None:
         await show(memory)
         proposal = await memory.consolidate(SKILLS)
         for merge in proposal.merges:
-            print(f"proposed: {merge.kept} stands for {', '.join(map(str, merge.dropped))}")
+            print(f"proposed: {merge.kept} replaces {', '.join(map(str, merge.dropped))}")
         report = await memory.merge(proposal)
         (folder / "report.json").write_bytes(REPORT.dump_json(report))
         await show(memory)
 
 
 async def undo(folder: Path) -> None:
-    """Bring back what was dropped, from the report and the history of the store."""
+    """Restore the dropped values, from the report and the history of the store."""
     async with LocalFileMemoryProvider(folder / "memory") as store:
         memory = memory_of(store)
         report = REPORT.validate_json((folder / "report.json").read_bytes())
@@ -86,7 +86,7 @@ async def undo(folder: Path) -> None:
 
 
 async def main() -> None:
-    """Do both in a folder that is gone afterwards."""
+    """Run both in a temporary folder."""
     with TemporaryDirectory() as folder:
         await tidy_up(Path(folder))
         await undo(Path(folder))

@@ -1,9 +1,9 @@
-"""Two agents with private notes of their own, and notes that they share.
+"""Two agents with private notes and shared notes.
 
 python examples/two_agents.py
 
-A note's scope says who sees it: the agent's own, or that of the product both work for. Each agent
-holds a view of these two, so that it cannot even name the other's.
+The scope of a note decides who sees it: only its agent, or both agents of the product. Each agent
+has a view of these two scopes, so it cannot access the private notes of the other.
 """
 
 import anyio
@@ -27,26 +27,26 @@ SHARED = MemoryScope.Product("newsroom")
 
 
 def memory_of(store: InMemoryProvider, agent: str) -> AgentMemory:
-    """Return the memory of one agent: its own scope and the shared one, and no other."""
+    """Return the memory of one agent: only its own scope and the shared one."""
     profile = MemoryScopesProfile(agent=agent, product="newsroom")
     memory = AgentMemory(store, scopes=profile, subjects=[ARTICLE])
     return memory.view(scopes=[MemoryScopeType.AGENT, MemoryScopeType.PRODUCT])
 
 
 async def note(memory: AgentMemory, scope: MemoryScope, text: str) -> None:
-    """Keep a note."""
+    """Save a note."""
     await memory.store.save(MultipleFacts(NOTES, [text]), ARTICLE, scope)
 
 
 async def show(name: str, memory: AgentMemory, question: str) -> None:
-    """Print what an agent finds, and where."""
+    """Print the notes that an agent finds, with their scopes."""
     print(f"{name} asks: {question}")
     for match in await memory.recall(question):
         print(f"  {match.fact.values[0]}  ({match.place.scope})")
 
 
 async def main() -> None:
-    """Note something in private and something for both, and see who finds what."""
+    """Save private and shared notes, and print who finds which."""
     store = InMemoryProvider()
     writer, editor = memory_of(store, "writer"), memory_of(store, "editor")
     writers, editors = MemoryScope.Agent("writer"), MemoryScope.Agent("editor")
@@ -64,8 +64,8 @@ async def main() -> None:
     await editor.contents.forget(concept=NOTES, value=doubt, scopes=[MemoryScopeType.AGENT])
     await show("The writer", writer, "What does the headline promise?")
 
-    print("\nThe editor reaches for the writer's notes:")
-    print("  recall gives", await editor.recall("headlines", scopes=[writers]))
+    print("\nThe editor tries to access the writer's notes:")
+    print("  recall returns", await editor.recall("headlines", scopes=[writers]))
     try:
         await note(editor, writers, "Choose the second one.")
     except MemoryAccessError as error:

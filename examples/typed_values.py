@@ -1,4 +1,4 @@
-"""Give concepts value types: what goes in comes out, and what is not of the type is refused."""
+"""Concepts with value types: values keep their type, and values of another type are rejected."""
 
 from datetime import date
 from decimal import Decimal
@@ -20,14 +20,14 @@ from factmem.errors import StoredFactError
 
 
 class Cat(BaseModel):
-    """A pet that naps."""
+    """A cat."""
 
     kind: Literal["cat"] = "cat"
     lives: int = Field(ge=0, le=9)
 
 
 class Dog(BaseModel):
-    """A pet that fetches."""
+    """A dog."""
 
     kind: Literal["dog"] = "dog"
     tricks: list[str]
@@ -46,7 +46,7 @@ APP = MemoryScope.Product("my-app")
 
 
 async def main() -> None:
-    """Type checkers know each value's type; the store checks it at both ends."""
+    """Save and load typed values. Type checkers know the types, and both calls check them."""
     async with LocalFileMemoryProvider("memory") as store:
         await store.save(SingleFact(AGE, 36), ALICE, APP)
         await store.save(SingleFact(BORN, date(1990, 4, 1)), ALICE, APP)
@@ -64,13 +64,13 @@ async def main() -> None:
         try:
             SingleFact(BUDGET, "a lot")  # type: ignore[misc]
         except ValueError as error:
-            print(f"refused: {error}")
+            print(f"rejected: {error}")
 
         as_date = Concept("age", "The user's age in years", value_type=date)
         try:
             await store.load(as_date, ALICE, APP)
         except StoredFactError as error:
-            print(f"kept, but not of that type: {error}")
+            print(f"stored, but not of that type: {error}")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 uvicorn --factory examples.web_service:service --workers 4
 python examples/web_service.py
 
-The second command calls the service in its own process, with a model that is a function. Every
-worker opens the same folder. A request sees the memory of its user and no other.
+The second command runs the service and its client in one process, with a function as the model.
+All workers open the same folder. A request sees only the memory of its user.
 """
 
 import os
@@ -41,7 +41,7 @@ NOTES = Concept("notes", "What the user wants to have noted", FactType.MULTIPLE)
 
 
 class Text(BaseModel):
-    """The body of a request with one text."""
+    """The body of a request."""
 
     text: str
 
@@ -58,7 +58,7 @@ Caller = Annotated[MemorySubject, Depends(user_of)]
 
 
 def create_app(folder: Path, model: ChatModel) -> FastAPI:
-    """Return the service on a folder. Store and agent live as long as the worker."""
+    """Return the service for a folder. Store and agent live as long as the worker."""
     store = LocalFileMemoryProvider(folder)
     agent = Agent(model, system_prompt="You keep notes for the user.")
     memory = agent.install(
@@ -100,12 +100,12 @@ def create_app(folder: Path, model: ChatModel) -> FastAPI:
 
     @app.get("/me")
     async def export(user: Caller) -> dict[str, Any]:
-        """Everything that is stored about a person who asks for it."""
+        """Return everything that is stored about the user."""
         return await memory.view(subjects=[user]).contents.export()
 
     @app.delete("/me")
     async def erase(user: Caller) -> dict[str, Any]:
-        """Erase a person, with history, and return what proves it."""
+        """Erase the user with all history, and return a summary of the receipts."""
         report = await memory.view(subjects=[user]).contents.reset(confirm=True)
         return {"values": report.count, "erased": [str(each.place) for each in report.places]}
 
@@ -113,13 +113,13 @@ def create_app(folder: Path, model: ChatModel) -> FastAPI:
 
 
 def service() -> FastAPI:
-    """Return the service as the environment describes it."""
+    """Return the service that the environment variables configure."""
     folder = Path(os.environ.get("NOTES_FOLDER", "memory"))
     return create_app(folder, OpenAIChatModel(os.environ.get("NOTES_MODEL", "gpt-4o-mini")))
 
 
-def pretended(messages: Sequence[Message]) -> object:
-    """Answer in place of a model: note what follows the word `note`."""
+def fake_answer(messages: Sequence[Message]) -> object:
+    """Answer instead of a model; detect a note in the words after `note`."""
     prompt = "\n".join(str(message["content"]) for message in messages)
     if "You extract facts" not in prompt:
         known = re.findall(r'^- "([^"]*)"', prompt, re.MULTILINE)
@@ -132,9 +132,9 @@ def pretended(messages: Sequence[Message]) -> object:
 
 
 def main() -> None:
-    """Call the service as two users would."""
+    """Call the service as two users."""
     with TemporaryDirectory() as folder:
-        model = ScriptedChatModel(*repeat(pretended, 10))
+        model = ScriptedChatModel(*repeat(fake_answer, 10))
         with TestClient(create_app(Path(folder) / "memory", model)) as client:
             alice, bob = {"X-User": "alice"}, {"X-User": "bob"}
             client.post("/notes", json={"text": "buy tea"}, headers=alice)

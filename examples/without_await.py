@@ -1,4 +1,4 @@
-"""A script without `await`: save, ask, look around, forget."""
+"""A script without `await`: save, recall, list and forget facts."""
 
 from tempfile import TemporaryDirectory
 
@@ -23,7 +23,7 @@ APP = MemoryScope.Product("my-app")
 
 
 def main(folder: str) -> None:
-    """Show a session with one user's facts."""
+    """Work with the facts of one user."""
     with LocalStoreSync(LocalFileMemoryProvider(folder)) as store:
         store.save_many(
             [SingleFact(EDITOR, "vim"), MultipleFacts(LANGUAGES, ["Kotlin", "Rust"])], ALICE, APP

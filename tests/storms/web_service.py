@@ -1,4 +1,5 @@
-"""The service of examples/web_service.py under load: erasures, and workers that stop and are killed.
+"""The service of examples/web_service.py under load: erasures, and workers that stop and are
+killed.
 
 python -m tests.storms.web_service               4 workers, 50 users, 60 seconds
 
@@ -298,9 +299,9 @@ def serve(folder: Path, port: int) -> None:
     """Be a worker, with a model that is a function."""
     import uvicorn
 
-    from examples.web_service import create_app, pretended
+    from examples.web_service import create_app, fake_answer
 
-    model = ScriptedChatModel(*repeat(pretended, 1_000_000))
+    model = ScriptedChatModel(*repeat(fake_answer, 1_000_000))
     uvicorn.run(create_app(folder, model), host="127.0.0.1", port=port, log_level="error")
 
 

@@ -15,10 +15,10 @@ from factmem.providers._postgres.driver import (
     NotReplicated,
     Pool,
     Session,
-    connect,
     described,
     failure_of,
 )
+from factmem.providers._postgres.hosts import connect
 
 R = TypeVar("R")
 

@@ -84,22 +84,6 @@ def check_dsn(dsn: str) -> None:
         ) from None
 
 
-def connect(dsn: str, seconds: float) -> Any:
-    """Return a new connection to the host of a DSN that accepts writes."""
-    psycopg = driver()
-    given = psycopg.conninfo.conninfo_to_dict(dsn)
-    options = {
-        "application_name": "factmem",
-        "connect_timeout": max(2, int(seconds)),  # libpq takes 1 for 2
-        "target_session_attrs": "read-write",
-        "tcp_user_timeout": max(1, int(seconds * 1000)),
-    }
-    missing = {name: value for name, value in options.items() if name not in given}
-    # Prepared from the third use on. `Session` turns it off behind a transaction pooler, where the
-    # next statement may run on another server connection.
-    return psycopg.connect(dsn, autocommit=True, prepare_threshold=2, **missing)
-
-
 class Session:
     """A connection that one thread uses until a deadline.
 

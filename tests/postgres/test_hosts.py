@@ -1,0 +1,171 @@
+"""A connection string with several hosts: the one that accepts writes is found in time."""
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import psycopg
+import pytest
+
+from factmem.errors import StorageError
+from factmem.providers.postgres import PostgresMemoryProvider
+from factmem.testing.facts import AGENT, THEME, USER, theme
+from tests.postgres.cluster import Cluster, free_port
+from tests.postgres.conftest import NewStore
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """Return a port that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def standby(cluster: Cluster, folder: Path) -> Iterator[Cluster]:
+    """Start a standby of the server, which accepts reads only."""
+    other = cluster.standby(folder / "hosts-standby", name="hosts")
+    try:
+        yield other
+    finally:
+        other.stop()
+
+
+def _hosts(*ports: int) -> str:
+    hosts = ",".join("127.0.0.1" for _ in ports)
+    return f"host={hosts} port={','.join(map(str, ports))} user=postgres dbname=postgres"
+
+
+async def _is_used(provider: PostgresMemoryProvider) -> None:
+    await provider.save(theme("dark"), USER, AGENT)
+    assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == ["dark"]
+
+
+async def test_a_dead_host_is_passed_over(new_store: NewStore, cluster: Cluster) -> None:
+    """Nothing listens there: the next one is asked at once."""
+    begun = time.monotonic()
+
+    await _is_used(new_store(dsn=_hosts(free_port(), cluster.port), timeout=20))
+
+    assert time.monotonic() - begun < 8
+
+
+@pytest.mark.parametrize("silent_hosts", [1, 2])
+async def test_a_silent_host_takes_its_share_of_the_deadline(
+    new_store: NewStore, cluster: Cluster, silent: int, silent_hosts: int
+) -> None:
+    """It accepts the connection and never answers; the call still succeeds before its deadline."""
+    dsn = _hosts(*[silent] * silent_hosts, cluster.port)
+    begun = time.monotonic()
+
+    await new_store(dsn=dsn, timeout=6).save(theme("dark"), USER, AGENT)
+
+    assert time.monotonic() - begun < 6
+
+
+async def test_silent_hosts_alone_end_with_the_deadline(new_store: NewStore, silent: int) -> None:
+    """Also where the deadline is shorter than the two seconds that libpq gives a host."""
+    provider = new_store(dsn=_hosts(silent, silent, silent), timeout=1.5)
+    begun = time.monotonic()
+
+    with anyio.fail_after(10), pytest.raises(StorageError, match="nothing was written"):
+        await provider.save(theme("dark"), USER, AGENT)
+
+    assert time.monotonic() - begun < 5
+
+
+async def test_a_standby_is_passed_over(
+    new_store: NewStore, cluster: Cluster, standby: Cluster
+) -> None:
+    """It answers, and accepts no writes."""
+    await _is_used(new_store(dsn=standby.dsn(cluster), timeout=20))
+
+
+async def test_read_write_may_be_written_out(
+    new_store: NewStore, cluster: Cluster, standby: Cluster
+) -> None:
+    """As in connection strings made for other programs."""
+    dsn = f"{standby.dsn(cluster)} target_session_attrs=read-write"
+
+    await _is_used(new_store(dsn=dsn, timeout=20))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_standby"),
+    [("standby", True), ("prefer-standby", True), ("any", False), ("primary", False)],
+)
+async def test_other_kinds_of_hosts_may_be_wanted(
+    new_store: NewStore, cluster: Cluster, standby: Cluster, wanted: str, is_standby: bool
+) -> None:
+    """A process that only reads may use a standby."""
+    provider = new_store(dsn=f"{cluster.dsn(standby)} target_session_attrs={wanted}", timeout=20)
+
+    found = provider._places.connections.run(
+        lambda session, _: session.rows("SELECT pg_is_in_recovery()")
+    )
+
+    assert found == [(is_standby,)]
+
+
+async def test_standbys_alone_are_an_error(new_store: NewStore, standby: Cluster) -> None:
+    """A save needs a host that accepts writes, and says so before long."""
+    with anyio.fail_after(15), pytest.raises(StorageError, match="nothing was written"):
+        await new_store(dsn=standby.dsn(), timeout=1.5).save(theme("dark"), USER, AGENT)
+
+
+async def test_hosts_of_the_environment_count(
+    new_store: NewStore, cluster: Cluster, silent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libpq takes what a connection string lacks from there."""
+    monkeypatch.setenv("PGHOST", "127.0.0.1,127.0.0.1")
+    monkeypatch.setenv("PGPORT", f"{silent},{cluster.port}")
+    begun = time.monotonic()
+
+    await new_store(dsn="user=postgres dbname=postgres", timeout=6).save(theme("v"), USER, AGENT)
+
+    assert time.monotonic() - begun < 6
+
+
+async def test_names_of_hosts_are_resolved(new_store: NewStore, cluster: Cluster) -> None:
+    """Each address of a name is tried; the server listens on one of them."""
+    dsn = f"host=localhost port={cluster.port} user=postgres dbname=postgres"
+
+    await _is_used(new_store(dsn=dsn, timeout=20))
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "host=a.invalid,b.invalid user=postgres dbname=postgres",
+        "host=127.0.0.1,127.0.0.1 port=1,2,3 user=postgres dbname=postgres",
+    ],
+)
+async def test_hosts_that_cannot_be_meant_are_errors(new_store: NewStore, dsn: str) -> None:
+    """Unknown names, and more ports than hosts."""
+    with anyio.fail_after(20), pytest.raises(StorageError, match="nothing was written"):
+        await new_store(dsn=dsn, timeout=1.5).save(theme("dark"), USER, AGENT)
+
+
+async def test_a_database_that_is_not_there_is_no_reason_to_wait(
+    new_store: NewStore, cluster: Cluster
+) -> None:
+    """No repetition makes it; the error comes at once, from whichever host."""
+    dsn = f"{_hosts(cluster.port, cluster.port)}".replace("dbname=postgres", "dbname=absent")
+    begun = time.monotonic()
+
+    with pytest.raises(StorageError):
+        await new_store(dsn=dsn, timeout=20).save(theme("dark"), USER, AGENT)
+
+    assert time.monotonic() - begun < 10
+
+
+def test_the_connections_of_hosts_are_psycopgs(cluster: Cluster) -> None:
+    """With the options that a connection string gives itself."""
+    from factmem.providers._postgres.hosts import connect
+
+    with connect(f"{cluster.dsn()} application_name=mine connect_timeout=3", 20) as connection:
+        assert isinstance(connection, psycopg.Connection)
+        assert connection.execute("SHOW application_name").fetchone() == ("mine",)
+        assert connection.autocommit

@@ -191,18 +191,20 @@ class LocalFileMemoryProvider(LedgerStore):
         return journals.take_torn() if isinstance(journals, WatchedJournals) else 0
 
     async def verify(
-        self, anchor: str, *, progress: Callable[[int, int], None] | None = None
+        self, anchor: str | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> list[str]:
-        """Raise unless every place has come at least as far as the anchor says.
+        """Raise unless every place is readable and has come at least as far as the anchor says.
 
-        Reads all of every file. `progress` is called as `anchor` calls it.
+        Reads all of every file. Without an anchor, an older copy that is whole is not detected.
+        `progress` is called as `anchor` calls it.
 
         Returns:
             The paths of journals that end in a write that was never acknowledged; the next save
             sets its bytes aside. And of end marks that cannot be read, which may be deleted.
 
         Raises:
-            TamperedError: The store, or a place, is gone or was put back to an older copy.
+            TamperedError: The store, or a place, was changed, is gone, or was put back to an older
+                copy.
             CorruptJournalError: The same, in a store that is not encrypted.
             ValueError: The string is no anchor.
         """

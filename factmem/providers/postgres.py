@@ -231,10 +231,11 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
         self._check_open()
         return await self._database.work(Anchors(self._places).taken)
 
-    async def verify(self, anchor: str) -> None:
+    async def verify(self, anchor: str | None = None) -> None:
         """Raise unless every place has come at least as far as the anchor says.
 
-        In an encrypted store it also reads every entry of every place.
+        Reads every entry of every place in an encrypted store, and in any store without an anchor.
+        Then an older copy that is whole is not detected.
 
         Raises:
             TamperedError: The store, or a place, is gone, was changed or was put back to an older
@@ -243,7 +244,10 @@ class PostgresMemoryProvider(LedgerStore, SearchedStore):
             ValueError: The string is no anchor.
         """
         self._check_open()
-        await self._database.work(lambda: Anchors(self._places).verify(anchor))
+        anchors = Anchors(self._places)
+        await self._database.work(
+            lambda: anchors.read_everything() if anchor is None else anchors.verify(anchor)
+        )
 
     async def shred(self) -> ShredReceipt:
         """Destroy the keys of everything that was erased or purged before now.

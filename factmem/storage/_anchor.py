@@ -94,15 +94,17 @@ def check_settled(reader: FolderReader, codec: Codec, file: str) -> None:
             reader.files.close(fd)
 
 
-def verify(reader: FolderReader, anchor: Anchor, progress: Progress | None = None) -> list[str]:
-    """Raise unless every journal has come as far as the anchor says; under the lock.
+def verify(
+    reader: FolderReader, anchor: Anchor | None, progress: Progress | None = None
+) -> list[str]:
+    """Raise unless every journal is whole and has come as far as the anchor says; under the lock.
 
     Reads every journal whole, because its cached state may come from a summary. Return the paths of
     journals that end in a write that was never acknowledged, and of end marks that cannot be read.
     """
     found: list[str] = []
     codec = reader.codec()
-    if codec is None or reader.manifest.fields["store"] != anchor.store:
+    if codec is None or (anchor and reader.manifest.fields["store"] != anchor.store):
         raise of_another(reader)
     for file in reader.marks.without_journal(codec):
         with reader.errors.of(file):
@@ -110,14 +112,17 @@ def verify(reader: FolderReader, anchor: Anchor, progress: Progress | None = Non
     expected = 0
     for file in reported(reader, codec, progress):
         with reader.errors.of(file):
-            end = anchor.journals.get(file)
+            end = anchor.journals.get(file) if anchor else None
             if end is None:
                 place = _end(reader, codec, file, is_read_anew=True)
-                _verify_unknown(place, anchor)
+                if anchor:
+                    _verify_unknown(place, anchor)
             else:
                 expected += 1
                 place = _verify_journal(reader, codec, file, end)
             found += _doubtful(reader, codec, place)
+    if anchor is None:
+        return found
     if expected < len(anchor.journals):
         _report_gone(reader, anchor)
     if reader.manifest.fields.get("made", 0) < anchor.age:

@@ -230,12 +230,14 @@ class JournalFolder:
                 age = self.manifest.age
                 return _anchor.taken(self.reader, writer.flush_file, age, progress)
 
-    def verify(self, anchor: str, progress: Progress | None = None) -> list[str]:
+    def verify(self, anchor: str | None = None, progress: Progress | None = None) -> list[str]:
         """See `Journals.verify`."""
-        expected = _anchor.parsed(anchor)
-        if expected is None:
+        expected = None if anchor is None else _anchor.parsed(anchor)
+        if anchor is not None and expected is None:
             return []
         if self.codec() is None:
+            if expected is None:
+                return []
             raise _anchor.of_another(self.reader)
         with self._exclusive_if_writable():
             found = _anchor.verify(self.reader, expected, progress)

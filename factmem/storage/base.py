@@ -218,15 +218,17 @@ class Journals(Protocol):
         """Return how far every journal has come, to be kept elsewhere."""
         ...
 
-    def verify(self, anchor: str, progress: Progress | None = None) -> list[str]:
-        """Raise unless every journal has come at least as far as an anchor says.
+    def verify(self, anchor: str | None = None, progress: Progress | None = None) -> list[str]:
+        """Raise unless every journal is whole and has come at least as far as an anchor says.
+
+        Reads all of every journal. Without an anchor, an older copy is not detected.
 
         Returns:
             The paths of journals that end in a write that was never acknowledged, and of end marks
             that cannot be read.
 
         Raises:
-            TamperedError: A journal, or the folder, was put back to an older copy.
+            TamperedError: A journal was changed, or it or the folder was put back to an older copy.
             CorruptJournalError: The same, where nothing is encrypted.
             ValueError: The text is no anchor.
         """

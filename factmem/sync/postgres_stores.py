@@ -112,10 +112,11 @@ class PostgresStoreSync(IndexedStoreSync[PostgresMemoryProvider]):
         """
         return self._portal.call(self._wrapped.anchor)
 
-    def verify(self, anchor: str) -> None:
+    def verify(self, anchor: str | None = None) -> None:
         """Raise unless every place has come at least as far as the anchor says.
 
-        In an encrypted store it also reads every entry of every place.
+        Reads every entry of every place in an encrypted store, and in any store without an anchor.
+        Then an older copy that is whole is not detected.
 
         Raises:
             TamperedError: The store, or a place, is gone, was changed or was put back to an older

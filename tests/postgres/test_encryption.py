@@ -296,6 +296,26 @@ async def test_an_anchor_detects_an_older_copy(
         await new_store(**options).verify(anchor)
 
 
+@pytest.mark.parametrize("kind", ["plain", "sealed"])
+async def test_verify_without_an_anchor_reads_every_place(
+    new_store: NewStore, dsn: str, store: str, kind: str
+) -> None:
+    """A changed row is found in a place that is never loaded; an empty database passes."""
+    options = {} if kind == "plain" else {"encryption": Aes256GCMEncryptor(KEY)}
+    await new_store(**options).verify()
+    await _saved(new_store(**options))
+    await new_store(**options).verify()
+
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(
+            f"UPDATE factmem.places SET subject = gen_random_uuid() WHERE place = {_place(store)}"
+        )
+
+    error = CorruptJournalError if kind == "plain" else TamperedError
+    with pytest.raises(error, match="keys of other names"):
+        await new_store(**options).verify()
+
+
 async def test_an_anchor_of_another_store_is_refused(new_store: NewStore) -> None:
     """Or of nothing that is one."""
     await _saved(new_store())

@@ -340,6 +340,22 @@ async def test_an_anchor_tells_what_was_put_back(root: Path, storage: Storage, c
         await LocalFileMemoryProvider(root, storage=storage).verify(anchor)
 
 
+async def test_verify_without_an_anchor_reads_every_journal(root: Path, storage: Storage) -> None:
+    """Damage is found in a place that is never loaded; an empty folder passes."""
+    assert await LocalFileMemoryProvider(root, storage=storage).verify() == []
+    store = await _grown(root, storage)
+    seen: list[tuple[int, int]] = []
+
+    assert await store.verify(progress=lambda done, total: seen.append((done, total))) == []
+    assert seen == [(1, 2), (2, 2)]
+    await store.aclose()
+    flip(journals(root)[1], 2)
+
+    error = CorruptJournalError if isinstance(storage, SimpleStorage) else TamperedError
+    with pytest.raises(error):
+        await LocalFileMemoryProvider(root, storage=storage).verify()
+
+
 @pytest.mark.parametrize("text", ["", "nonsense", "e30=", "\u00fc", "eyJhbmNob3IiOjJ9"])
 async def test_what_is_no_anchor_is_refused(root: Path, text: str) -> None:
     """With an error that says what to pass."""

@@ -69,6 +69,17 @@ class Anchors:
 
         return self._places.run(read)
 
+    def read_everything(self) -> None:
+        """Raise unless every entry of every place can be read."""
+
+        def read(session: Session, _: int) -> None:
+            reader = self._places.reading(session)
+            if reader is not None:
+                for row in _rows(session, reader.store.number):
+                    _read_place(session, reader, row)
+
+        self._places.run(read)
+
     def verify(self, anchor: str) -> None:
         """Raise unless every place has come as far as an anchor says. Reads every sealed place."""
         store, ends, taken = _parsed(anchor)
@@ -90,7 +101,9 @@ class Anchors:
                 _verify(session, reader, {key: ends[key] for key in keys[start:][:_MOST_LISTED]})
             if reader.store.mode == SEALED:
                 for row in _rows(session, reader.store.number):
-                    _verify_sealed(session, reader, row, is_known=row[0].hex in ends, taken=taken)
+                    if row[0].hex not in ends and row[1] >> MADE_BITS < taken:
+                        raise _error("A place that had been erased was put back", is_sealed=True)
+                    _read_place(session, reader, row)
 
         self._places.run(read)
 
@@ -102,18 +115,15 @@ def _rows(session: Session, store: int) -> Iterator[Row]:
         after = rows[-1][0].hex
 
 
-def _verify_sealed(
-    session: Session, reader: PlaceReader, row: Row, *, is_known: bool, taken: int
-) -> None:
+def _read_place(session: Session, reader: PlaceReader, row: Row) -> None:
     """Read a whole place, and compare the columns of its row that no read looks at."""
-    place, made, scope, subject, names, data_key = row
+    place, _, scope, subject, names, data_key = row
     key = place.hex
     identity = reader.sealer(key, data_key).open_names(names)
     expected = reader.new_row(identity)
     if (reader.key(identity), expected.scope, expected.subject) != (key, scope.hex, subject.hex):
-        raise _error("The row of a place has keys of other names", is_sealed=True)
-    if not is_known and made >> MADE_BITS < taken:
-        raise _error("A place that had been erased was put back", is_sealed=True)
+        is_sealed = reader.store.mode == SEALED
+        raise _error("The row of a place has keys of other names", is_sealed=is_sealed)
     reader.whole(session, identity)
 
 

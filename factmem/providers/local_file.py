@@ -203,9 +203,8 @@ class LocalFileMemoryProvider(LedgerStore):
             sets its bytes aside. And of end marks that cannot be read, which may be deleted.
 
         Raises:
-            TamperedError: The store, or a place, was changed, is gone, or was put back to an older
-                copy.
-            CorruptJournalError: The same, in a store that is not encrypted.
+            TamperedError: The store, or a place, is gone or was put back to an older copy.
+            CorruptJournalError: A journal is damaged; or the same, in a store that is not encrypted.
             ValueError: The string is no anchor.
         """
         self._check_open()

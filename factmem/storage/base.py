@@ -228,8 +228,8 @@ class Journals(Protocol):
             that cannot be read.
 
         Raises:
-            TamperedError: A journal was changed, or it or the folder was put back to an older copy.
-            CorruptJournalError: The same, where nothing is encrypted.
+            TamperedError: A journal, or the folder, was put back to an older copy.
+            CorruptJournalError: A journal is damaged; or the same, where nothing is encrypted.
             ValueError: The text is no anchor.
         """
         ...

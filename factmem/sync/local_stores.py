@@ -115,9 +115,8 @@ class LocalStoreSync(IndexedStoreSync[LocalFileMemoryProvider]):
             sets its bytes aside. And of end marks that cannot be read, which may be deleted.
 
         Raises:
-            TamperedError: The store, or a place, was changed, is gone, or was put back to an older
-                copy.
-            CorruptJournalError: The same, in a store that is not encrypted.
+            TamperedError: The store, or a place, is gone or was put back to an older copy.
+            CorruptJournalError: A journal is damaged; or the same, in a store that is not encrypted.
             ValueError: The string is no anchor.
         """
         return self._portal.call(self._wrapped.verify, anchor, progress=progress)

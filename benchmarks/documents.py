@@ -59,8 +59,8 @@ async def _compare(name: str, store: FactStore) -> None:
         flushes.append(await _timed(flush))
     edit, fold, waited = (statistics.median(each) for each in (edits, folds, flushes))
     share = (edit - waited) / (fold - waited)
-    print(f"{name}: edit {edit:.1f} ms, folding anew {fold:.1f} ms, flush {waited:.1f} ms")
-    print(f"{name}: without the flush an edit takes {share:.2f} of the time of folding anew")
+    print(f"{name}: edit {edit:.1f} ms, refolding {fold:.1f} ms, flush {waited:.1f} ms")
+    print(f"{name}: without the flush an edit takes {share:.2f} of the time of refolding")
 
 
 async def main(dsn: str | None) -> None:

@@ -47,7 +47,7 @@ APP = MemoryScope.Product("my-app")
 EDITOR = Workspace(theme="dark", font_size=14, plugins=["IdeaVim", "한국어 언어팩"])
 
 
-def opened(folder: Path, kind: str) -> LocalFileMemoryProvider:
+def open_store(folder: Path, kind: str) -> LocalFileMemoryProvider:
     """Return a plain or an encrypted store. The key comes from the environment."""
     if kind == "plain":
         return LocalFileMemoryProvider(folder / kind)
@@ -57,7 +57,7 @@ def opened(folder: Path, kind: str) -> LocalFileMemoryProvider:
 
 async def monday(folder: Path, kind: str) -> None:
     """Save facts about Alice. When a save returns, its facts survive a power failure."""
-    async with opened(folder, kind) as store:
+    async with open_store(folder, kind) as store:
         await store.save(SingleFact(LANGUAGE, "Java"), ALICE, APP)
         await store.save(SingleFact(LANGUAGE, "Kotlin 💚"), ALICE, APP)
         await store.save_many(  # all or none
@@ -74,7 +74,7 @@ async def monday(folder: Path, kind: str) -> None:
 
 async def friday(folder: Path, kind: str) -> None:
     """Load the facts that another process saved, each value with its type."""
-    async with opened(folder, kind) as store:
+    async with open_store(folder, kind) as store:
         [language] = await store.load(LANGUAGE, ALICE, APP)
         [drink] = await store.load(DRINK, ALICE, APP)
         [snacks] = await store.load(SNACKS, ALICE, APP)

@@ -19,7 +19,7 @@ USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True
 APP = MemoryScope.Product("my-app")
 
 
-def opened(dsn: str, tenant: str, folder: Path) -> PostgresMemoryProvider:
+def open_store(dsn: str, tenant: str, folder: Path) -> PostgresMemoryProvider:
     """Return the store of a tenant. Each host opens it like this."""
     keys = KeyFile(folder / f"{tenant}.keys")  # outside the database and its backups
     return PostgresMemoryProvider(dsn, store=f"example-{tenant}", encryption=keys)
@@ -29,9 +29,9 @@ async def main(dsn: str, folder: Path) -> None:
     """Save on one host, load on another, and erase."""
     run = token_hex(4)  # a new store, because the keys of an earlier run no longer exist
     async with (
-        opened(dsn, f"north-{run}", folder) as one_host,
-        opened(dsn, f"north-{run}", folder) as another_host,
-        opened(dsn, f"south-{run}", folder) as south,
+        open_store(dsn, f"north-{run}", folder) as one_host,
+        open_store(dsn, f"north-{run}", folder) as another_host,
+        open_store(dsn, f"south-{run}", folder) as south,
     ):
         await one_host.migrate()  # in a deployment step, as a role that may create tables
         await one_host.save(SingleFact(CITY, "Busan"), USER.of("alice"), APP)

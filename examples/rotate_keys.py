@@ -21,7 +21,7 @@ ALICE = MemorySubject("user", "The person the agent talks to", 1, per_entity=Tru
 APP = MemoryScope.Product("my-app")
 
 
-def opened(folder: str, key: Key) -> LocalFileMemoryProvider:
+def open_store(folder: str, key: Key) -> LocalFileMemoryProvider:
     """Return the store with a key."""
     return LocalFileMemoryProvider(folder, storage=EncryptedStorage(Aes256GCMEncryptor(key)))
 
@@ -29,7 +29,7 @@ def opened(folder: str, key: Key) -> LocalFileMemoryProvider:
 async def main(folder: str) -> None:
     """Rotate the key. First store the new key safely, then rotate, then discard the old key."""
     old, new, recovery = Key.generate(), Key.generate(), Key.from_passphrase("correct horse")
-    async with opened(folder, old) as store:
+    async with open_store(folder, old) as store:
         await store.save(SingleFact(CITY, "Busan"), ALICE, APP)
 
         await store.keys.rotate(new)  # creates new data keys and rewrites every journal
@@ -37,12 +37,12 @@ async def main(folder: str) -> None:
         print(f"keys that open the store: {len(await store.keys.ids())}")
 
     for name, key in (("new", new), ("recovery", recovery)):
-        async with opened(folder, key) as store:
+        async with open_store(folder, key) as store:
             [fact] = await store.load(CITY, ALICE, APP)
             print(f"{name} key: {fact.value}")
 
     try:
-        async with opened(folder, old) as store:
+        async with open_store(folder, old) as store:
             await store.load(CITY, ALICE, APP)
     except WrongKeyError:
         print("old key: no longer opens the store")

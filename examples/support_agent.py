@@ -148,7 +148,7 @@ async def chosen_model(day: str) -> AsyncGenerator[ChatModel, None]:
         yield ScriptedChatModel(*SCRIPTS[day])
 
 
-def opened(folder: Path) -> LocalFileMemoryProvider:
+def open_store(folder: Path) -> LocalFileMemoryProvider:
     """Return the store; its key comes from the environment."""
     encryptor = Aes256GCMEncryptor(Key.from_env("FACTMEM_KEY"))
     return LocalFileMemoryProvider(folder, storage=EncryptedStorage(encryptor))
@@ -156,7 +156,7 @@ def opened(folder: Path) -> LocalFileMemoryProvider:
 
 async def session(folder: Path, day: str) -> None:
     """Talk to Alice. Facts are loaded at the start and detected at the end."""
-    async with opened(folder) as store, chosen_model(day) as model:
+    async with open_store(folder) as store, chosen_model(day) as model:
         if day == "monday":  # the application can also save facts itself
             await store.save(SingleFact(CHANNEL, "mail"), ORGANISATION.of("acme"), PRODUCT)
         agent = Agent(model, system_prompt=PROMPT, tools=[device_status])

@@ -1,1 +1,1 @@
-"""The speed of the stores, beside a raw fsync, SQLite and LangGraph's SQLite store."""
+"""The speed of factmem's stores, compared with a raw fsync, SQLite and LangGraph's SQLite store."""

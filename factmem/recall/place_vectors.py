@@ -36,7 +36,7 @@ class TextRows:
         self._is_whole = False
         """Whether the texts are exactly the rows of the table, in order."""
 
-    def taken_from(self, table: VectorTable, products: Sequence[float]) -> Sequence[float]:
+    def select(self, table: VectorTable, products: Sequence[float]) -> Sequence[float]:
         """Return the product for each text; NaN without a row."""
         self._follow(table)
         np = numpy_or_none()
@@ -206,7 +206,7 @@ class PlaceVectors:
             table = self._table
             if table is None or table.dimensions != len(vector):
                 return [nan] * len(texts.digests)
-            return texts.taken_from(table, table.products(vector))
+            return texts.select(table, table.products(vector))
 
     def total(
         self, texts: "TextRows", chosen: Sequence[bool] | None, dimensions: int
@@ -254,7 +254,7 @@ class PlaceVectors:
                 return None
             return table.dump(self._model), frozenset(unsaved)
 
-    def written(self, new: frozenset[bytes]) -> None:
+    def mark_written(self, new: frozenset[bytes]) -> None:
         """Record that the stored index has these changes."""
         with self._lock:
             self._unsaved ^= new

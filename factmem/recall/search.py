@@ -39,8 +39,8 @@ _logger = getLogger(__name__)
 _CLOSING_SECONDS = 5.0
 
 _FAR = 0.0001
-"""Seconds that a warm store in this process does not need to compare a version; it needs 20 us, and a
-task of its own for each place would take as long."""
+"""The time in seconds from which a version check shows that the store is in another process. A warm
+store in this process takes 20 us, about as long as it takes to start a task for each place."""
 
 
 @dataclass(slots=True)
@@ -262,7 +262,7 @@ class FactSearch:
         if (embedding := self._embedding) is None:
             return None
         texts = [query.text for query in queries]
-        return await self._embedded(
+        return await self._try_embedding(
             lambda: embedding.vectors(texts, index, snapshots, progress.cost), progress
         )
 
@@ -272,11 +272,11 @@ class FactSearch:
         if (embedding := self._embedding) is None:
             return None
         texts = [query.text for query in queries]
-        return await self._embedded(
-            lambda: embedding.of_questions(texts, places, progress.cost), progress
+        return await self._try_embedding(
+            lambda: embedding.embed_questions(texts, places, progress.cost), progress
         )
 
-    async def _embedded(
+    async def _try_embedding(
         self, embed: "Callable[[], Awaitable[Sequence[array[float]]]]", progress: _Progress
     ) -> "Sequence[array[float]] | None":
         """Return the vectors of the queries; None if the embedder failed."""
@@ -332,8 +332,9 @@ class FactSearch:
             if embedding is None or vectors is None or not lacking:
                 return found
             left, known = [each for each in places if each.identity in lacking], vectors
-            vectors = await self._embedded(
-                lambda: embedding.completed(known, left, in_store.store, progress.cost), progress
+            vectors = await self._try_embedding(
+                lambda: embedding.embed_missing(known, left, in_store.store, progress.cost),
+                progress,
             )
             return await in_store.search_all(places, queries, now, model, vectors)
 

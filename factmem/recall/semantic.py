@@ -131,7 +131,7 @@ class FactEmbedding:
 
         return await self._in_time(embed, cost)
 
-    async def of_questions(
+    async def embed_questions(
         self, texts: Sequence[str], places: Sequence[Place], cost: EmbeddingCost
     ) -> "list[array[float]]":
         """Return a vector of length 1 for each query.
@@ -141,7 +141,7 @@ class FactEmbedding:
         """
         return await self._in_time(lambda: self._embed_questions(texts, places, cost), cost)
 
-    async def completed(
+    async def embed_missing(
         self,
         vectors: "Sequence[array[float]]",
         places: Sequence[Place],
@@ -333,4 +333,4 @@ class FactEmbedding:
             _logger.warning("An index could not be written: %s", type(exc).__name__)
         else:
             if is_written:
-                vectors.written(new)
+                vectors.mark_written(new)

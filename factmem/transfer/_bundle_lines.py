@@ -153,7 +153,7 @@ class BundleReader:
         self._number += 1
         if not self._line.endswith(b"\n"):
             raise ValueError(
-                f"The bundle ends in line {self._number}, before its end mark: it was cut short. "
+                f"The bundle ends in line {self._number}, before its end mark: it was truncated. "
                 f"Nothing was imported; copy the bundle again"
             )
         try:

@@ -118,7 +118,7 @@ async def import_mem0(
     expect_path(path, "path", "import_mem0('qdrant', store, scope=scope, subject=USER)")
     expect(user_field, str, "user_field", "user_field='user_id'")
     records = await run_sync(mem0_records, Path(path))
-    return await _imported(
+    return await _import_records(
         records, lambda record: mem0_memory(record, user_field), into, how, progress
     )
 
@@ -174,12 +174,12 @@ async def import_crewai(
     if user_field is None:
         subject.check_bound()
     records = await run_sync(crewai_records, Path(path))
-    return await _imported(
+    return await _import_records(
         records, lambda record: crewai_memory(record, user_field), into, how, progress
     )
 
 
-async def _imported(
+async def _import_records(
     records: Iterable[Record],
     memory_of: Callable[[Record], ForeignMemory],
     into: FactStore,

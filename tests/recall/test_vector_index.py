@@ -381,7 +381,7 @@ def test_an_index_is_not_written_for_each_new_fact() -> None:
     vectors.add(rows(0, 640))
     first = vectors.worth_writing()
     assert first is not None
-    vectors.written(first[1])
+    vectors.mark_written(first[1])
     assert vectors.worth_writing() is None
 
     vectors.add(rows(640, 649))
@@ -389,7 +389,7 @@ def test_an_index_is_not_written_for_each_new_fact() -> None:
     vectors.add(rows(649, 651))
     second = vectors.worth_writing()
     assert second is not None
-    vectors.written(second[1])
+    vectors.mark_written(second[1])
     vectors.add(rows(651, 652))
     assert vectors.worth_writing() is None
     clock.now += 60
@@ -401,7 +401,7 @@ def test_an_index_is_not_written_for_each_new_fact() -> None:
         651,
         652,
     ]
-    vectors.written(third[1])
+    vectors.mark_written(third[1])
     clock.now += 60
     assert vectors.worth_writing() is None
 
@@ -417,12 +417,12 @@ def test_what_is_not_written_stays_to_be_written() -> None:
 
     vectors.add(rows(2, 3))
     vectors.keep({(1).to_bytes(16, "big"), (2).to_bytes(16, "big")}, 1)
-    vectors.written(refused[1])
+    vectors.mark_written(refused[1])
 
     rest = vectors.worth_writing()
     assert rest is not None
     assert rest[1] == {(0).to_bytes(16, "big"), (2).to_bytes(16, "big")}
-    vectors.written(rest[1])
+    vectors.mark_written(rest[1])
     vectors.add(rows(5, 6))
     vectors.keep({(1).to_bytes(16, "big"), (2).to_bytes(16, "big")}, 2)
     assert vectors.worth_writing() is None, "what came and went in between"

@@ -428,7 +428,7 @@ class TestDamage:
         assert (await import_facts(io.BytesIO(bundle), InMemoryProvider())).new == 1
 
         for size in range(0, len(bundle), stride):
-            assert "cut short" in await refused(bundle[:size])
+            assert "truncated" in await refused(bundle[:size])
 
     async def test_every_byte_changed(self, stride: int) -> None:
         """One bit anywhere."""

@@ -1,4 +1,4 @@
-"""Reading the corpus of the recall benchmark; README.md beside this file describes the format."""
+"""Readers of the recall benchmark's corpus. README.md in this folder describes the format."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact of the corpus, as one call of `save` would keep it."""
+    """A fact of the corpus, with the arguments of one call of `save`."""
 
     id: str
     entity: str
@@ -31,7 +31,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, and the facts that answer it; without any where the corpus cannot answer."""
+    """A question and the facts that answer it; no facts for an unanswerable question."""
 
     id: str
     language: str
@@ -41,7 +41,7 @@ class Question:
 
 
 def read_facts() -> list[Fact]:
-    """Read the facts in the order of the file."""
+    """Return the facts in the order of the file."""
     facts: list[Fact] = []
     for line in _lines("facts.jsonl"):
         values = line.pop("values", None) or [line.pop("value")]
@@ -51,7 +51,7 @@ def read_facts() -> list[Fact]:
 
 
 def read_questions() -> list[Question]:
-    """Read the questions that the facts answer."""
+    """Return the questions that facts of the corpus answer."""
     return [
         Question(
             id=line["id"],
@@ -65,7 +65,7 @@ def read_questions() -> list[Question]:
 
 
 def read_unanswerable() -> list[Question]:
-    """Read the questions that no fact of the corpus answers."""
+    """Return the questions that no fact of the corpus answers."""
     return [
         Question(line["id"], line["language"], line["question"], frozenset(), frozenset())
         for line in _lines("unanswerable.jsonl")

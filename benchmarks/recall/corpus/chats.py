@@ -1,12 +1,12 @@
-"""The chats of the recall corpus: what three groups of people say to each other, turn by turn.
+"""The chats of the recall corpus: conversations of three groups of people, message by message.
 
-Each scene is a short conversation, written by hand, in which one line answers what the question
-asks and does not repeat what it asks about: whoever looks at that line alone cannot tell. A scene
-is played twelve times, each time by other people about another thing, so that each question has
-one right answer and eleven others that are like it. Everything is drawn from a fixed seed.
+Each scene is a short conversation, written by hand. One line of it answers the question without
+repeating its topic, so the topic of that line is only clear from the lines around it. A scene is
+played twelve times, with other people and another topic, so that each question has one right answer
+and eleven similar wrong ones. Everything is generated from a fixed seed.
 
-Two conversations of three are kept message by message, with their numbers. Of the third only what
-the first speaker says is kept, with a quote and without numbers, as a detection leaves it.
+Two of three conversations are stored message by message, with numbers. Of the third, only the first
+speaker's messages are stored, with quotes and without numbers, like the facts of a detection.
 """
 
 import random
@@ -29,11 +29,11 @@ _PLAYED = 12
 
 @dataclass(frozen=True)
 class _Scene:
-    """A conversation of a, b and c; {k} is what the question asks about, {v} the answer."""
+    """A conversation of a, b and c. {k} is the topic of the question, {v} the answer."""
 
     lines: tuple[tuple[str, str], ...]
     answer: int
-    """Which line answers."""
+    """The index of the line with the answer."""
     questions: tuple[str, ...]
     keys: str
     values: str
@@ -452,22 +452,22 @@ def read_chats() -> tuple[list[Fact], list[Question], list[Question]]:
                 chat = f"{language}-{number}-{played}"
                 parts = names | {"k": keys[played], "v": values[played]}
                 is_numbered = played % 3 != 2
-                facts += _kept(chat, language, scene, parts, at, is_numbered=is_numbered)
+                facts += _facts_of(chat, language, scene, parts, at, is_numbered=is_numbered)
                 asked = scene.questions[played % 2]
                 kind = "turns" if is_numbered else "extracted"
                 if "c" in {speaker for speaker, _ in scene.lines}:
                     kind += "-group"
                 right = frozenset({f"{chat}-{scene.answer}"})
-                questions.append(_asked(chat, language, asked, parts, right, kind))
-                if played < 4:  # of somebody who was not there
+                questions.append(_question(chat, language, asked, parts, right, kind))
+                if played < 4:  # the same question about a person who was not in the chat
                     parts |= {"a": people[-1]}
                     unanswerable.append(
-                        _asked(f"n-{chat}", language, asked, parts, frozenset(), kind)
+                        _question(f"n-{chat}", language, asked, parts, frozenset(), kind)
                     )
     return facts, questions, unanswerable
 
 
-def _asked(
+def _question(
     id: str,  # noqa: A002
     language: str,
     text: str,
@@ -475,16 +475,16 @@ def _asked(
     right: frozenset[str],
     kind: str,
 ) -> Question:
-    """Write a question down; Korean ones name the person first, with the particle that fits."""
-    whom, bar, rest = text.partition("|")
+    """Fill in a question. A Korean one names the person first, with the matching particle."""
+    person, bar, rest = text.partition("|")
     filled = (rest if bar else text).format(**parts)
     if bar:
-        name = whom.format(**parts)
+        name = person.format(**parts)
         filled = f"{name}{'이는' if (ord(name[-1]) - 0xAC00) % 28 else '는'} {filled}"
     return Question(id=id, language=language, text=filled, facts=right, kinds=frozenset({kind}))
 
 
-def _kept(
+def _facts_of(
     chat: str,
     language: str,
     scene: _Scene,
@@ -493,8 +493,12 @@ def _kept(
     *,
     is_numbered: bool,
 ) -> Iterator[Fact]:
-    """Lay out the messages as facts. In notes of a talk of two the other one is the assistant, whose
-    message before the quote a detection keeps; words of other users it does not keep."""
+    """Convert the messages to facts.
+
+    In the notes of a conversation of two people, the second one is the assistant. As in a
+    detection, its message before the quote is kept as `before`. Messages of other users are not
+    kept.
+    """
     talk = random.Random(chat)
     is_group = "c" in {speaker for speaker, _ in scene.lines}
     earlier = None

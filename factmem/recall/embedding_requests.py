@@ -122,7 +122,7 @@ class EmbeddingRequests:
             if not _may_be_of_the_input(exc) or cost.searching >= _MOST_SEARCHING:
                 raise
             cost.searching += 1
-            await ask([_HARMLESS])
+            await ask([_HARMLESS])  # raises if the endpoint itself fails, and not the texts
             await _RefusalSearch(take, vectors, cost, exc).search(texts)
 
     async def _request(

@@ -165,7 +165,7 @@ class FactIndex:
 
     def _slot(self) -> int:
         if self._free:
-            return heappop(self._free)
+            return heappop(self._free)  # the lowest free slot, so that columns have few gaps
         self._placed.append(None)
         for column in (self._heard_at, self._said_at, self._importance):
             column.append(0.0)
@@ -204,6 +204,8 @@ class FactIndex:
             self._stale |= self._conversations.put(slot, now.fact.source)
 
     def _index_words(self) -> None:
+        # Before a search and not in `put`: a fact changes the documents of its neighbours too, and
+        # each of them is then indexed only once.
         stale = ((slot, self._placed[slot]) for slot in sorted(self._stale))
         documents = (
             (slot, words_of(placed.fact, placed.place.subject.entity), self._around(placed.fact))

@@ -131,6 +131,7 @@ class PlaceCache:
             before = self._snapshot
             if number <= before.number:
                 return before
+            # A changed unreadable keyword may be readable now, and only a whole read can tell.
             if since != before.version or not before.unreadable.keys().isdisjoint(changes.facts):
                 return None
             topics = dict(before.topics)
@@ -143,7 +144,7 @@ class PlaceCache:
                     elif each in known:
                         new[each] = known[each].fact
                     else:
-                        return None
+                        return None  # the store refers to a fact that this snapshot never had
                 if new:
                     topics[keyword] = self._known(known, new)
                 else:

@@ -124,7 +124,7 @@ class Ranking:
             scored = self._scored(candidates, words, near or Nearness({}, {}))
             best = nlargest(limit, scored)
             if best and len(best) < len(scored):
-                least = best[-1][0]
+                least = best[-1][0]  # keep all that tie with the last one: `_rank` decides
                 best = [each for each in scored if each[0] >= least]
         ordered: list[tuple[_Rank, Match]] = []
         for each in best:
@@ -142,7 +142,7 @@ class Ranking:
         most = max((score for score, _ in words.values()), default=1.0)
         least = spread.least if spread else min(cosines.values(), default=0.0)
         span = max(cosines.values(), default=0.0) - least
-        usual = 1.0
+        usual = 1.0  # if all cosines are equal, this part does not order the candidates
         if span:
             mean = spread.mean if spread else sum(cosines.values()) / len(cosines)
             usual = (mean - least) / span
@@ -160,7 +160,7 @@ class Ranking:
         support = self._supports(fused, candidates.loose)
         weights, scored = self._query.weights, list[_Scored]()
         for slot, relevance in relevances.items():
-            heard_at = candidates.heard_at[slot]
+            heard_at = candidates.heard_at[slot]  # another host's clock may be ahead of `now`
             recency = 0.5 ** (max(self._now - heard_at, 0.0) / self._half_life)
             prior = weights.recency * recency + weights.importance * candidates.importance[slot]
             score = (fused[slot] + support[slot]) * (weights.relevance + prior) / self._whole
@@ -191,6 +191,7 @@ class Ranking:
                 relevance = self._lexical * relevance + self._semantic * above
             if named is not None and named[slot] == 2:
                 relevance *= OTHERS
+            # A fact that is found only by its neighbours' words has BM25 and no coverage.
             if relevance > 0 or bm25 > 0:
                 relevances[slot] = relevance
         if max(relevances.values(), default=0.0) < self._least.best:
@@ -239,7 +240,7 @@ class Ranking:
         bm25 = words.bm25
         known: Array = None if near is None else ~np.isnan(near.cosines)
         if known is not None and known.all():
-            known = True
+            known = True  # the usual case; it saves the copies that a mask makes
         relevance = self._dense_relevance(np, words.coverage, near, known)
         if not len(relevance) or float(relevance.max()) < self._least.best:
             return ()
@@ -250,7 +251,7 @@ class Ranking:
             codes[: len(noted)] = noted
             reached = np.zeros(int(codes.max()) + 2, np.bool_)
             reached[codes[kept]] = True
-            reached[-1] = False
+            reached[-1] = False  # the element of code -1, which is no conversation
             kept |= reached[codes]
         slots = np.flatnonzero(kept & ((relevance > 0) | (bm25 > 0)))
         if not len(slots):
@@ -307,6 +308,7 @@ class Ranking:
             known = np.frombuffer(conversations, np.int32)
             groups = np.where(slots < len(known), known[np.minimum(slots, len(known) - 1)], -1)
             among = np.flatnonzero(groups >= 0)
+            # By conversation, then as nlargest orders pairs of score and slot in `_supports`.
             order = among[np.lexsort((-slots[among], -fused[among], groups[among]))]
             groups, scores = groups[order], fused[order]
             starts = np.flatnonzero(np.diff(groups, prepend=-1))
@@ -349,7 +351,7 @@ def _match(placed: PlacedFact[AnyFact], scored: _Scored) -> Match:
         fact=placed.fact,
         place=placed.place,
         score=score,
-        relevance=min(relevance, 1.0),
+        relevance=min(relevance, 1.0),  # sums of floats may exceed 1 by a rounding error
         lexical=lexical,
         semantic=semantic,
         support=support,

@@ -37,6 +37,7 @@ __all__ = ["FactSearch"]
 _logger = getLogger(__name__)
 
 _CLOSING_SECONDS = 5.0
+"""The time limit for writing vectors when a memory is closed."""
 
 _FAR = 0.0001
 """The time in seconds from which a version check shows that the store is in another process. A warm
@@ -211,7 +212,7 @@ class FactSearch:
             snapshot, version = cache.snapshot, await self._version(place)
             since = snapshot.version
             if version is not None and version == since:
-                return snapshot
+                return snapshot  # another task read the place while this one waited
             changes = None if since is None else await self._reader.changes(place, since)
             if since is not None and changes is not None:
                 known, new = since, changes

@@ -307,7 +307,7 @@ class FactEmbedding:
         digests = list(texts)
         while digests:
             cut, size = vectors.cut, max(_BATCH // vectors.cut, 1)
-            vectors.cut = min(4 * cut, _BATCH)  # for the next recall
+            vectors.cut = min(4 * cut, _BATCH)  # if this request fails, smaller batches come next
             batch = {each: texts[each] for each in digests[:size]}
             await self._requests.embed_facts(batch, place, dimensions, vectors, cost)
             vectors.cut = max(cut // 2, 1)

@@ -137,7 +137,7 @@ class VectorTable:
             self.changes += 1
             if self._total is not None:
                 self._total -= self._row(row)
-            if row >= self._first:
+            if row >= self._first:  # mapped rows are read-only and cannot be reused
                 self._free.append(row)
 
     @property
@@ -209,7 +209,7 @@ class VectorTable:
         padding = b" " * ((_BEHIND - len(start) - 1) % _FLOAT_BYTES)
         keys = sorted(self._rows, key=self._rows.__getitem__)
         parts = self._parts()
-        if len(self) < self.width or sys.byteorder == "big":
+        if len(self) < self.width or sys.byteorder == "big":  # the format is little-endian
             rows = map(self._row, sorted(self._rows.values()))
             parts = [numbers := array("f", chain.from_iterable(rows))]
             if sys.byteorder == "big":

@@ -154,6 +154,7 @@ def _remove_leftovers(folder: str) -> None:
 
 
 def _remove_unlocked(path: str) -> None:
+    # O_NONBLOCK: opening a pipe of this name would wait for a writer.
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

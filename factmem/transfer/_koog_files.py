@@ -26,7 +26,9 @@ Unseal: TypeAlias = Callable[[bytes], bytes]
 """Decrypts a nonce of 12 bytes, a ciphertext and a tag of 16 bytes."""
 
 _LEAST_SEALED = 12 + 16
+"""The size of a nonce and a tag without any ciphertext, in bytes."""
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""Without O_NONBLOCK, opening a pipe would wait for a writer."""
 
 
 class UnreadableError(Exception):

@@ -266,7 +266,7 @@ class MemoryVersions:
             return None
         if older:
             fact["id"] = f"{first}{_VERSION}{_digest(memory.text)}"
-        fact["stated"] = True
+        fact["stated"] = True  # ordered by the time of the statement, not by that of the import
         entry: Entry = {"at": min(fact["timestamp"], stamp(how.now)), "facts": [fact]}
         if older:
             entry["forget"] = [(each["keyword"], each["id"], 0) for each in older]

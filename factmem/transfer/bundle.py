@@ -315,6 +315,7 @@ async def _places_of(store: FactStore, places: Iterable[Place] | None) -> list[P
     elif places is None:
         places = [info.place for info in await store.places()]
     by_identity = {place.identity: place for place in places}
+    # Stores list places in different orders, and equal stores should give equal bundles.
     return [by_identity[identity] for identity in sorted(by_identity, key=_order)]
 
 

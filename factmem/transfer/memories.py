@@ -228,7 +228,7 @@ class _Importing:
                 self.problems.append(MemoryProblem(record.id, str(exc)))
             else:
                 found.setdefault(place.identity, (place, []))[1].append(memory)
-        for _, memories in found.values():
+        for _, memories in found.values():  # entries of a place are recorded in order of time
             memories.sort(key=lambda memory: memory.said)
         return [*found.values()]
 

@@ -28,10 +28,8 @@ async def import_rows(
         The places, the number of rows read for them, and the number of these that were new.
     """
     by_place = _by_place(rows, wanted)
-    for place, _ in by_place:
-        await into.replay(
-            [], place.subject, place.scope
-        )  # a view raises before anything is written
+    for place, _ in by_place:  # a view raises here, before anything is written
+        await into.replay([], place.subject, place.scope)
     new = read = 0
     for place, facts in by_place:
         read += len(facts)

@@ -155,7 +155,7 @@ class TermIndex:
                 yield slot, document
 
     def _measure(self, slot: int, document: Document) -> None:
-        self._norms = None
+        self._norms = None  # each document changes the average length
         if slot >= len(self._lengths):
             self._lengths.extend([0.0] * (slot + 1 - len(self._lengths)))
         self._lengths[slot] = length = document.length

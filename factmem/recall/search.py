@@ -38,7 +38,6 @@ _logger = getLogger(__name__)
 
 _CLOSING_SECONDS = 5.0
 """The time limit for writing vectors when a memory is closed."""
-
 _FAR = 0.0001
 """The time in seconds from which a version check shows that the store is in another process. A warm
 store in this process takes 20 us, about as long as it takes to start a task for each place."""
@@ -82,7 +81,8 @@ class _Progress:
 
     def fall_back(self, failure: Exception, what: str) -> None:
         """Record a failure that the recall continues without."""
-        _logger.warning("%s failed; the recall continues without it: %s", what, _name(failure))
+        kind = type(failure).__name__
+        _logger.warning("%s failed; the recall continues without it: %s", what, kind)
         self.failures.append(failure)
 
 
@@ -313,7 +313,7 @@ class FactSearch:
                     await self._snapshot(place, cache)  # the store accepts only the latest version
                     await self._embedding.keep(place, cache)
                 except Exception as exc:  # noqa: BLE001 - for example, the store may be closed
-                    _logger.info("Vectors were not written: %s", _name(exc))
+                    _logger.info("Vectors were not written: %s", type(exc).__name__)
 
     async def _search_store(
         self,
@@ -386,10 +386,6 @@ class FactSearch:
             is_semantic=vectors is not None,
             refused=sum(cache.vectors.refused for cache in caches),
         )
-
-
-def _name(failure: Exception) -> str:
-    return type(failure).__name__
 
 
 def _merged(found: Sequence[list[Match]], limit: int) -> list[Match]:

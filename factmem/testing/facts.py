@@ -1,4 +1,4 @@
-"""Concepts, subjects and fact builders of the suites, for tests of applications too."""
+"""Concepts, subjects and fact builders of the suites. Tests of applications may use them too."""
 
 from datetime import UTC, datetime
 

@@ -78,8 +78,8 @@ class FactStoreContract(
 ):
     """The contract of `FactStore`, which includes that of a provider.
 
-    Override `make_provider`; or the `provider` fixture, if creating one needs other fixtures:
-    request the fixture `clock` there and pass it to the store.
+    Override `make_provider`. If creating a store needs other fixtures, override the fixture `provider`
+    instead: request the fixture `clock` there and pass it to the store.
     """
 
     def test_it_is_a_store(self, provider: FactStore) -> None:
@@ -114,11 +114,11 @@ class FollowedStoreContract(SecondInstances, Changes):
 
 
 class FaultContract(SecondInstances, Faults):
-    """What a `FactStore` owes whose storage is another process: each write is done once.
+    """The contract of a `FactStore` whose storage is another process: each write is done once.
 
-    Override the fixture `interrupt` besides `provider` and `second`: with a function that has the
-    next answer of the storage lost, such as a proxy that closes the connection. `second` is what
-    another process sees of the same facts.
+    Override the fixture `interrupt` too. It returns a function that makes the next answer of the
+    storage get lost, for example a proxy that closes the connection. The fixture `second` returns an
+    instance over the same facts, as another process has it.
     """
 
 

@@ -30,8 +30,8 @@ __all__ = ["StorageContract"]
 class StorageContract(SharedJournals):
     """The contract of `Storage`.
 
-    Override the fixture `storage`; and `folder`, where a folder of the local disk is not what the
-    storage keeps its journals in.
+    Override the fixture `storage`, and the fixture `folder` if the storage does not keep its journals
+    in a local folder.
     """
 
     @pytest.fixture
@@ -101,7 +101,7 @@ class StorageContract(SharedJournals):
         "text", [b"", b"{}", b"[1]", b"text", b'{"a":1}\n', b'{"a":1}\n{"b":2}', b'{"a":\n1}']
     )
     def test_a_bad_record_is_refused(self, journals: Journals, text: bytes) -> None:
-        """Before anything is written, the good records of the same call included."""
+        """Before anything is written, even the valid records of the same call."""
         append(journals, NAME, record(1))
 
         with pytest.raises(ValueError, match=r"record|Record"):
@@ -110,7 +110,7 @@ class StorageContract(SharedJournals):
         assert contents(journals, NAME) == [record(1)]
 
     def test_an_append_of_nothing_is_refused(self, journals: Journals) -> None:
-        """It would have no end to return."""
+        """There is no end to return."""
         with pytest.raises(ValueError, match="nothing"):
             append(journals, NAME)
 
@@ -131,7 +131,7 @@ class StorageContract(SharedJournals):
         assert reading.is_end
 
     def test_an_append_says_where_it_begins_and_ends(self, journals: Journals) -> None:
-        """So that the writer need not read."""
+        """The writer does not have to read."""
         with journals.exclusive() as writer:
             first = writer.append(NAME, [record(1)])
             second = writer.append(NAME, [record(2), record(3)])
@@ -164,7 +164,7 @@ class StorageContract(SharedJournals):
         assert not journals.is_current(NAME, end)
 
     def test_a_long_journal_is_read_in_pieces(self, journals: Journals) -> None:
-        """Of about a megabyte, so that no journal is ever in memory whole."""
+        """Of about a megabyte, so that a journal is never completely in memory."""
         size = 100_000
         append(journals, NAME, *(record(number, size) for number in range(50)))
 
@@ -186,7 +186,7 @@ class StorageContract(SharedJournals):
     # Rewriting and erasing
 
     def test_a_rewriting_keeps_numbers(self, journals: Journals) -> None:
-        """And no number is ever used again, not even that of a record that is gone."""
+        """No number is reused, not even the number of a removed record."""
         append(journals, NAME, *(record(number) for number in range(1, 6)))
         found, _ = read(journals, NAME)
 
@@ -200,7 +200,7 @@ class StorageContract(SharedJournals):
         assert after[2].number > found[-1].number
 
     def test_a_rewriting_makes_positions_start_over(self, journals: Journals) -> None:
-        """The reader learns that earlier records are void."""
+        """The reader learns that earlier records are invalid."""
         append(journals, NAME, record(1), record(2))
         found, end = read(journals, NAME)
 
@@ -229,7 +229,7 @@ class StorageContract(SharedJournals):
         assert third.number > second.number
 
     def test_a_rewriting_with_other_numbers_is_refused(self, journals: Journals) -> None:
-        """Numbers ascend, and are those of the journal."""
+        """Numbers ascend, and belong to the journal."""
         append(journals, NAME, record(1), record(2))
         (first, second), _ = read(journals, NAME)
         beyond = Record(second.number + 1, record(3))
@@ -241,7 +241,7 @@ class StorageContract(SharedJournals):
         assert read(journals, NAME)[0] == [first, second]
 
     def test_an_erased_journal_is_gone(self, journals: Journals, folder: Path) -> None:
-        """Its bytes too; the others stay, and the name may be used again."""
+        """With its bytes. The others stay, and the name can be used again."""
         append(journals, NAME, b'{"secret":"tangerine"}')
         append(journals, OTHER, record(1))
 
@@ -271,7 +271,7 @@ class StorageContract(SharedJournals):
     def test_any_name_is_its_own_journal(
         self, journals: Journals, storage: Storage, folder: Path
     ) -> None:
-        """However alike two names are, and whatever they mean to a file system."""
+        """Also names that are similar, or have a meaning for a file system."""
         for number, name in enumerate(NAMES):
             append(journals, name, record(number))
 
@@ -305,7 +305,7 @@ class StorageContract(SharedJournals):
     # Anchors
 
     def test_an_anchor_stays_true(self, journals: Journals) -> None:
-        """Of an empty folder and of a full one, whatever is saved and rewritten afterwards."""
+        """Of an empty and of a full folder, after any later append and rewrite."""
         empty = journals.anchor()
         append(journals, NAME, record(1), record(2))
         anchor = journals.anchor()

@@ -131,9 +131,10 @@ async def test_a_warm_search_of_few_facts_by_meaning_takes_no_thread(
         subjects=[ALICE],
         embedder=TopicEmbedder(),
     )
-    for _ in range(2):
-        calls.clear()
-        result = await memory.recall("note 7", limit=1)
+    await memory.recall("note 7", limit=1)
+    calls.clear()
+
+    result = await memory.recall("note 7", limit=1)
 
     assert result.is_semantic
     assert result[0].fact.values == ("note 7",)

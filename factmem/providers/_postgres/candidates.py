@@ -1,4 +1,4 @@
-"""Candidates: the rows of searched places that share words with a question, or are near to it."""
+"""Candidates of a recall: rows of searched places that match a question by words or by meaning."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -37,22 +37,22 @@ from factmem.providers.searched import (
 )
 
 _MOST_HITS = 1500
-"""How many rows are ranked by words. The rarest terms of a question come first, up to so many."""
+"""The most rows ranked by words, from the rarest terms of a question on; each is on another page."""
 
 _AROUND = 4
-"""How far apart messages are whose facts are found by words of the same neighbour."""
+"""The distance of messages whose facts are found by words of the same neighbour."""
 
 _MOST_TOGETHER = 32
-"""Facts of one conversation without numbers that are scored, at the least."""
+"""The facts of one conversation without message numbers that are scored."""
 
 _LEAST_SCANNED, _MOST_SCANNED = 40, 1000
-"""What pgvector takes for `hnsw.ef_search`, from its default on."""
+"""The bounds of `hnsw.ef_search`: pgvector's default and its maximum."""
 
 _SCANNED_FARTHEST = 16
-"""The same for the least cosine, which only stretches the scores."""
+"""`hnsw.ef_search` for the lowest cosine, which only scales the scores."""
 
 _FEW = 5000
-"""Where a filter leaves fewer rows, all of them are compared with a question's vector."""
+"""If a filter leaves fewer rows, each of them is compared with the question's vector."""
 
 
 class _Part(NamedTuple):
@@ -63,7 +63,7 @@ class _Part(NamedTuple):
 
 
 class _Direction(NamedTuple):
-    """Where a question's vector points, with and without a part of what all facts share."""
+    """A question's vector, as it is and without a share of the mean of all vectors."""
 
     vector: Sequence[float]
     ranked: Sequence[float]
@@ -71,12 +71,12 @@ class _Direction(NamedTuple):
 
 
 class Candidates:
-    """Asks for candidates. The method blocks, and is safe for threads.
+    """Finds the candidates of questions. The method blocks and is thread-safe.
 
     Args:
         places: The places of a store.
-        search: Keeps their rows.
-        vectors: Their vectors.
+        search: Updates the rows of places.
+        vectors: The vectors of places.
         clock: The clock of the store.
     """
 
@@ -95,13 +95,13 @@ class Candidates:
     def of(
         self, identities: Sequence[Identity], question: SearchQuestion, describe: Describe
     ) -> SearchAnswer:
-        """Return the candidates in some places, after bringing their rows up to date."""
+        """Update the rows of some places, and return the candidates."""
         answer = self._asked(identities, question, is_current=False)
         if isinstance(answer, SearchAnswer):
             return answer
         for identity in answer:
             self._search.bring_up(identity, describe)
-        # What others save meanwhile was not saved before this call.
+        # Facts that are saved meanwhile were not saved before this call: one update is enough.
         answer = self._asked(identities, question, is_current=True)
         assert isinstance(answer, SearchAnswer)  # noqa: S101 - outdated places were accepted
         return answer
@@ -109,7 +109,7 @@ class Candidates:
     def _asked(
         self, identities: Sequence[Identity], question: SearchQuestion, *, is_current: bool
     ) -> SearchAnswer | list[Identity]:
-        """Return the candidates; or the places whose rows are outdated, unless that is accepted."""
+        """Return the candidates, or the places with outdated rows unless `is_current`."""
 
         def ask(session: Session, _: int) -> SearchAnswer | list[Identity]:
             reader = self._places.reading(session)
@@ -129,7 +129,7 @@ class Candidates:
 
 
 class _Question:
-    """One question."""
+    """One question on one connection."""
 
     def __init__(
         self,
@@ -147,14 +147,14 @@ class _Question:
         self._direction: _Direction | None = None
 
     def wanted(self) -> Wanted:
-        """Return what the question needs to know of each place."""
+        """Return the parameters of the first statement."""
         vector, space = self._question.vector, None
         if vector is not None and self._extension is not None:
             space = self._question.model, len(vector)
         return Wanted(self._terms.values(), space, self._filter, self._filtered, _FEW)
 
     def answer(self, found: Iterable[SearchedPlace]) -> SearchAnswer:
-        """Return the candidates of places."""
+        """Return the candidates in places."""
         places = {each.key: each for each in found if each.state.facts}
         self._direction = self._directed(places.values())
         rows: dict[int, Row] = {}
@@ -207,7 +207,7 @@ class _Question:
         )
 
     def _directed(self, places: Iterable[SearchedPlace]) -> _Direction | None:
-        """Return the directions of the question; None where no vectors are compared."""
+        """Return the vectors to compare; None if the question or the places have none."""
         vector, extension = self._question.vector, self._extension
         if vector is None or extension is None:
             return None
@@ -223,18 +223,18 @@ class _Question:
         return _Direction(vector, ranked, extension)
 
     def _rows(self, statement: str, given: Sequence[object]) -> list[Row]:
-        """Run a statement that compares vectors where the question has one."""
+        """Run a statement that compares vectors if the question has one."""
         direction = self._direction
         if direction is None:
             return self._session.rows(statement, given, prepare=False)
         head = sql.GIVEN.format(extension=direction.extension)
         opposite = written(-number for number in direction.ranked)
         vectors = [written(direction.vector), written(direction.ranked), opposite]
-        # Planned for these words and this filter: a plan for any would scan the whole place.
+        # Planned for these words and this filter: one plan for all questions may scan a whole place.
         return self._session.rows(head + statement, [*vectors, *given], prepare=False)
 
     def _found(self, places: Mapping[str, SearchedPlace]) -> list[Row]:
-        """Return the rows of all places that words or meaning find, by one statement."""
+        """Return the rows that match by words or by meaning, of all places in one statement."""
         parts: list[str] = []
         given: list[object] = []
         for place in places.values():
@@ -267,10 +267,10 @@ class _Question:
         return [_Part(statement, given)]
 
     def _chosen(self, place: SearchedPlace, words: Mapping[str, str]) -> str:
-        """Return a tsquery for rows that have the rarest words of a question.
+        """Return a tsquery for the rarest words of a question.
 
-        Words that most facts of the place have rank nothing, and it takes long to look at all of
-        these facts. Where a question has no others, facts are looked at that have two of them.
+        Words of most facts of the place do not affect the ranking, and reading all of these facts
+        takes long. If a question has only such words, a row must have two of them.
         """
         by_count = sorted(words, key=lambda term: place.holders.get(term, 0))
         chosen: list[str] = []
@@ -311,7 +311,7 @@ class _Question:
         return [_Part(nearest, given), _Part(farthest, [place.key])]
 
     def _joined(self, places: Iterable[SearchedPlace]) -> tuple[str, str]:
-        """Return the columns of cosines, and the join that they need."""
+        """Return the columns of cosines, and the join with the vectors."""
         direction = self._direction
         spaces = [str(each.space.number) for each in places if each.space is not None]
         if direction is None or not spaces:
@@ -319,12 +319,12 @@ class _Question:
         join = sql.JOINED_VECTORS.format(spaces=", ".join(spaces))
         return sql.COSINES.format(extension=direction.extension), join
 
-    # What the rows say
+    # Related rows
 
     def _together(self, places: Mapping[str, SearchedPlace], rows: Mapping[int, Row]) -> list[Row]:
-        """Return what comes from the conversations of rows, if their messages have no numbers.
+        """Return rows of the same conversations, if their messages have no numbers.
 
-        What fits a question best raises the score of the others.
+        The best facts of such a conversation raise each other's score.
         """
         names = {row[7] for row in rows.values() if row[7] is not None and row[8] < 0}
         if not names:
@@ -337,7 +337,7 @@ class _Question:
         return self._rows(statement, given)
 
     def _beside(self, places: Mapping[str, SearchedPlace], rows: Mapping[int, Row]) -> list[Row]:
-        """Return what stands beside the rows in conversations that several of the places have."""
+        """Return the neighbours of rows in conversations that several of the places share."""
         spots = {(row[7], row[8]) for row in rows.values() if row[7] is not None and row[8] >= 0}
         names = numbers({conversation for conversation, _ in spots})
         if not spots:
@@ -355,7 +355,7 @@ class _Question:
         return self._rows(statement, [*columns, keys(places), _AROUND, _AROUND, *self._filtered])
 
     def _others(self, places: Mapping[str, SearchedPlace], rows: Mapping[int, Row]) -> list[Row]:
-        """Return the facts of other places that may stand in the place of candidates."""
+        """Return the facts of other places that may take precedence over candidates."""
         topics = {row[2] for row in rows.values()}
         given = [keys(places), numbers(topics)]
         shared = {topic for (topic,) in self._session.rows(sql.FIND_TOPICS, given)}

@@ -1,8 +1,8 @@
-"""Chunks: older lines of a large place, many to a row, with a directory of where each line is.
+"""Chunks: rows with many older lines of a large place, and a directory of these lines.
 
-A place of 100,000 facts is read ten times as fast from a hundred rows as from 100,000. A directory
-lists the numbers, times and offsets of the lines and which keywords they are about, so that one
-keyword can be read without the rest. Lines stay as they were sealed; only their rows go.
+Reading 100,000 facts from a hundred rows is ten times as fast as from 100,000 rows. A directory has
+the numbers, times and offsets of the lines and the hashes of their keywords, so one keyword can be
+read without the other lines. Sealed lines are moved unchanged.
 """
 
 import struct
@@ -21,10 +21,10 @@ from factmem.ledger.entries import Entry, decoded, stamp, stamped
 from factmem.providers._postgres.sealing import NO_TAG, Sealer
 
 LINES = 1024
-"""Lines in a chunk, at most: some 300 KB of them, and 20 KB of directory."""
+"""The most lines of a chunk: about 300 KB, with a directory of 20 KB."""
 
 _FEW = 8
-"""Up to how many lines of a chunk it is quicker to look at the times before each."""
+"""For so few lines of a chunk, reading the times before each is faster than reading all once."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SEPARATOR = b","
@@ -33,7 +33,7 @@ _HEAD = struct.Struct(f"<IIq{len(NO_TAG)}s{len(NO_TAG)}s")
 
 
 class Line(NamedTuple):
-    """A line as it is stored."""
+    """A stored line."""
 
     number: int
     at: int
@@ -41,33 +41,33 @@ class Line(NamedTuple):
 
 
 class Directory(NamedTuple):
-    """Where the lines of a chunk are, and what they are about."""
+    """The positions, times and keywords of the lines of a chunk."""
 
     first: int
     """The number of the first line."""
     latest: int
-    """The latest time of any line up to the end of the chunk."""
+    """The latest time of all lines up to the end of the chunk."""
     start: bytes
     """The tag of the line before the first."""
     end: bytes
     """The tag of the last line."""
     offsets: "array[int]"
-    """Of each number from the first one."""
+    """The distance of each line's number from the first one."""
     times: "array[int]"
     ends: "array[int]"
-    """Where each line ends, without the separator."""
+    """The end of each line, without the separator."""
     topics: "array[int]"
-    """Hashes of keywords; each stands beside the index of a line in `owners`."""
+    """Hashes of keywords. `owners` has the index of the line of each hash."""
     owners: "array[int]"
 
     def dump(self) -> bytes:
-        """Return the directory as it is stored, before it is sealed."""
+        """Encode the directory, before it is sealed."""
         head = _HEAD.pack(len(self.offsets), len(self.topics), self.latest, self.start, self.end)
         return head + b"".join(map(_little, self[4:]))
 
     @classmethod
     def load(cls, first: int, stored: bytes) -> "Directory":
-        """Return the directory that was dumped."""
+        """Decode a directory."""
         lines, topics, latest, start, end = _HEAD.unpack_from(stored)
         position, parts = _HEAD.size, []
         for kind, count in (("I", lines), ("q", lines), ("I", lines), ("I", topics), ("H", topics)):
@@ -86,12 +86,12 @@ class Directory(NamedTuple):
         return self.first + self.offsets[-1]
 
     def span(self, index: int) -> tuple[int, int]:
-        """Return where a line begins and ends."""
+        """Return the start and the end of a line."""
         begin = 0 if index == 0 else self.ends[index - 1] + len(_SEPARATOR)
         return begin, self.ends[index]
 
     def about(self, topic: int) -> list[int]:
-        """Return the indexes of the lines about a keyword, by its hash."""
+        """Return the indexes of the lines of a keyword, by its hash."""
         wanted = topic.to_bytes(4, sys.byteorder)
         hashes, found = self.topics.tobytes(), list[int]()
         position = hashes.find(wanted)
@@ -102,7 +102,7 @@ class Directory(NamedTuple):
         return sorted(set(found))
 
     def counted(self, indexes: Sequence[int], before: int) -> Sequence[int]:
-        """Return the times that lines count as recorded at: none before the one before it."""
+        """Return the times that lines are treated as recorded at: never before an earlier line."""
         if len(indexes) <= _FEW:
             latest = [max(self.times[: index + 1]) for index in indexes]
             return [max(before, each) for each in latest]
@@ -118,12 +118,12 @@ def _little(part: "array[int]") -> bytes:
 
 
 def topic_of(keyword: str) -> int:
-    """Return the hash of a keyword. Others may have the same: who reads its lines looks again."""
+    """Return the hash of a keyword. Hashes may collide: readers of the lines compare keywords."""
     return zlib.crc32(keyword.encode())
 
 
 def topics_of(entry: Entry) -> set[int]:
-    """Return the hashes of the keywords that an entry is about."""
+    """Return the hashes of the keywords of an entry."""
     keywords = {fact["keyword"] for fact in entry.get("facts", ())}
     keywords |= {name[0] for name in entry.get("forget", ())}
     keywords |= {each["keyword"] for each in entry.get("retract", ())}
@@ -133,14 +133,14 @@ def topics_of(entry: Entry) -> set[int]:
 def packed(
     lines: Sequence[Line], entries: Iterable[Entry], sealer: Sealer, start: bytes, latest: int
 ) -> tuple[Directory, bytes]:
-    """Return lines as a chunk: its directory, and the lines in one string.
+    """Return lines as a chunk: its directory, and the joined lines.
 
     Args:
-        lines: The lines as they are stored.
-        entries: What they hold.
+        lines: The stored lines.
+        entries: Their entries.
         sealer: The form of the place's lines.
         start: The tag of the line before the first.
-        latest: The latest time of any line before.
+        latest: The latest time of all earlier lines.
     """
     first = lines[0].number
     offsets = array("I", [line.number - first for line in lines])
@@ -161,7 +161,7 @@ def packed(
 
 
 class Replacement(NamedTuple):
-    """A line in the place of another one, and what it holds."""
+    """A line that replaces another one, and its entry."""
 
     at: int
     stored: bytes
@@ -171,12 +171,12 @@ class Replacement(NamedTuple):
 def edited(
     directory: Directory, stored: bytes, changes: Mapping[int, Replacement | None]
 ) -> tuple[Directory, bytes] | None:
-    """Return a chunk of plain lines with other ones in the place of some; None if none is left.
+    """Replace or remove lines of a chunk of plain lines; return None if no line is left.
 
     Args:
         directory: The chunk's directory.
         stored: Its lines.
-        changes: What replaces the line at each changed index; None removes it.
+        changes: The replacement of each changed line by its index; None removes the line.
     """
     kept = [n for n in range(len(directory.offsets)) if changes.get(n, _SEPARATOR) is not None]
     if not kept:
@@ -211,7 +211,7 @@ def edited(
 def opened(
     directory: Directory, stored: bytes, sealer: Sealer, tag: bytes, after: int
 ) -> list[Entry]:
-    """Return the entries of a chunk that come after a number.
+    """Return the entries of a chunk after a number.
 
     Args:
         directory: The chunk's directory.
@@ -244,12 +244,12 @@ def entries_of(bodies: Sequence[bytes], times: Sequence[int]) -> list[Entry]:
 
 
 def _timed(entries: Iterable[Entry], times: Iterable[int]) -> list[Entry]:
-    # The time comes first, as in every line of a bundle: an export of an import is the same bundle.
+    # The time is first, as in each line of a bundle: then an exported import is the same bundle.
     timed: list[Any] = []
     latest, second = -1, -1
     prefix = stamped_at = ""
     for entry, at in zip(entries, times, strict=True):
-        if at != latest:  # a batch has one time
+        if at != latest:  # saves of one batch have one time
             latest = at
             seconds, micro = divmod(at, 1_000_000)
             if seconds != second:
@@ -260,7 +260,7 @@ def _timed(entries: Iterable[Entry], times: Iterable[int]) -> list[Entry]:
 
 
 def stamp_at(at: int) -> str:
-    """Return microseconds since 1970 as a stamp."""
+    """Return the stamp of a time in microseconds since 1970."""
     seconds, micro = divmod(at, 1_000_000)
     return f"{_second(seconds)}{micro:06d}Z"
 

@@ -1,6 +1,6 @@
-"""Writing the rows of items, with the counts of their terms; inside a transaction.
+"""Insertion and deletion of the rows of items, with the counts of their terms.
 
-The row of the place is locked before any of them, as for a save.
+All functions run inside a transaction that has locked the row of the place, as for a save.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ def add_items(
     search: int,
     found: Sequence[tuple[Found, SearchDocument]],
 ) -> None:
-    """Add facts of a place, which is named by its key and its store."""
+    """Insert facts of a place, given by its key and its store."""
     rows: list[ItemRow] = []
     holders: Counter[str] = Counter()
     for fact, document in found:
@@ -40,14 +40,14 @@ def add_items(
     columns = [_array(column) for column in zip(*rows, strict=True)]
     session.rows(sql.ADD, [key, store, *columns])
     session.rows(sql.COUNT_ADDED, [len(rows), sum(row.length for row in rows), key])
-    # In one order everywhere, so that no two wait for each other's rows.
+    # In one order everywhere, so that two transactions cannot deadlock.
     terms = sorted(holders)
     counts = numbers(holders[term] for term in terms)
     session.rows(sql.COUNT_TERMS, [key, store, _array(terms), counts])
 
 
 def _array(values: Sequence[object]) -> str:
-    """Return a column as the text of an array; its strings have neither quotes nor backslashes."""
+    """Return a column as array text. Its strings contain no quotes and no backslashes."""
     if values and isinstance(values[0], bytes):
         return byte_strings(each for each in values if isinstance(each, bytes))
     return "{" + ",".join(map(_element, values)) + "}"
@@ -60,7 +60,7 @@ def _element(value: object) -> str:
 
 
 def remove_items(session: Session, key: str, items: Iterable[int], *, has_vectors: bool) -> None:
-    """Remove rows of a place, and the vectors of texts that no other row has."""
+    """Delete rows of a place, and the vectors of strings that no other row has."""
     wanted = numbers(items)
     if wanted != "{}":
         _removed(session, key, sql.BY_ITEM, [wanted], has_vectors=has_vectors)
@@ -78,9 +78,10 @@ def _removed(
 
 
 def take_out(session: Session, key: str, entries: Iterable[Entry]) -> None:
-    """Remove what a purge may remove: all facts of its keywords, and their neighbours.
+    """Delete the rows that a purge may affect: all facts of its keywords, and their neighbours.
 
-    A neighbour is found by the words of its conversation. The next search adds what is left.
+    The rows of neighbours contain words of the purged facts. The next search inserts the rows of
+    facts that are still current.
     """
     if not session.rows(sql.IS_SEARCHED, [key]):
         return
@@ -94,7 +95,7 @@ def take_out(session: Session, key: str, entries: Iterable[Entry]) -> None:
 
 
 def erase_items(session: Session, key: str) -> None:
-    """Remove all rows of a place."""
+    """Delete all rows of a place."""
     if not session.rows(sql.IS_SEARCHED, [key]):
         return
     if session.rows(sql.HAS_VECTORS):

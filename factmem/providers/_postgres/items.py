@@ -1,4 +1,4 @@
-"""The facts of a searched place as rows: what they hold, and how terms are written in them. Pure."""
+"""The rows of the facts of a searched place, and the encoding of terms in them. No I/O."""
 
 import json
 import re
@@ -23,18 +23,18 @@ from factmem.providers.searched import SearchDocument
 _KINDS = {kind: number for number, kind in enumerate(SourceKind, start=1)}
 
 _LARGEST_WORDS = 900_000
-"""Bytes of a fact's terms in a row; PostgreSQL allows 2^20 of them. Nobody saves a longer list of
-different words but by mistake: of such a fact the first ones are found."""
+"""The most bytes of a fact's terms in a row; PostgreSQL allows 2^20. A longer list of different words
+is probably a mistake: such a fact is found by the first ones."""
 
 _MOST_COUNTED = 1023
 _STEP = 16
-"""Counts are multiples of 1/16; in a row they stand as the positions of a term, from 1 to 2^14."""
+"""Counts are multiples of 1/16. A row stores them as positions of a term, from 1 to 2^14."""
 
 _PLAIN = re.compile("[a-z0-9]+", re.ASCII)
 
 
 def hashed(*parts: str | bytes) -> int:
-    """Return a signed number of 64 bits for strings that is compared in place of them."""
+    """Return a signed 64-bit hash of strings, which rows store and compare instead of them."""
     whole = blake2b(digest_size=8)
     for part in parts:
         each = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -43,7 +43,7 @@ def hashed(*parts: str | bytes) -> int:
 
 
 def written_term(term: str) -> str:
-    """Return a term in ASCII letters: the database may have any encoding, and takes no U+0000."""
+    """Return a term in ASCII: the database may have any encoding, and refuses U+0000."""
     if _PLAIN.fullmatch(term):
         return term
     return "_" + term.encode("utf-8", "surrogatepass").hex()
@@ -55,7 +55,7 @@ def key_of(keyword: str, fact_id: str) -> int:
 
 
 class Found(NamedTuple):
-    """A fact that is current, as a row stores it."""
+    """A current fact and its encoding in a row."""
 
     keyword: str
     stored: bytes
@@ -70,7 +70,7 @@ class Found(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """What changes with the fact, in hex."""
+        """The digest of the stored fact, in hex."""
         return blake2b(self.stored, digest_size=16).hexdigest()
 
     @property
@@ -85,13 +85,13 @@ class Found(NamedTuple):
 def found_facts(
     ledger: Ledger, keyword: str, now: str, only: "Touched | None" = None
 ) -> list[Found]:
-    """Return the current facts of a keyword, in the type that they were saved with.
+    """Return the current facts of a keyword, with the type that they were saved with.
 
     Args:
         ledger: The place.
         keyword: The keyword.
-        now: The time to judge expiry by.
-        only: Which facts of a keyword of many values are wanted.
+        now: The time for expiry.
+        only: The facts to return of a MULTIPLE keyword; None for all.
     """
     topic = ledger.state().topics.get(keyword)
     items = [] if topic is None else topic.alive(now)
@@ -113,25 +113,25 @@ def found_facts(
 
 
 class Touched:
-    """What entries may have changed of a keyword."""
+    """The facts of a keyword that entries may have changed."""
 
     def __init__(self) -> None:
         self.ids: set[str] = set()
-        """The facts that they name."""
+        """The ids in the entries."""
         self.values: set[Canonical] = set()
-        """The values that they say, which other facts may have."""
+        """The values in the entries; other facts may have the same."""
         self.is_whole = False
         """Whether any fact of the keyword may have changed."""
         self.before: tuple[str, str] | None = None
-        """The description and the type that the keyword's rows have; None if there are none."""
+        """The description and the type in the keyword's rows; None without rows."""
 
     def keys(self, keyword: str) -> list[int]:
-        """Return the numbers of the facts that they name."""
+        """Return the numbers of the facts with these ids."""
         return [key_of(keyword, each) for each in self.ids]
 
 
 def touched_by(entries: Iterable[Entry]) -> dict[str, Touched]:
-    """Return by keyword what entries may have changed."""
+    """Return the facts that entries may have changed, by keyword."""
     found: dict[str, Touched] = {}
     for entry in entries:
         for fact in entry.get("facts", ()):
@@ -147,14 +147,14 @@ def touched_by(entries: Iterable[Entry]) -> dict[str, Touched]:
 
 
 def conversations_of(entries: Iterable[Entry]) -> set[int]:
-    """Return the numbers of the conversations that entries have facts from."""
+    """Return the numbers of the conversations in the sources of facts."""
     sources = (fact.get("source") for entry in entries for fact in entry.get("facts", ()))
     names = (source.get("conversation") for source in sources if source is not None)
     return {hashed(name) for name in names if name is not None}
 
 
 def _stored(keyword: str, topic: Topic, items: Iterable[Item]) -> bytes:
-    # The numbers of items depend on how much of the place was folded.
+    # The numbers of items depend on the entries that were folded; a digest must not.
     fields = [[0, *item.fields()[1:]] for item in items]
     whole = [keyword, topic.description, topic.fact_type, fields]
     try:
@@ -169,7 +169,7 @@ def _expiry(items: Iterable[Item]) -> int | None:
 
 
 class StoredItem(NamedTuple):
-    """What a row stores of a fact."""
+    """A fact as a row stores it."""
 
     keyword: str
     description: str
@@ -178,7 +178,7 @@ class StoredItem(NamedTuple):
 
     @classmethod
     def load(cls, stored: bytes) -> "StoredItem":
-        """Return what was stored."""
+        """Decode a stored fact."""
         keyword, description, fact_type, fields = json.loads(stored)
         return cls(keyword, description, fact_type, [Item.restored(each, {}) for each in fields])
 
@@ -200,12 +200,12 @@ class StoredItem(NamedTuple):
         return presented(concept, self.items)[0]
 
     def found(self, stored: bytes) -> Found:
-        """Return the fact with the bytes that it was loaded from."""
+        """Return the fact together with its stored bytes."""
         return Found(self.keyword, stored, self.fact(), _expiry(self.items))
 
 
 class ItemRow(NamedTuple):
-    """A row of the table of items, in the order of its columns; the place and the store go before."""
+    """A row of the table `items`, in the order of its columns after the place and the store."""
 
     topic: int
     key: int
@@ -226,12 +226,12 @@ class ItemRow(NamedTuple):
 
 
 def item_row(found: Found, document: SearchDocument, search: int) -> tuple[ItemRow, list[str]]:
-    """Return the row of a fact, and the terms that it has itself as they are written.
+    """Return the row of a fact, and its own terms as they are stored.
 
     Args:
         found: The fact.
-        document: What it is found by.
-        search: The number of its place's search, which sets its terms apart from others'.
+        document: Its terms.
+        search: The number of its place's search, the prefix of its terms.
     """
     fact, message = found.fact, found.message
     heard_at = fact.confirmed_at or fact.timestamp
@@ -263,18 +263,18 @@ def kind_numbers(kinds: Iterable[SourceKind]) -> list[int]:
 
 
 def metadata_hashes(metadata: Mapping[str, JsonValue]) -> list[int]:
-    """Return a number for each pair of a key and its value."""
+    """Return a hash of each pair of a key and its value."""
     pairs = metadata.items()
     return [hashed(key, orjson.dumps(value, option=orjson.OPT_SORT_KEYS)) for key, value in pairs]
 
 
 def held_values(items: Iterable[Item]) -> list[int]:
-    """Return a number for each value, the same for equal ones."""
+    """Return a hash of each value."""
     return [hashed(canonical(item.value)) for item in items]
 
 
 def _words(document: SearchDocument, search: int) -> tuple[str, list[str]]:
-    """Return a document as the text of a tsvector, and its own terms, which have weight A there."""
+    """Return a document as tsvector text, and its own terms, which have weight A."""
     parts: list[str] = []
     own: list[str] = []
     size = 0
@@ -292,17 +292,17 @@ def _words(document: SearchDocument, search: int) -> tuple[str, list[str]]:
 
 
 def patterns(search: int, terms: Iterable[str]) -> list[tuple[str, bytes]]:
-    """Return terms with the bytes by which `counts_in` finds them in rows of a search."""
+    """Return terms with the bytes that `counts_in` searches for in rows of a search."""
     return [(term, f"{search}:{written_term(term)}\0".encode()) for term in terms]
 
 
 def counts_in(words: bytes, wanted: Iterable[tuple[str, bytes]]) -> dict[str, tuple[float, bool]]:
-    """Return the counts of some terms in a row, and whether the fact itself has them.
+    """Return the counts of some terms in a row, and whether they are the fact's own.
 
     Args:
-        words: A tsvector as the server sends it in binary form: terms that end in NUL, each with
-            the number of its positions and the positions, whose first two bits are the weight.
-        wanted: What `patterns` returned.
+        words: A tsvector in the server's binary format: each term ends in NUL and is followed by
+            the number of its positions and the positions. Their first two bits are the weight.
+        wanted: The result of `patterns`.
     """
     found: dict[str, tuple[float, bool]] = {}
     for term, pattern in wanted:

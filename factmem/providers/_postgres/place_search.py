@@ -1,8 +1,8 @@
-"""Which places are searched in the database, and bringing their rows up to date before a search.
+"""The choice of places to search in the database, and the update of their rows before a search.
 
-A save writes no rows: it would have to know what it replaces. Before a search the entries after the
-last search say which facts may have changed, and the rows of these are written. A purge and an
-erasure remove rows in their own transaction.
+A save writes no rows, because it does not know what it replaces. Before a search, the entries since
+the last search show which facts may have changed, and the rows of these facts are written. A purge
+and an erasure delete rows in their own transaction.
 """
 
 import random
@@ -36,55 +36,55 @@ from factmem.providers._postgres.statements import numbers
 from factmem.providers.searched import Describe, SearchDocument
 
 _SMALLEST_FACT = 100
-"""Bytes that a fact takes at the least, in the line of many."""
+"""The minimum size of a fact in a line with many facts."""
 
 _MOST_NEW = 1000
-"""Entries since the last search that are looked at one by one; with more all rows are compared."""
+"""The number of new entries that are read one by one. With more, all rows are compared."""
 
 _MOST_SEARCHED = 8
-"""Keywords for which a place that is not in memory is searched; for more of them it is read."""
+"""The number of keywords that are searched in a place outside memory. With more, it is read."""
 
 _ROWS = 500
-"""Rows written in one transaction, which holds up saves to the place."""
+"""The rows of one transaction, which blocks saves to the place."""
 
 _ATTEMPTS = 20
 
 _MOST_KNOWN = 10_000
-"""How many places are known to be large."""
+"""The number of places remembered as large."""
 
 _NEAR, _AROUND = 2, 4
-"""How far apart messages are whose facts are found by each other's words, and by words of both."""
+"""The distances of messages whose facts are found by each other's words, and by words of both."""
 
 
 class _Plan(NamedTuple):
-    """What is current of some facts, to be compared with their rows."""
+    """Current facts to compare with their rows."""
 
     state: SearchState
     found: Sequence[Found]
     whole: Sequence[int] | None
-    """The keywords of which this is everything; None for the whole place."""
+    """The keywords whose current facts are all here; None for the whole place."""
     keys: Sequence[int]
-    """The facts of other keywords."""
+    """The numbers of facts with other keywords."""
 
 
 class _Changes(NamedTuple):
-    """What has to be written."""
+    """The changes of a place's rows."""
 
     gone: Sequence[int]
-    """The rows to remove."""
+    """The rows to delete."""
     found: Sequence[Found]
-    """The facts to add."""
+    """The facts to insert."""
     beside: Sequence[Found]
-    """Neighbours that stay as they are."""
+    """Neighbours that do not change, for the documents of the others."""
 
 
 class PlaceSearch:
-    """Keeps the rows of searched places. Every method blocks; all are safe for threads.
+    """Keeps the rows of searched places current. All methods block and are thread-safe.
 
     Args:
         places: The places of a store.
         clock: The clock of the store.
-        search_from: From how many facts on a place is searched in the database.
+        search_from: The number of facts from which on a place is searched in the database.
     """
 
     def __init__(self, places: PostgresPlaces, clock: StoreClock, search_from: int) -> None:
@@ -92,18 +92,18 @@ class PlaceSearch:
         self._clock = clock
         self._from = search_from
         self._large: set[Identity] = set()
-        """Places that were large when they were looked at last."""
+        """Places that were large when they were last checked."""
 
     def are_large(self, identities: Iterable[Identity]) -> bool:
-        """Whether one of the places is known to be large, from memory: for event loops."""
+        """Whether one of the places is known to be large; does not block."""
         return not self._large.isdisjoint(identities)
 
     def are_small(self, identities: Iterable[Identity]) -> bool:
-        """Whether all places are known to be small, from memory: for event loops."""
+        """Whether all places are known to be small; does not block."""
         return all(map(self._is_small, identities))
 
     def is_searched(self, identities: Sequence[Identity]) -> bool:
-        """Return whether one of the places is large, so that all of them are searched here."""
+        """Return whether one of the places is large; then all of them are searched here."""
         states = self._places.run(lambda session, _: self._states(session, identities))
         large = {each for each, state in states.items() if self._is_large(each, state)}
         if len(self._large) > _MOST_KNOWN:
@@ -112,7 +112,7 @@ class PlaceSearch:
         return bool(large)
 
     def note(self, identities: Iterable[Identity], states: Mapping[Identity, SearchState]) -> None:
-        """Note which places turned out to be large no longer, or to be gone."""
+        """Forget places that are not large any more, or were erased."""
         for identity in identities:
             state = states.get(identity)
             if state is None or (state.is_current and state.facts < self._from):
@@ -127,7 +127,7 @@ class PlaceSearch:
             return True
         if state.is_current or state.bytes < self._from * _SMALLEST_FACT:
             return False
-        self._places.view(identity)  # a recall in memory would read it now, too
+        self._places.view(identity)  # a recall in memory would also read it now
         return not self._is_small(identity)
 
     def _states(
@@ -139,19 +139,22 @@ class PlaceSearch:
         return read_states(session, reader, identities, micros(self._clock.now()))
 
     def bring_up(self, identity: Identity, describe: Describe) -> None:
-        """Bring the rows of a place up to date, while other processes may be doing the same."""
+        """Update the rows of a place; other processes may do the same at this moment."""
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(random.uniform(0.02, 0.05) * attempt)  # noqa: S311
             plan = self._planned(identity)
             if plan is None or self._written(identity, plan, describe):
                 return
-        raise StoreBusyError("Others wrote to a place whenever its search was brought up to date")
+        raise StoreBusyError(
+            "Other processes wrote to a place during each update of its search: nothing was written. "
+            "Repeat the recall"
+        )
 
-    # What is current
+    # Current facts
 
     def _planned(self, identity: Identity) -> _Plan | None:
-        """Return what may differ from the rows; None if nothing does."""
+        """Return the facts that may differ from their rows; None if the rows are current."""
 
         def plan(
             session: Session, _: int
@@ -196,7 +199,7 @@ class PlaceSearch:
     def _touched(
         self, session: Session, reader: PlaceReader, identity: Identity, state: SearchState
     ) -> dict[str, Touched] | None:
-        """Return what has changed since the last search; None if that is too much, or unknown."""
+        """Return the changes since the last search; None if they are too many or unknown."""
         extent = state.extent
         if extent.last - state.number > _MOST_NEW:
             return None
@@ -235,10 +238,10 @@ class PlaceSearch:
                 named += [fact.key for fact in facts]
         return _Plan(state, found, whole, named)
 
-    # Writing it
+    # Writing rows
 
     def _written(self, identity: Identity, plan: _Plan, describe: Describe) -> bool:
-        """Write what has changed; False if others wrote meanwhile."""
+        """Write changed rows; return False if another process wrote meanwhile."""
         state = self._places.run(lambda session, _: self._made(session, identity, plan.state))
         if state is None:
             return False
@@ -256,7 +259,7 @@ class PlaceSearch:
             state, gone = state._replace(turn=state.turn + 1), ()
 
     def _made(self, session: Session, identity: Identity, state: SearchState) -> SearchState | None:
-        """Return the state with the number of the search, which is made if need be."""
+        """Return the state with the number of the search, and create the search if necessary."""
         reader = self._places.reading(session)
         if state.search is not None or reader is None:
             return state
@@ -274,7 +277,7 @@ class PlaceSearch:
         return PlaceRewriter(reader, self._places.opening)
 
     def _changes(self, session: Session, identity: Identity, plan: _Plan) -> _Changes:
-        """Return how rows differ from what is current."""
+        """Return the differences between rows and current facts."""
         reader = self._places.reading(session)
         if reader is None:
             return _Changes((), (), ())
@@ -302,7 +305,7 @@ class PlaceSearch:
         gone: list[int],
         changed: list[Found],
     ) -> _Changes:
-        """Return changes with those of the facts that stand beside them in their conversations."""
+        """Return changes, with those of neighbouring messages in the same conversations."""
         columns = [numbers(column) for column in zip(*spots, strict=True)]
         skipped, beside = set(gone), list[Found]()
         near = {

@@ -1,6 +1,6 @@
-"""Changes of the lines that a place has: purges, compaction, new keys, and folding into chunks.
+"""Changes of a place's lines: purges, compaction, new keys, and the move of lines into chunks.
 
-All of it happens inside a transaction that holds the lock of the place.
+All methods run inside a transaction that holds the lock of the place.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,14 +18,14 @@ from factmem.providers._postgres.sealing import NO_TAG, Extent, Sealer
 from factmem.providers._postgres.writing import PlaceWriter
 
 FOLD_FROM = 4096
-"""The number of lines from which on a place has chunks. Smaller ones are read as quickly without."""
+"""The number of lines from which on a place has chunks. Smaller places are read as fast without."""
 
 LOOSE = 256
-"""Lines that stay out of chunks, at the least: the place's last line is always among them."""
+"""The fewest lines that stay outside chunks. The place's last line is always one of them."""
 
 
 def is_worthwhile(last: int, tried: int) -> bool:
-    """Whether a place with so many numbers may have lines to fold after those looked at."""
+    """Whether a place may have enough lines to fold since the last check."""
     return last >= FOLD_FROM and last - tried >= chunks.LINES + LOOSE
 
 
@@ -35,9 +35,9 @@ class PlaceRewriter(PlaceWriter):
     def edit(
         self, session: Session, identity: Identity, edit: Edit, *, is_purge: bool = False
     ) -> Edited | None:
-        """Apply an edit to all entries of a place; None where it changes nothing.
+        """Apply an edit to all entries of a place; return None if it changes nothing.
 
-        After a purge the lines are sealed under a new data key: the old one opens their copies.
+        After a purge the lines are sealed with a new data key, because the old key opens their copies.
         """
         answer = self._reader.whole(session, identity)
         if answer is None:
@@ -56,7 +56,7 @@ class PlaceRewriter(PlaceWriter):
         return Edited(freed, answer, after, position)
 
     def rekey(self, session: Session, identity: Identity) -> None:
-        """Seal all of a place again, under a new data key of the current generation."""
+        """Seal all lines of a place again, with a new data key of the current generation."""
         answer = self._reader.whole(session, identity)
         if answer is not None:
             new_key = self._new_data_key(session, self._reader.key(identity))
@@ -65,13 +65,13 @@ class PlaceRewriter(PlaceWriter):
             self._replace(session, identity, answer, entries, size=size, new_key=new_key)
 
     def _new_data_key(self, session: Session, key: str) -> bytes | None:
-        """Return a new data key for a place; None where nothing is sealed."""
+        """Return a new data key for a place; None in a plain store."""
         if self._is_sealed:
             self.check_ring(session)
         return self._reader.store.sealing.new_data_key(key)
 
     def count_purge(self, session: Session, identity: Identity) -> None:
-        """Have nothing land in a place that was learned before now."""
+        """Let no detection write to a place that read its chat before now."""
         purged = count_erasure(session, self._store)
         session.rows(sql.SET_PURGED, [purged, self._reader.key(identity)])
 
@@ -86,7 +86,7 @@ class PlaceRewriter(PlaceWriter):
         session.rows(sql.DELETE_PLACE, [key])
 
     def fold(self, session: Session, identity: Identity) -> int:
-        """Move the oldest lines of a large place into a chunk; return how many these were."""
+        """Move the oldest lines of a large place into a chunk; return their number."""
         key = self._reader.key(identity)
         locked = self.lock(session, key)
         if locked is None:
@@ -118,9 +118,9 @@ class PlaceRewriter(PlaceWriter):
         size: int,
         new_key: bytes | None = None,
     ) -> Position | None:
-        """Replace the entries of a place by those that an edit left of them, of so many bytes.
+        """Replace the entries of a place by the result of an edit, which has `size` bytes.
 
-        Return its new end; None where the place is gone.
+        Return the new end of the place; None if no entry is left.
         """
         key = self._reader.key(identity)
         locked = self.lock(session, key)
@@ -133,7 +133,7 @@ class PlaceRewriter(PlaceWriter):
             return None
         sealer = self._reader.sealer(key, new_key or locked.data_key)
         in_chunks = sum(answer.chunks)
-        # Sealed lines follow each other: all of them are sealed again.
+        # Each sealed line is bound to the previous one, so all of them are sealed again.
         if (
             not sealer.is_plain
             or 2 * sum(each is not None for each in after[:in_chunks]) < in_chunks
@@ -158,7 +158,7 @@ class PlaceRewriter(PlaceWriter):
         after: Sequence[Entry | None],
         sealer: Sealer,
     ) -> bytes:
-        """Write all lines again, the older ones of a large place in chunks; return the last tag."""
+        """Rewrite all lines, the older ones of a large place in chunks; return the last tag."""
         marks: dict[int, int] = dict(session.rows(sql.READ_MARKS, [key]))
         others = [mark for (each,) in session.rows(sql.DELETE_CHUNKS, [key]) for mark in each]
         session.rows(sql.DELETE_FROM, [key, 0])
@@ -189,7 +189,7 @@ class PlaceRewriter(PlaceWriter):
         after: Sequence[Entry | None],
         sealer: Sealer,
     ) -> bytes:
-        """Write those chunks again that have changed, and the loose lines from the first change on."""
+        """Rewrite the changed chunks, and the lines outside chunks from the first change on."""
         begin = 0
         for count in answer.chunks:
             span = slice(begin, begin + count)
@@ -220,7 +220,7 @@ class PlaceRewriter(PlaceWriter):
         changed: Mapping[int, Entry | None],
         sealer: Sealer,
     ) -> None:
-        """Write a chunk of plain lines again with other entries in the place of some."""
+        """Rewrite a chunk of plain lines, with some entries replaced."""
         rows = session.rows(sql.TAKE_CHUNK, [key, number, number])
         if not rows:
             raise self._reader.damaged("Entries of a place are missing")
@@ -252,7 +252,7 @@ class PlaceRewriter(PlaceWriter):
 def _sealed(
     entries: Iterable[tuple[int, Entry]], sealer: Sealer
 ) -> tuple[list[chunks.Line], list[bytes]]:
-    """Return numbered entries as lines, and the tag of each."""
+    """Return numbered entries as lines, and the tags of these lines."""
     lines: list[chunks.Line] = []
     tags: list[bytes] = []
     tag = NO_TAG
@@ -266,7 +266,7 @@ def _sealed(
 
 
 def _opened(lines: Iterable[chunks.Line], sealer: Sealer, tag: bytes) -> list[Entry]:
-    """Return the entries of lines that follow the line of a tag."""
+    """Return the entries of lines. `tag` is the tag of the line before them."""
     bodies: list[bytes] = []
     times: list[int] = []
     for number, at, stored in lines:
@@ -277,5 +277,5 @@ def _opened(lines: Iterable[chunks.Line], sealer: Sealer, tag: bytes) -> list[En
 
 
 def _size(entries: Iterable[Entry | None]) -> int:
-    """Return the bytes of the lines of entries, as saves count them."""
+    """Return the size of the lines of entries, as saves count it."""
     return sum(len(encoded_entry(entry)) for entry in entries if entry is not None)

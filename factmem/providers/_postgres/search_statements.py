@@ -45,7 +45,7 @@ CLAIM = """
 UPDATE factmem.searches SET turn = turn + 1, number = coalesce(%s, number)
 WHERE place = %s AND made = %s AND turn = %s RETURNING search
 """
-"""Of several processes that have worked out the same rows, one writes them."""
+"""If several processes have computed the same rows, one of them writes them."""
 
 READ_DUE = "SELECT fact FROM factmem.items WHERE place = %s AND expires_at <= %s"
 
@@ -171,7 +171,7 @@ SELECT DISTINCT text FROM (
     SELECT text FROM factmem.items WHERE place = %s AND text = ANY (%s::uuid[]) FOR KEY SHARE
 ) AS held
 """
-"""Until the vectors of these texts are committed, no purge takes the texts away."""
+"""No purge deletes these strings before their vectors are committed."""
 
 ADD_VECTORS = """
 INSERT INTO factmem.vectors (space, store, text, vector)
@@ -181,7 +181,7 @@ ON CONFLICT (space, text) DO NOTHING
 """
 
 LOCK_SPACES = "SELECT 1 FROM factmem.spaces WHERE place = %s ORDER BY space FOR UPDATE"
-"""Nobody moves vectors into a partition, or adds any, until the transaction ends."""
+"""No other transaction inserts vectors, or moves them into a partition, until this one ends."""
 
 COUNT_VECTORS = "UPDATE factmem.spaces SET changes = changes + %s WHERE space = %s"
 
@@ -211,10 +211,10 @@ MAKE_PARTITION = (
     "UPDATE factmem.spaces SET is_indexed = true WHERE space = {space}",
     "ANALYZE factmem.vectors_{space}",
 )
-"""An HNSW graph of its own for each large place: one over many places would give the nearest of all
-of them, and what other places have would be thrown away only then."""
+"""Each large place has its own HNSW graph. A graph over many places would return the nearest vectors
+of all places, and drop those of other places afterwards."""
 
-# Questions. `Candidates` fills in what stands in braces.
+# Questions. `Candidates` fills in the names in braces.
 
 COLUMNS = """
 i.place, i.fact, i.topic, i.length, i.heard_at, i.said_at, i.importance, i.conversation, i.message,
@@ -232,20 +232,20 @@ NO_COSINES = "NULL::float8, NULL::float8"
 COSINES = """
 -(v.vector OPERATOR({extension}.<#>) (SELECT asked FROM given)),
 -(v.vector OPERATOR({extension}.<#>) (SELECT ranked FROM given))"""
-"""The products of vectors of length 1; the operator changes their sign."""
+"""The cosines, as products of vectors of length 1; the operator returns them with the sign changed."""
 
 DISTANCE = """
 v.vector::{extension}.halfvec({dimensions}) OPERATOR({extension}.<#>) (SELECT {direction} FROM given)"""
-"""The expression of the index, which is made for a number of dimensions."""
+"""The indexed expression, with a fixed number of dimensions."""
 
 NEARNESS = """
 v.vector::{extension}.halfvec({dimensions}) OPERATOR({extension}.<#>) (
     SELECT {direction} FROM given WHERE set_config('hnsw.ef_search', '{most}', true) IS NOT NULL
         AND set_config('hnsw.iterative_scan', 'strict_order', true) IS NOT NULL
 )"""
-"""The same to sort by. An index scan begins with this vector and reads its settings then, so that
-none of them needs a statement of its own. A filter that leaves one row in a hundred makes the scan go
-on until it has enough."""
+"""The same expression for `ORDER BY`. An index scan evaluates it when it starts and reads its settings
+afterwards, so the settings need no separate statement and no transaction. With `strict_order` the scan
+continues until enough rows pass a filter."""
 
 BY_WORDS = """
 SELECT {columns}, {cosines}, NULL::float8
@@ -255,7 +255,7 @@ FROM (
     ) i ORDER BY ({score}) / (0.3 + 0.9 * i.length / %s) DESC LIMIT %s
 ) i {vectors}
 """
-"""About BM25, for a choice of candidates: as if each count was 1. The library scores them."""
+"""An approximation of BM25 that selects candidates: it takes each count as 1. The library scores them."""
 
 WORD_SCORE = "CASE WHEN i.words @@ %s::tsquery THEN %s::float8 ELSE 0 END"
 
@@ -263,18 +263,18 @@ JOINED_VECTORS = """LEFT JOIN LATERAL (
     SELECT vector FROM factmem.vectors v
     WHERE v.space IN ({spaces}) AND v.text = i.text LIMIT 1
 ) v ON true"""
-"""`LIMIT` and `OFFSET 0` keep a subquery apart: rows are looked up one by one, also before the server
-has statistics of the tables."""
+"""`LIMIT` and `OFFSET 0` keep the planner from merging a subquery: rows are looked up one by one, even
+before the server has statistics of the tables."""
 
 PART = "SELECT * FROM ({part}) AS found"
-"""A part of a union, which may begin with `WITH`."""
+"""A part of a union; it may start with `WITH`."""
 
 FARTHEST = """
 SELECT %s::uuid, NULL::bytea, NULL::bigint, NULL::float8, NULL::float8, NULL::float8, NULL::float8,
     NULL::bigint, NULL::bigint, NULL::tsvector, NULL::bigint, {no_cosines}, -({distance})
 FROM factmem.vectors v WHERE v.space = {space} AND v.vector IS NOT NULL ORDER BY {opposite} LIMIT 1
 """
-"""About the least cosine of a place: the one of the vector nearest to the opposite direction."""
+"""The approximate minimum of all cosines in a place: the vector nearest to the opposite direction."""
 
 NEAREST = """
 SELECT {columns}, {cosines}, NULL::float8
@@ -301,7 +301,7 @@ FROM i CROSS JOIN LATERAL (
     SELECT vector FROM factmem.vectors v WHERE v.space = {space} AND v.text = i.text OFFSET 0
 ) v WHERE v.vector IS NOT NULL ORDER BY 13 DESC LIMIT %s
 """
-"""All that a narrow filter leaves are compared: an index would meet few of them."""
+"""Compares every row inside a narrow filter: an index scan would find few of them."""
 
 BESIDE = """
 SELECT {columns}, {cosines} FROM (
@@ -340,4 +340,4 @@ SELECT {columns}, NULL::float8, NULL::float8 FROM (
     FROM factmem.items WHERE place = ANY (%s::uuid[]) AND topic = ANY (%s::bigint[])
 ) i WHERE i.at = 1 OR i.held && %s::bigint[]
 """
-"""One row of each keyword in each place says of what type it is there."""
+"""One row of each keyword in each place is always included, because it has the type there."""

@@ -1,4 +1,4 @@
-"""The state of searched places: how far their rows have come, and the counts that scores need."""
+"""The state of searched places: whether their rows are current, and the counts for scores."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -15,66 +15,66 @@ from factmem.providers._postgres.vector_spaces import Space, model_key
 from factmem.providers.searched import SearchFilter
 
 _SPACE = 14
-"""The column at which those of the space begin."""
+"""The first column of the vector space."""
 
 
 class SearchState(NamedTuple):
-    """How far a place has come, and how far its rows."""
+    """The last entry of a place, and the last entry that its rows include."""
 
     extent: Extent
     bytes: int
     recorded_at: int
     search: int | None
-    """The number of its search; None if it never was searched."""
+    """The number of its search; None if it was never searched."""
     number: int
-    """The number of the last line whose facts are in the rows."""
+    """The number of the last line that the rows include."""
     turn: int
     facts: int
     has_expired: bool
 
     @property
     def is_current(self) -> bool:
-        """Whether the rows hold every fact of the place and no other one."""
+        """Whether the rows are exactly the current facts of the place."""
         return 0 < self.number == self.extent.last and not self.has_expired
 
 
 class SearchedPlace(NamedTuple):
-    """What a question must know of a place before it can look for candidates there."""
+    """The state of a place and the counts for one question."""
 
     identity: Identity
     key: str
     state: SearchState
     length: float
-    """The sum of the lengths of its facts."""
+    """The total length of its facts."""
     holders: Mapping[str, int]
-    """How many facts have each term of the question, as terms are written."""
+    """The number of facts with each term of the question, by the term as it is stored."""
     space: Space | None
-    """Its vectors by the question's model."""
+    """Its vectors of the question's model."""
     has_new_texts: bool
-    """Whether facts were added since its vectors were last complete."""
+    """Whether facts were added after its vectors were last complete."""
     few: int
-    """How many facts a filter leaves, up to a number."""
+    """The number of facts inside the filter, up to `Wanted.most`."""
 
 
 class Wanted(NamedTuple):
-    """What a question needs to know of each place."""
+    """The parameters of a question about the state of places."""
 
     terms: Iterable[str]
-    """Its terms, as they are written."""
+    """The terms of the question, as they are stored."""
     space: tuple[str, int] | None
-    """The model of its vector and the dimensions; None to compare words alone."""
+    """The model and the dimensions of its vector; None to search only by words."""
     filter: str
-    """A condition in SQL; empty for all facts."""
+    """The filter as an SQL condition; empty for all facts."""
     filtered: Sequence[object]
-    """The arguments of the condition."""
+    """The parameters of the condition."""
     most: int
-    """Up to which number the facts that a filter leaves are counted."""
+    """Facts inside the filter are counted up to this number."""
 
 
 def read_states(
     session: Session, reader: PlaceReader, identities: Iterable[Identity], now: int
 ) -> dict[Identity, SearchState]:
-    """Return the states of the places that exist; of an encrypted store nothing is searched."""
+    """Return the states of the places that exist; none in an encrypted store."""
     if reader.store.mode == SEALED:
         return {}
     named = {reader.key(identity): identity for identity in identities}
@@ -89,7 +89,7 @@ def read_places(
     now: int,
     wanted: Wanted,
 ) -> list[SearchedPlace]:
-    """Return what a question must know of the places that exist, by one statement."""
+    """Return the states and counts of the places that exist, by one statement."""
     if reader.store.mode == SEALED:
         return []
     named = {reader.key(identity): identity for identity in identities}
@@ -121,7 +121,7 @@ def _place(identity: Identity, row: Row) -> SearchedPlace:
 
 
 def conditions(wanted: SearchFilter) -> tuple[str, list[object]]:
-    """Return a filter as SQL, and its arguments."""
+    """Return a filter as SQL conditions, and their parameters."""
     parts: list[str] = []
     given: list[object] = []
 

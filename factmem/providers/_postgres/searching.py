@@ -1,4 +1,4 @@
-"""A search of a large place for one keyword, by the directories of its chunks."""
+"""The search for one keyword in a large place, by the directories of its chunks."""
 
 from typing import NamedTuple
 
@@ -14,16 +14,16 @@ from factmem.providers._postgres.places import PlaceReader, Position
 from factmem.providers._postgres.sealing import NO_TAG, Extent, Sealer
 
 _MOST_LINES = 4096
-"""Lines of one keyword that are read one by one; with more of them all are read."""
+"""The number of lines of one keyword that are read one by one. With more, the place is read."""
 
 
 class _Line(NamedTuple):
-    """A line about the keyword, in a chunk."""
+    """A line of the keyword in a chunk."""
 
     number: int
     at: int
     counted: int
-    """The time at which it counts as recorded."""
+    """The time that it is treated as recorded at."""
     first: int
     """The first number of its chunk."""
     begin: int
@@ -35,9 +35,10 @@ class _Line(NamedTuple):
 def searched(
     session: Session, reader: PlaceReader, identity: Identity, keyword: str
 ) -> Ledger | None:
-    """Return the ledger of one keyword; None if the place must be read to know it.
+    """Return the ledger of one keyword; None if the whole place must be read.
 
-    It is one without chunks, or was edited between two questions, or has too much of the keyword.
+    That is so without chunks, with too many lines of the keyword, and if the place was edited between
+    two statements.
     """
     key = reader.key(identity)
     rows = session.rows(sql.READ_DIRECTORIES, [key])
@@ -55,7 +56,7 @@ def searched(
         directories.append(directory)
     last = directories[-1].last
     end = Position(Extent(made, snapshot, last), last, tag, 0)
-    # The rest is read the usual way, which checks the end of the place and its names.
+    # The other lines are read in the usual way, which checks the end of the place and its names.
     answer = reader.read(session, {identity: end}).get(identity)
     if answer is None or answer.is_from_start or answer.chunks or answer.is_in_chunks:
         return None
@@ -96,10 +97,10 @@ def _lines_about(directories: list[Directory], topic: int) -> list[_Line]:
 def _entries(
     session: Session, key: str, place: tuple[int, int], lines: list[_Line], sealer: Sealer
 ) -> list[Entry] | None:
-    """Return the entries of lines; None if they are too many, or no longer there."""
+    """Return the entries of lines; None if they are too many or were deleted."""
     if len(lines) > _MOST_LINES:
         return None
-    # With each line comes the end of the one before: its tag.
+    # Each slice starts with the end of the previous line, which is its tag.
     starts = [max(line.begin - 1 - len(NO_TAG), 0) for line in lines]
     sizes = [line.end - start for line, start in zip(lines, starts, strict=True)]
     columns = [line.first for line in lines], [start + 1 for start in starts], sizes

@@ -1,4 +1,4 @@
-"""Vector spaces: the vectors of one place by one model, and the partitions of large ones."""
+"""Vector spaces: the vectors of one place from one model, and the partitions of large spaces."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,18 +19,18 @@ from factmem.providers._postgres.statements import keys
 _logger = getLogger(__name__)
 
 _WORTHWHILE = 64
-"""The sum of a space is made again when 1/64 of its vectors has changed."""
+"""The sum of a space is computed again after a change of 1/64 of its vectors."""
 
 _MOST_DIMENSIONS = 4000
-"""An HNSW index takes no more of half precision."""
+"""The maximum of an HNSW index in half precision."""
 
 
 class Space(NamedTuple):
-    """The vectors of a place by one model."""
+    """The vectors of one place from one model."""
 
     number: int
     upto: int
-    """Each item up to this number has a vector, or never will."""
+    """Every item up to this number has a vector, or was refused by the embedder."""
     changes: int
     counted: int
     total: Sequence[float] | None
@@ -39,21 +39,21 @@ class Space(NamedTuple):
 
 
 def model_key(model: str) -> str:
-    """Return what stands for a model's name: the database may not have its characters."""
+    """Return the hash of a model's name: the database's encoding may lack its characters."""
     return blake2b(model.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def written(vector: Iterable[float]) -> str:
-    """Return a vector as text, with more digits than half precision has."""
+    """Return a vector as text, with more digits than half precision needs."""
     return "[" + ",".join([f"{number:.5g}" for number in vector]) + "]"
 
 
 class VectorSpaces:
-    """The vectors of searched places. Every method blocks; all are safe for threads.
+    """The vectors of searched places. All methods block and are thread-safe.
 
     Args:
         places: The places of a store.
-        search_from: From how many vectors on a space has an index of its own.
+        search_from: The number of vectors from which on a space has its own index.
     """
 
     def __init__(self, places: PostgresPlaces, search_from: int) -> None:
@@ -63,10 +63,10 @@ class VectorSpaces:
         self._lock = threading.Lock()
         self._has_warned = False
         self._is_denied = False
-        """Whether the role may not make partitions."""
+        """Whether the role may not create partitions."""
 
     def extension(self, session: Session) -> str | None:
-        """Return the schema of pgvector; None where there is no table of vectors."""
+        """Return the schema of pgvector; None without a table of vectors."""
         if self._extension is None and session.rows(sql.HAS_VECTORS):
             self._extension = extension_schema(session)
         return self._extension
@@ -74,14 +74,14 @@ class VectorSpaces:
     def of(
         self, session: Session, places: Iterable[str], model: str, dimensions: int
     ) -> dict[str, Space]:
-        """Return the spaces of places, which are named by their keys."""
+        """Return the spaces of places by the keys of places."""
         given = [keys(places), model_key(model), dimensions]
         return {row[0].hex: Space(*row[1:]) for row in session.rows(sql.READ_SPACES, given)}
 
     def missing(
         self, identity: Identity, model: str, dimensions: int, limit: int
     ) -> dict[bytes, AnyFact]:
-        """Return facts whose texts have no vector, by digest; if there is none, finish the space."""
+        """Return facts whose text has no vector, by digest; without any, finish the space."""
 
         def read(session: Session, _: int) -> tuple[dict[bytes, AnyFact], Space | None]:
             reader = self._places.reading(session)
@@ -97,7 +97,7 @@ class VectorSpaces:
         return found
 
     def _next(self, session: Session, key: str, space: Space, limit: int) -> dict[bytes, AnyFact]:
-        """Return the next facts without a vector, and note up to which item all have one."""
+        """Return the next facts without a vector, and store up to which item all have one."""
         upto, found = space.upto, dict[bytes, AnyFact]()
         while not found:
             rows = session.rows(sql.READ_NEXT, [space.number, key, upto, limit])
@@ -136,7 +136,7 @@ class VectorSpaces:
         model: str,
         dimensions: int,
     ) -> None:
-        """Keep vectors by the digests of their texts."""
+        """Store vectors by the digests of their texts."""
 
         def write(session: Session, _: int) -> None:
             reader = self._places.reading(session)
@@ -160,7 +160,7 @@ class VectorSpaces:
     # Sums and partitions
 
     def is_finished(self, space: Space, dimensions: int) -> bool:
-        """Whether a space whose texts all have vectors needs no new sum and no index."""
+        """Whether a complete space needs neither a new sum nor an index."""
         return not (_needs_sum(space) or self._needs_index(space, dimensions))
 
     def _needs_index(self, space: Space, dimensions: int) -> bool:
@@ -168,7 +168,7 @@ class VectorSpaces:
         return is_worth_it and not (space.is_indexed or self._is_denied)
 
     def _finish(self, space: Space, dimensions: int) -> None:
-        """Make the sum of a space's vectors, and its index, where that is worth it."""
+        """Compute the sum of a space's vectors and create its index, if they are due."""
         if _needs_sum(space):
             space = self._places.run(lambda session, _: self._summed(session, space))
         if self._needs_index(space, dimensions):
@@ -182,7 +182,7 @@ class VectorSpaces:
         return space
 
     def _index(self, session: Session, space: int, dimensions: int) -> None:
-        """Give a space a partition with an index; 100,000 vectors take some 20 seconds."""
+        """Create the partition of a space with its index: 20 s for 100,000 vectors."""
         deadline, session.deadline = session.deadline, inf
         try:
             with session.transaction():
@@ -191,12 +191,12 @@ class VectorSpaces:
             if not is_state(exc, "42501", "55P03"):
                 raise
             self._is_denied = is_state(exc, "42501")
-            _logger.info("A large place has no index of its vectors: migrate() makes it")
+            _logger.info("A large place has no index of its vectors: migrate() creates it")
         finally:
             session.deadline = deadline
 
     def partition(self, session: Session, space: int, dimensions: int) -> None:
-        """Make the partition of a space, inside a transaction of the tables' owner."""
+        """Create the partition of a space, inside a transaction of the tables' owner."""
         extension = self.extension(session)
         rows = session.rows(sql.LOCK_SPACE, [space])
         if extension is None or not rows or rows[0][0]:
@@ -206,7 +206,7 @@ class VectorSpaces:
             session.rows(statement.format(extension=extension, space=space, dimensions=dimensions))
 
     def index_all(self) -> None:
-        """Make the partitions that the application's role may not make."""
+        """Create the partitions that the application's role may not create."""
 
         def make(session: Session, _: int) -> None:
             if self.extension(session) is None:

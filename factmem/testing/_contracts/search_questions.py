@@ -16,10 +16,10 @@ HERE = Place(AGENT, USER)
 
 MODEL = "words"
 AXES = ("dark", "light", "green", "java", "rust", "python")
-"""A vector has one number for each of these words, and one more."""
+"""The words that vectors count, each with one dimension. There is one dimension more."""
 
 _NEAR = 1
-"""The distance of messages whose words are said around a fact."""
+"""The distance of neighbouring messages."""
 
 
 def words_in(fact: AnyFact) -> list[str]:
@@ -34,7 +34,7 @@ def digest_of(fact: AnyFact) -> bytes:
 
 
 def describe(facts: Sequence[AnyFact], entity: str | None) -> Iterator[SearchDocument]:
-    """Yield the document of each fact: its words, and half of each word said just before or after."""
+    """Yield the document of each fact: its words, and with half the count those of its neighbours."""
     for fact in facts:
         own = Counter(words_in(fact))
         around = {
@@ -66,7 +66,7 @@ def vector_of(text: str, axes: Sequence[str] = AXES) -> list[float]:
 
 
 def asking(*terms: str, vector: Sequence[float] | None = None, **fields: Any) -> SearchQuestion:
-    """Return a question for some terms, for up to 50 candidates of each place."""
+    """Return a question with some terms, for up to 50 candidates of each place."""
     model = MODEL if vector is not None else ""
     return SearchQuestion(terms, **{"limit": 50, "model": model, "vector": vector, **fields})
 
@@ -74,7 +74,7 @@ def asking(*terms: str, vector: Sequence[float] | None = None, **fields: Any) ->
 async def ask(
     store: SearchedFacts, question: SearchQuestion, places: Sequence[Place] = (HERE,)
 ) -> SearchAnswer:
-    """Return what a store answers, unless it does not search these places."""
+    """Return the answer of a store; fail if it does not search these places."""
     assert await store.is_searched(places), "The suite needs a store that searches any place"
     return await store.candidates(places, question, describe)
 
@@ -88,7 +88,7 @@ async def embed(
     limit: int = 50,
     refused: Sequence[str] = (),
 ) -> list[bytes]:
-    """Have a store get all vectors that it lacks of a place; return the digests that it named."""
+    """Pass a store the missing vectors of a place; return the digests that it asked for."""
     named: list[bytes] = []
     space: dict[str, Any] = {"model": model, "dimensions": len(axes) + 1}
     for _ in range(100):
@@ -104,7 +104,7 @@ async def embed(
             for digest, fact in facts.items()
         }
         await store.add_vectors(place.subject, place.scope, vectors, **space)
-    raise AssertionError("The store names facts for ever whose vectors it was given")
+    raise AssertionError("`facts_to_embed` returns facts again and again after `add_vectors`")
 
 
 def found_in(answer: SearchAnswer) -> list[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Vectors of stores that search large places themselves."""
+"""Tests of the vectors in stores that search large places themselves."""
 
 from math import hypot
 from typing import Any
@@ -23,7 +23,7 @@ from factmem.testing.facts import AGENT, PERSON, THEME, USER, languages, theme
 ANN = Place(AGENT, PERSON.of("ann"))
 
 HALF = 2e-3
-"""The greatest error of numbers in half precision."""
+"""The maximum error in half precision."""
 
 DARK = vector_of("dark")
 
@@ -38,7 +38,7 @@ class SearchVectors:
     async def test_each_text_is_embedded_once(
         self, provider: SearchedFacts, second: SearchedFacts
     ) -> None:
-        """A few at a time, equal texts together; any instance has them then."""
+        """At most `limit` at a time, equal texts once; then every instance has the vectors."""
         values = ["dark java", "light", "green", "java", "rust"]
         await provider.save_many([languages(each) for each in values], USER, AGENT)
         await provider.save(theme("dark"), USER, AGENT)
@@ -53,7 +53,7 @@ class SearchVectors:
             assert await embed(store) == []
 
     async def test_places_without_vectors_are_named(self, provider: SearchedFacts) -> None:
-        """Until they have them, after each save; without a vector in the question, none are."""
+        """From each save until they have them, and only if the question has a vector."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save(theme("light"), PERSON.of("ann"), AGENT)
         both = [HERE, ANN]
@@ -73,7 +73,7 @@ class SearchVectors:
         assert (await ask(provider, asking("dark"), both)).unembedded == frozenset()
 
     async def test_the_nearest_facts_are_candidates(self, provider: SearchedFacts) -> None:
-        """Without a word of the question, the nearest ones first to come."""
+        """They need no word of the question; with a limit the nearest ones are returned."""
         values = [*(f"rust number{number}" for number in range(30)), "dark", "dark light"]
         await provider.save_many([languages(each) for each in values], USER, AGENT)
         await ask(provider, asking(vector=DARK))
@@ -86,7 +86,7 @@ class SearchVectors:
         assert len(answer.candidates) < 30
 
     async def test_candidates_have_their_cosines(self, provider: SearchedFacts) -> None:
-        """Those found by words too; `ranked` is less by a part of what all facts share."""
+        """Also candidates found by words. `ranked` lacks a share of the mean of all vectors."""
         values = ["dark", "dark java", "java rust", "light"]
         await provider.save_many([languages(each) for each in values], USER, AGENT)
         await ask(provider, asking(vector=DARK))
@@ -112,7 +112,7 @@ class SearchVectors:
         assert statistics.least <= min(ranked) + 0.2
 
     async def test_a_filter_holds_for_meaning(self, provider: SearchedFacts) -> None:
-        """The nearest fact outside of it is no candidate."""
+        """The nearest fact is no candidate if it is outside the filter."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save_many([languages("light"), languages("java")], USER, AGENT)
         await ask(provider, asking(vector=DARK))
@@ -124,7 +124,7 @@ class SearchVectors:
         assert found_in(answer) == [("java",), ("light",)]
 
     async def test_vectors_of_another_model_are_not_compared(self, provider: SearchedFacts) -> None:
-        """Nor those with other dimensions: a model has vectors of its own, at the same time."""
+        """Nor vectors with other dimensions. Several models have vectors at the same time."""
         await provider.save(theme("dark"), USER, AGENT)
         await ask(provider, asking(vector=DARK))
         await embed(provider)
@@ -144,7 +144,7 @@ class SearchVectors:
             assert answer.unembedded == frozenset()
 
     async def test_vectors_stay_in_their_place(self, provider: SearchedFacts) -> None:
-        """The same text in another place is embedded there, and near facts elsewhere do not count."""
+        """The same text is embedded again in another place, and facts of other places do not count."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save_many([theme("dark"), languages("java")], PERSON.of("ann"), AGENT)
         await ask(provider, asking(vector=DARK), [HERE, ANN])
@@ -159,7 +159,7 @@ class SearchVectors:
         assert answer.places[ANN.identity].vectors == 2
 
     async def test_a_text_without_a_vector_is_found_by_words(self, provider: SearchedFacts) -> None:
-        """None stands for a text that the embedder refuses: it is not named again."""
+        """None means that the embedder refused the text. It is not returned for embedding again."""
         await provider.save_many([languages("dark java"), languages("forbidden")], USER, AGENT)
         await ask(provider, asking(vector=DARK))
         assert len(await embed(provider, refused=["forbidden"])) == 2
@@ -174,7 +174,7 @@ class SearchVectors:
 
     @pytest.mark.parametrize("how", ["purged", "erased"])
     async def test_vectors_go_with_their_texts(self, provider: SearchedFacts, how: str) -> None:
-        """Said again, a purged value is embedded again."""
+        """A purged value that is saved again is embedded again."""
         await provider.save_many([theme("dark"), languages("java")], USER, AGENT)
         await ask(provider, asking(vector=DARK))
         await embed(provider)
@@ -195,7 +195,7 @@ class SearchVectors:
         assert found["dark"] == pytest.approx(1.0, abs=HALF)
 
     async def test_vectors_of_unknown_texts_are_ignored(self, provider: SearchedFacts) -> None:
-        """Such as of a text that was purged while it was embedded."""
+        """For example of a text that was purged during its embedding."""
         await provider.save_many([theme("dark"), languages("java")], USER, AGENT)
         await ask(provider, asking(vector=DARK))
         space: dict[str, Any] = {"model": MODEL, "dimensions": len(DARK)}
@@ -215,7 +215,7 @@ class SearchVectors:
         assert _cosines(answer)["dark"] is None
 
     async def test_vectors_are_no_facts(self, provider: SearchedFacts) -> None:
-        """They change no place and make none."""
+        """They neither change nor create a place."""
         await provider.save(theme("dark"), USER, AGENT)
         entries = await provider.entries(USER, AGENT)
         await ask(provider, asking(vector=DARK))

@@ -1,4 +1,4 @@
-"""Candidates of stores that search large places themselves: by words, filters and boundaries."""
+"""Tests of candidates of searched stores: words, filters and boundaries."""
 
 from datetime import timedelta
 from typing import Any
@@ -28,7 +28,7 @@ NEIGHBOURS = (
     Place(MemoryScope.Agent("Painter"), PERSON.of("ann")),
     Place(AGENT, PERSON.of("an_")),
 )
-"""Places whose names look like the one of ANN."""
+"""Places whose names are similar to that of ANN."""
 
 FILTERS: dict[str, tuple[SearchFilter, str]] = {
     "none": (SearchFilter(), "early late tool vital"),
@@ -44,13 +44,13 @@ FILTERS: dict[str, tuple[SearchFilter, str]] = {
     "another value": (SearchFilter(metadata={"room": 8}), ""),
     "two pairs": (SearchFilter(metadata={"room": 7, "floor": None}), "vital"),
 }
-"""Filters, with the facts that each of them leaves."""
+"""Filters, each with the facts inside it."""
 
 REMOVALS = ("forgotten", "purged", "erased", "replaced", "expired", "retyped")
 
 
 async def _remove(how: str, store: SearchedFacts, clock: SettableClock) -> None:
-    """Remove the values "dark" and "java" from what is current."""
+    """Remove the values "dark" and "java" from the current facts."""
     if how == "expired":
         clock.now = START + HOUR
     elif how == "erased":
@@ -73,10 +73,10 @@ def _said(value: str, message: int | None, conversation: str = "chat", **fields:
 
 
 class Searching:
-    """`candidates` by words: complete, current, from the given places only."""
+    """`candidates` by words."""
 
     async def test_all_facts_with_a_word_are_candidates(self, provider: SearchedFacts) -> None:
-        """However many other facts there are; of equal facts each once."""
+        """Among many other facts, and each fact once."""
         others = [languages(f"common number{number}") for number in range(MANY)]
         await provider.save_many([*others, languages("rare one"), languages("a rare")], USER, AGENT)
 
@@ -94,14 +94,14 @@ class Searching:
         assert found_in(await ask(provider, asking(word))) == [(word,)]
 
     async def test_nothing_is_found_without_a_word(self, provider: SearchedFacts) -> None:
-        """Neither without a term, nor with one that no fact has."""
+        """With no term at all, or with terms that no fact has."""
         await provider.save_many([theme("dark"), languages("java")], USER, AGENT)
 
         for question in (asking(), asking("absent"), asking("dar"), asking("dark java")):
             assert found_in(await ask(provider, question)) == []
 
     async def test_candidates_have_the_counts_of_terms(self, provider: SearchedFacts) -> None:
-        """Of the terms of the question that they have, and their length with all others."""
+        """The counts of the question's terms only; the length includes all terms."""
         await provider.save(theme("dark dark blue"), USER, AGENT)
         await provider.save(languages("java"), USER, AGENT)
 
@@ -115,7 +115,7 @@ class Searching:
         assert answer.candidates[0].length == 3.0
 
     async def test_statistics_are_of_the_whole_place(self, provider: SearchedFacts) -> None:
-        """Not only of the candidates; a word said beside a fact is not its own."""
+        """They include other facts than the candidates. Words of neighbours are not a fact's own."""
         facts = [_said("green", 7), _said("dark dark", 8), _said("dark java", None, "other")]
         await provider.save_many([*facts, theme("of no interest")], USER, AGENT)
 
@@ -128,7 +128,7 @@ class Searching:
         assert holders == {"dark": 2, "green": 1, "absent": 0}
 
     async def test_words_beside_a_fact_find_it(self, provider: SearchedFacts) -> None:
-        """As long as they are said: a neighbour that comes later, or goes, counts as well."""
+        """Also words of a neighbour that is saved later, until it is forgotten."""
         await provider.save(_said("dark", 8), USER, AGENT)
         assert found_in(await ask(provider, asking("green"))) == []
         await provider.save(_said("green", 7), USER, AGENT)
@@ -142,7 +142,7 @@ class Searching:
         assert found_in(await ask(provider, asking("green"))) == []
 
     async def test_candidates_have_what_scores_need(self, provider: SearchedFacts) -> None:
-        """The times, the importance, numbers for the keyword and the conversation."""
+        """The times, the importance, and numbers of the keyword and the conversation."""
         said = SAID + timedelta(days=1)
         await provider.save(_said("dark", 3, timestamp=said, importance=0.9), USER, AGENT)
         await provider.save(_said("dark java", None), USER, AGENT)
@@ -170,7 +170,7 @@ class Searching:
     async def test_a_candidate_loads_in_the_type_of_its_concept(
         self, provider: SearchedFacts
     ) -> None:
-        """As it was saved, with all of its fields; a value that does not fit is an error."""
+        """With all fields as saved. A value that does not fit the type raises an error."""
         fact = theme("1815 dark", importance=0.75, expires_at=START + HOUR)
         await provider.save(fact, USER, AGENT)
         await provider.save(languages("1815"), USER, AGENT)
@@ -189,7 +189,7 @@ class Searching:
             loaded[THEME.keyword].load({THEME.keyword: wrong})
 
     async def test_limits_hold_in_each_place(self, provider: SearchedFacts) -> None:
-        """At least as many as asked for, the rarer words first; and not the whole place."""
+        """Each place returns at least `limit` candidates, those with rare words first, and not all facts."""
         for place in (HERE, ANN):
             facts = [languages(f"common number{number}") for number in range(MANY)]
             await provider.save_many([*facts, languages("common rare")], place.subject, AGENT)
@@ -203,11 +203,11 @@ class Searching:
 
 
 class SearchFilters:
-    """What is outside of a filter is no candidate."""
+    """Facts outside a filter are no candidates."""
 
     @pytest.mark.parametrize("name", FILTERS)
     async def test_a_filter_leaves_what_is_inside(self, provider: SearchedFacts, name: str) -> None:
-        """Times from the first one on and before the second; metadata with all of its pairs."""
+        """`since` is included and `until` is not. All pairs of metadata must match."""
         facts = [
             _said("word early", 1),
             _said("word late", 2, timestamp=SAID + HOUR),
@@ -223,10 +223,10 @@ class SearchFilters:
 
 
 class SearchBoundaries:
-    """Candidates are of the given places, and of nothing that is gone."""
+    """Candidates are current facts of the given places."""
 
     async def test_nothing_of_other_places_is_a_candidate(self, provider: SearchedFacts) -> None:
-        """However much their names look alike."""
+        """Also if their names are similar."""
         for number, place in enumerate([ANN, *NEIGHBOURS]):
             await provider.save(languages(f"shared {number}"), place.subject, place.scope)
 
@@ -249,7 +249,7 @@ class SearchBoundaries:
         assert answer.places.keys() == {HERE.identity, ANN.identity}
 
     async def test_facts_that_take_precedence_are_named(self, provider: SearchedFacts) -> None:
-        """One of another place about the same concept, which has none of the words."""
+        """A fact of the same concept in another place, without a word of the question."""
         await provider.save(theme("dark"), USER, AGENT)
         await provider.save(theme("light"), PERSON.of("ann"), AGENT)
         await provider.save(languages("java"), PERSON.of("ann"), AGENT)
@@ -262,7 +262,7 @@ class SearchBoundaries:
         assert len({each.topic for each in everything}) == 1
 
     async def test_asking_creates_nothing(self, provider: SearchedFacts) -> None:
-        """A place without facts stays one, whether the store would search it or not."""
+        """An empty place stays empty."""
         await provider.is_searched([HERE])
         answer = await provider.candidates([HERE], asking("dark"), describe)
 
@@ -273,7 +273,7 @@ class SearchBoundaries:
     async def test_a_save_is_found_at_once(
         self, provider: SearchedFacts, second: SearchedFacts
     ) -> None:
-        """Through any instance, time after time."""
+        """Through every instance, after each of several saves."""
         for number in range(5):
             saving, asked = (provider, second)[:: 1 if number % 2 else -1]
             await saving.save(languages(f"shared number{number}"), USER, AGENT)
@@ -291,7 +291,7 @@ class SearchBoundaries:
     async def test_what_is_removed_is_no_candidate(
         self, provider: SearchedFacts, second: SearchedFacts, clock: SettableClock, how: str
     ) -> None:
-        """Neither a candidate nor counted, through any instance; what stays is found."""
+        """It is not counted either, through any instance. Other facts are still found."""
         lasting = SingleFact(Concept("job", "What the user does"), "dark rust")
         await provider.save(theme("dark", expires_at=START + HOUR), USER, AGENT)
         await provider.save(languages("dark java", expires_at=START + HOUR), USER, AGENT)
@@ -309,7 +309,7 @@ class SearchBoundaries:
             assert counted == [1] * len(left)
 
     async def test_what_was_erased_stays_gone(self, provider: SearchedFacts) -> None:
-        """Also when the same place begins anew."""
+        """Also if the place gets new facts."""
         await provider.save_many([languages("old java"), theme("old dark")], USER, AGENT)
         assert len((await ask(provider, asking("old"))).candidates) == 2
         await provider.erase(USER, AGENT)
@@ -321,7 +321,7 @@ class SearchBoundaries:
         assert answer.places[HERE.identity].facts == 1
 
     async def test_the_order_of_saves_does_not_matter(self, provider: SearchedFacts) -> None:
-        """Nor whether they came at once, one by one, or between questions."""
+        """Facts may be saved in one batch, one by one, or between questions."""
         facts = [
             *(_said(f"dark number{number}", number % 7) for number in range(12)),
             *(languages(f"java number{number}") for number in range(5)),
@@ -352,7 +352,7 @@ class SearchBoundaries:
     async def test_concurrent_saves_are_all_found(
         self, provider: SearchedFacts, second: SearchedFacts
     ) -> None:
-        """Each question finds what was saved before it; the counts end right."""
+        """Each question finds the facts that were saved before it, and the final counts are right."""
 
         async def work(number: int) -> None:
             store = (provider, second)[number % 2]

@@ -1,7 +1,7 @@
-"""AgentMemory: facts into prompts, facts out of chats, recall, views and maintenance.
+"""AgentMemory: loading facts into prompts, detection in chats, recall, views and maintenance.
 
-Imports every room below. Its names load at their first use: the command line needs one small
-module of this room, and would wait for detection and recall otherwise.
+Imports every room below. Its names are imported on first use: the command line needs only one small
+module of this room, and importing detection and recall would slow it down.
 """
 
 from typing import TYPE_CHECKING

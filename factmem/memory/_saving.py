@@ -1,4 +1,4 @@
-"""The tool by which a model saves one fact that it states itself."""
+"""FactSaver: the tool with which a model saves a fact that it states itself."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _MAX_ABOUT = 300
 _MAX_SCHEMA = 1000
 
 _PLAIN: tuple[object, ...] = (str, JsonValue)
-"""Types without a schema worth showing."""
+"""Types whose schema is not shown to the model."""
 
 
 class FactSaver:
@@ -34,9 +34,10 @@ class FactSaver:
 
     Args:
         provider: The provider, restricted to the places of the tools.
-        contents: Their contents.
+        contents: The contents of these places.
         concepts: The concepts that the application declares, by keyword.
-        places: Facts are saved in the first: the first subject in the narrowest scope.
+        places: The places of the tools. Facts are saved in the first: the first subject in the
+            narrowest scope.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class FactSaver:
         self._places = places
 
     async def save(self, asked: SaveArguments, _: object) -> str:
-        """Save one fact and return what the model is to read."""
+        """Save one fact and return the answer for the model."""
         try:
             concept = await self._concept(asked)
             fact = _fact(asked, concept)
@@ -63,10 +64,10 @@ class FactSaver:
         return harmless(to_json({"saved": len(fact.values), "concept": concept.keyword}).decode())
 
     async def _concept(self, asked: SaveArguments) -> Concept[Any, Any]:
-        """Return the known concept that the model means, or a new one.
+        """Return the known concept that matches the model's keyword, or a new one.
 
         Raises:
-            ValueError: It may not be saved by a model, or means several known ones.
+            ValueError: A model may not write the concept, or several known concepts match.
         """
         known = await self._known()
         written = normalize("NFC", asked.concept.strip())
@@ -129,7 +130,7 @@ def _fact(asked: SaveArguments, concept: Concept[Any, Any]) -> Any:
     """Return the fact to save.
 
     Raises:
-        ValueError: The value does not fit. The message does not quote it.
+        ValueError: The value does not fit the concept. The message does not quote the value.
     """
     if asked.value is None:
         raise ValueError("`value` is missing")
@@ -143,7 +144,7 @@ def _fact(asked: SaveArguments, concept: Concept[Any, Any]) -> Any:
 
 
 def _wanted(concept: Concept[Any, Any]) -> str:
-    """Return the schema of a declared type, so that the model's next try can fit it."""
+    """Return the schema of a declared type for the error message, to help the model correct it."""
     if concept.value_type in _PLAIN:
         return ""
     return f", whose JSON schema is {to_json(concept.codec.json_schema()).decode()[:_MAX_SCHEMA]}"

@@ -25,7 +25,7 @@ from factmem.recall.query_planning import first_moment, last_moment
 
 A = TypeVar("A", bound=BaseModel)
 
-_TOLD = "told"
+_FOR_MODEL = "for_model"
 _NO_VALUES = (
     "`values` is empty: leave it out to forget all of the concept, or name the values to forget."
 )
@@ -39,22 +39,22 @@ class UnreadableArgumentsError(ValueError):
 
 
 def _listed(given: object) -> object:
-    """Convert one value to a list of it, and None to an empty list."""
+    """Convert a single value to a list, and None to an empty list."""
     if given is None or given == "":
         return []
     return list(given) if isinstance(given, list | tuple) else [given]
 
 
 def _named_values(given: object) -> object:
-    """Convert one value to a list of it; an empty list, which would mean all values, is an error."""
+    """Convert a single value to a list; an empty list, which would mean all values, is an error."""
     listed = _listed(given)
     if listed == []:
-        raise PydanticCustomError(_TOLD, _NO_VALUES)
+        raise PydanticCustomError(_FOR_MODEL, _NO_VALUES)
     return listed
 
 
 def _names(given: object) -> object:
-    """Convert one string to a list of it; the string may be a list in JSON."""
+    """Convert a single string to a list; the string may be a list in JSON."""
     if isinstance(given, str) and isinstance(read := unwrapped(given), list):
         given = read
     listed = _listed(given)
@@ -62,14 +62,14 @@ def _names(given: object) -> object:
 
 
 def _one(given: object) -> object:
-    """Convert a number to a string, and a list of one to its member."""
+    """Convert a number to a string, and a list of one item to that item."""
     if isinstance(given, list) and len(given) == 1:
         (given,) = given
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
     return str(given) if is_number else given
 
 
-def _said(text: str) -> str:
+def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("it is empty")
     return text
@@ -88,21 +88,21 @@ def _or_false(given: object) -> object:
 
 
 def _one_day(given: object) -> object:
-    """Take a time for its day, and nothing for no day."""
+    """Convert a time to its day, and None to an empty string."""
     if given is None or given == "":
         return ""
     given = _one(given)
     if isinstance(given, str):
         with suppress(ValueError):
             return date.fromisoformat(given.strip()[:10]).isoformat()
-    raise PydanticCustomError(_TOLD, _NO_DAY)
+    raise PydanticCustomError(_FOR_MODEL, _NO_DAY)
 
 
 _Text = Annotated[str, BeforeValidator(_one)]
 
 
 class RecallArguments(BaseModel):
-    query: Annotated[_Text, AfterValidator(_said)] = Field(
+    query: Annotated[_Text, AfterValidator(_not_blank)] = Field(
         description="What to look for, in a few words."
     )
     limit: Annotated[float, BeforeValidator(_number)] = Field(
@@ -118,18 +118,18 @@ class RecallArguments(BaseModel):
 
     @property
     def begin(self) -> datetime | None:
-        """When the first day begins, in the time zone where it begins first."""
+        """The begin of the first day, in the time zone where it begins first."""
         return first_moment(date.fromisoformat(self.since)) if self.since else None
 
     @property
     def end(self) -> datetime | None:
-        """When the last day ends, in the time zone where it ends last."""
+        """The end of the last day, in the time zone where it ends last."""
         return last_moment(date.fromisoformat(self.until)) if self.until else None
 
     @model_validator(mode="after")
     def _check_order(self) -> "RecallArguments":
         if self.since and self.until and self.since > self.until:
-            raise PydanticCustomError(_TOLD, _NO_TIME)
+            raise PydanticCustomError(_FOR_MODEL, _NO_TIME)
         return self
 
 
@@ -138,7 +138,7 @@ class RememberArguments(BaseModel):
 
 
 class SaveArguments(BaseModel):
-    concept: Annotated[_Text, AfterValidator(_said)] = Field(
+    concept: Annotated[_Text, AfterValidator(_not_blank)] = Field(
         description="A short keyword, such as ide-theme; a known one if it fits."
     )
     value: JsonValue = Field(description="The value, in a few words.")
@@ -152,11 +152,11 @@ class SaveArguments(BaseModel):
 
 
 class ForgetArguments(BaseModel):
-    # An ignored `value` or `entity` would forget everything where the model wanted less.
+    # If `value` or `entity` were ignored, the model would forget more than it wanted.
     model_config = ConfigDict(extra="forbid")
 
     concept: _Text = Field(description="The concept's keyword.")
-    # Empty only where it was left out, which is how all of a concept is forgotten.
+    # Empty only if omitted, which forgets all values of the concept.
     values: Annotated[list[JsonValue], BeforeValidator(_named_values)] = Field(
         default_factory=list,
         description="Only these values; leave it out for all of the concept.",
@@ -164,14 +164,15 @@ class ForgetArguments(BaseModel):
 
 
 class NoArguments(BaseModel):
-    """The arguments of a tool that has none."""
+    """The arguments of a tool without arguments."""
 
 
 def arguments_given(given: str | Mapping[str, object] | None, arguments: type[A]) -> A:
-    """Return the arguments of a tool, parsed leniently.
+    """Parse the arguments of a tool leniently.
 
     Raises:
-        UnreadableArgumentsError: It cannot. The message quotes nothing of it.
+        UnreadableArgumentsError: The arguments cannot be parsed. The message quotes nothing of
+            them.
     """
     needed = ", ".join(arguments.model_fields)
     usual = f"The arguments must be a JSON object with: {needed}"
@@ -179,8 +180,8 @@ def arguments_given(given: str | Mapping[str, object] | None, arguments: type[A]
         return arguments.model_validate(_object(given, next(iter(arguments.model_fields), None)))
     except ValidationError as exc:
         problems = exc.errors(include_input=False, include_url=False)
-        told = [problem["msg"] for problem in problems if problem["type"] == _TOLD]
-        raise UnreadableArgumentsError(told[0] if told else usual) from None
+        messages = [problem["msg"] for problem in problems if problem["type"] == _FOR_MODEL]
+        raise UnreadableArgumentsError(messages[0] if messages else usual) from None
     except (ValueError, RecursionError):
         raise UnreadableArgumentsError(usual) from None
 
@@ -189,14 +190,14 @@ def _object(given: str | Mapping[str, object] | None, first: str | None) -> obje
     """Return the arguments as an object; a bare string is the first argument.
 
     Raises:
-        ValueError: They are broken JSON.
+        ValueError: The arguments are malformed JSON.
     """
     if first is None or given is None:
         return {}
     if isinstance(given, Mapping):
         return dict(given)
     if not isinstance(given, str):
-        raise ValueError("neither text nor object")  # noqa: TRY004 - for the model, as all others
+        raise ValueError("neither text nor object")  # noqa: TRY004 - like all others here
     read: object = unwrapped(given) if given.strip() else {}
     if isinstance(read, str):
         within = unwrapped(read)
@@ -209,24 +210,24 @@ def _object(given: str | Mapping[str, object] | None, first: str | None) -> obje
 _Values: TypeAlias = dict[Canonical, JsonValue]
 
 
-def meant_values(given: Iterable[JsonValue], stored: Iterable[JsonValue]) -> list[JsonValue]:
-    """Return the stored values that match given ones, each once.
+def match_values(given: Iterable[JsonValue], stored: Iterable[JsonValue]) -> list[JsonValue]:
+    """Return the stored values that match the given values, without duplicates.
 
-    An exact match excludes others. Otherwise values match that differ only as models change them
-    when they copy: case, width and white space, a number as a string and the reverse. A string
-    without a match may hold JSON: an object, or a list of values.
+    An exact match excludes other matches. Otherwise differences that models introduce are ignored:
+    case, width and white space, and a number as a string or the reverse. A string without a match
+    is parsed as JSON: an object, or a list of values.
     """
     known = {canonical(value): value for value in stored}
     alike: dict[str, list[Canonical]] = {}
     for key, value in known.items():
         alike.setdefault(_form(value), []).append(key)
-    meant: _Values = {}
+    found: _Values = {}
     for value in given:
-        meant |= _meant(value, known, alike)
-    return list(meant.values())
+        found |= _matching(value, known, alike)
+    return list(found.values())
 
 
-def _meant(
+def _matching(
     value: JsonValue,
     known: Mapping[Canonical, JsonValue],
     alike: Mapping[str, list[Canonical]],
@@ -240,15 +241,15 @@ def _meant(
     if keys or is_read or not isinstance(value, str):
         return {key: known[key] for key in keys}
     read = unwrapped(value)
-    meant = _meant(read, known, alike, is_read=True)
-    if not meant and isinstance(read, list):
+    found = _matching(read, known, alike, is_read=True)
+    if not found and isinstance(read, list):
         for each in read:
-            meant |= _meant(each, known, alike, is_read=True)
-    return meant
+            found |= _matching(each, known, alike, is_read=True)
+    return found
 
 
 def _form(value: JsonValue) -> str:
-    """Return a form that is equal for values that a model may confuse."""
+    """Return a string that is equal for values that a model may confuse."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     plain = canonical(value)

@@ -1,4 +1,4 @@
-"""AgentMemory: facts into prompts, facts out of chats and texts, recall, views."""
+"""AgentMemory: loading facts into prompts, detection in chats and texts, recall, views."""
 
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -62,12 +62,12 @@ _NO_SCOPES = MemoryScopesProfile()
 _SETTINGS = RecallSettings()
 _APP = MemoryScopesProfile(product="app")
 _BY_MODEL = FactSource(SourceKind.ASSISTANT)
-"""The source of texts that a model passes to a tool: they are its words, not the user's."""
+"""The source of texts that a model passes to a tool: the model's words, not the user's."""
 _USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
 
 
 class AgentMemory:
-    """Puts known facts into chats, and saves the facts that chats and texts state.
+    """Loads stored facts into chats, and saves the facts that chats and texts state.
 
         memory = AgentMemory(store, scopes=MemoryScopesProfile(agent="desk"), subjects=[USER])
         alice = memory.view(subjects=[USER.of("alice")])
@@ -75,54 +75,57 @@ class AgentMemory:
         matches = await alice.recall("Which theme does she like?")
 
     A chat is a `list` of OpenAI chat-completions message dicts. Loading changes it in place, and
-    only by one message named `factmem_memory`. On an error or a cancellation it is unchanged.
+    changes only the message named `factmem_memory`. After an error or a cancellation the chat is
+    unchanged.
 
-    **Subjects and scopes.** Every call takes `subjects` and `scopes`, which select places: each
-    subject in each scope. `subjects` defaults to those of the memory; a per-entity subject must be
-    bound, `subjects=[USER.of("alice")]`, else `UnboundSubjectError` is raised. `scopes` defaults to
-    all scopes of the profile; members are scopes, or types of scope that the profile names, and a
-    type without a name is skipped. A call with no scope at all raises `ValueError`. Reading outside
-    a view finds nothing; writing there raises `MemoryAccessError`.
+    **Subjects and scopes.** The arguments `subjects` and `scopes` select places: each subject in
+    each scope. `subjects` defaults to those of the memory. A per-entity subject must be bound, as
+    in `subjects=[USER.of("alice")]`; otherwise `UnboundSubjectError` is raised. `scopes` defaults
+    to all scopes of the profile. Its items are scopes, or scope types that the profile resolves; a
+    type without a name is skipped. A call without any scope raises `ValueError`. Reading outside a
+    view finds nothing; writing there raises `MemoryAccessError`.
 
-    **Errors of every call**, raised before any call to a model or any write: `TypeError` for
-    an argument of the wrong type, `UnboundSubjectError`, `MemoryAccessError`, and `ValueError` for
-    a value out of range or a missing chat model. `StorageError`: a place could not be read or
-    written; places that were written before stay written. `ChatModelError`: the endpoint failed.
+    **Errors of every call**, raised before any call to a model or any write: `TypeError` for an
+    argument of the wrong type, `UnboundSubjectError`, `MemoryAccessError`, and `ValueError` for a
+    value out of range or a missing chat model. `StorageError`: a place could not be read or
+    written; places that were already written stay written. `ChatModelError`: the endpoint failed.
     `ExtractionError`: the model's answer was unusable. `StoredFactError`: a stored value does not
     fit the declared `value_type`. `MissingExtraError`: the embedder's package is not installed.
-    Maintenance (`store`, `tools`, `consolidate`) raises `TypeError` if the provider is no
+    Maintenance (`store`, `tools`, `consolidate`) raises `TypeError` if the provider is not a
     `FactStore`.
 
-    An instance holds no state of a chat, a user or an event loop: any number of tasks can share it.
+    An instance has no state of a chat, a user or an event loop: any number of tasks can share it.
     `async with memory` opens it for texts that are processed in the background; an open memory
     belongs to its event loop.
 
     Args:
-        provider: The store. The four methods of `AgentMemoryProvider` are enough; without `forget`
-            nothing can be retracted, and without `history` `why` returns no history.
-        chat_model: Finds facts in chats and texts, groups equal values, and splits the question of
-            a deep recall. Loading never calls it.
-        embedder: Makes vectors for `recall`, which compares words alone without one, and for
-            made-up keywords. The caller closes it.
-        scopes: The scope that each type of scope stands for.
+        provider: The store. The four methods of `AgentMemoryProvider` are sufficient; without
+            `forget` nothing can be retracted, and without `history` `why` returns no history.
+        chat_model: The model that detects facts in chats and texts, groups equal values, and splits
+            the question of a deep recall. Loading never calls it.
+        embedder: Creates vectors for `recall`, which compares only words without it, and for new
+            keywords. The caller closes it.
+        scopes: The scope of each scope type.
         subjects: The default subjects.
         concepts: The concepts whose value types the application declares.
-        instructions: The concepts whose values are preferences about the assistant's own behavior,
-            such as "answer briefly". They form a block of their own that the model is asked to
-            follow, as far as the application saved them or the user said them in a message.
+        instructions: The concepts whose values are preferences about the assistant's behavior, such
+            as "answer briefly". The model is asked to follow them, in a separate block, if the
+            application saved them or the user stated them in a message.
         message_form: The wording of the memory message.
-        clock: Returns the time: for recency, and for what was said at an unknown time.
+        clock: Returns the time, for recency and for facts without a time.
         recall_settings: The defaults of `recall`.
-        keyword_similarity: How near a made-up keyword must be to a known one, by the embedder, to
-            be joined with it, from 0 to 1; None never joins synonyms.
+        keyword_similarity: The least similarity of a new keyword to a known one, from 0 to 1 and by
+            the embedder, to replace it with the known one; None never does.
         max_tokens: The largest size of the memory message; None sets no limit.
-        token_counter: Counts the tokens of a string. The default estimates, rather too high.
+        token_counter: Counts the tokens of a string. The default estimates and is slightly too
+            high.
         listeners: Functions that receive an event for every operation; see `factmem.events`.
         include_values: Whether events contain facts and queries.
 
     Raises:
-        TypeError: An argument is of the wrong type, such as a path in place of a provider.
-        ValueError: Two of `concepts` have one keyword, or `max_tokens` has no room for a fact.
+        TypeError: An argument has the wrong type, such as a path instead of a provider.
+        ValueError: Two of `concepts` have the same keyword, or `max_tokens` is too small for a
+            fact.
     """
 
     def __init__(
@@ -183,15 +186,15 @@ class AgentMemory:
         subject: MemorySubject = _USER,
         scopes: MemoryScopesProfile = _APP,
     ) -> AsyncGenerator[Self]:
-        """Open a folder with a store in it, and a memory of one user; both close at the end.
+        """Open a store in a folder, and a memory of one user; both are closed at the end.
 
             async with AgentMemory.open("memory", user="alice", chat_model=model) as memory:
                 await memory.remember("I prefer the dark theme.")
 
-        The folder is created if missing and holds plain files, unless `storage` is an
-        `EncryptedStorage`. `user` is the entity to bind, as `of` does. The subject is the
-        per-entity subject `user` and the scope the product `app`, unless `subject` and `scopes` say
-        otherwise. To share a store between users, open it with `LocalFileMemoryProvider`.
+        The folder is created if it does not exist. Its files are not encrypted, unless `storage` is
+        an `EncryptedStorage`. `user` is the entity to bind; see `of`. By default the subject is the
+        per-entity subject `user`, and the scope is the product `app`. To share a store between
+        users, open it with `LocalFileMemoryProvider`.
         """
         async with (
             LocalFileMemoryProvider(folder, storage=storage) as store,
@@ -214,14 +217,14 @@ class AgentMemory:
 
     @property
     def subjects(self) -> tuple[MemorySubject, ...]:
-        """The subjects of calls that name none."""
+        """The default subjects of calls."""
         return self._parts.selection.subjects
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """The places of calls that name none: each subject in each scope, the narrowest first.
+        """The default places of calls: each subject in each scope, narrowest first.
 
-        Reading it raises `UnboundSubjectError` if a per-entity subject has no entity.
+        Raises `UnboundSubjectError` if a per-entity subject has no entity.
         """
         return tuple(self._parts.selection.places())
 
@@ -232,12 +235,12 @@ class AgentMemory:
 
     @property
     def chat_model(self) -> ChatModel | None:
-        """The model that finds facts, or None."""
+        """The model that detects facts, or None."""
         return self._settings.chat_model
 
     @property
     def provider(self) -> AgentMemoryProvider:
-        """The provider, restricted to the view's places; events report what is done with it."""
+        """The provider, restricted to the view's places. Its operations are reported as events."""
         return self._parts.provider
 
     @property
@@ -247,12 +250,12 @@ class AgentMemory:
 
     @property
     def contents(self) -> MemoryContents:
-        """What the memory holds: a tree of places, concepts, records; forgetting and clearing."""
+        """The contents of the memory: places, concepts, records; updates and deletions."""
         return self._parts.contents
 
     @property
     def failed_texts(self) -> FailedTexts:
-        """The texts that `remember(..., keep_failed=True)` could not read."""
+        """The texts of `remember(..., keep_failed=True)` whose extraction failed."""
         return FailedTexts(self._parts.kept_texts, self._parts.texts.run_again)
 
     def view(
@@ -265,14 +268,14 @@ class AgentMemory:
     ) -> Self:
         """Return this memory restricted to some of its places. No call to a model, no I/O.
 
-        A place is inside when its subject is in `subjects`, its scope in `scopes` and the place in
-        `places`, as far as they are given; an empty list admits nothing. Places are equal by their
-        identity, never by a description. The arguments also become the defaults of the view's
-        calls. A view of a view has what both have.
+        A place is inside if its subject is in `subjects`, its scope in `scopes` and the place in
+        `places`. An omitted argument does not restrict; an empty list excludes everything. Places
+        are compared by their identity, never by a description. The arguments also become the
+        defaults of the view's calls. A view of a view has the places that are inside both.
 
-        Every method goes through the same guarded provider. Reading outside finds nothing. Writing
-        outside, or anywhere in a read-only view, raises `MemoryAccessError` before a model is
-        asked. Give code and tools that serve a request a view of what this request may see.
+        Every method uses the same guarded provider. Reading outside finds nothing. Writing outside,
+        or anywhere in a read-only view, raises `MemoryAccessError` before a model is called. Pass a
+        view to code and tools that serve a request, with the places that this request may see.
         """
         view = copy(self)
         selection = self._parts.selection.narrowed(
@@ -284,7 +287,7 @@ class AgentMemory:
     def of(self, entity: str, *levels: str) -> Self:
         """Return a view in which every unbound per-entity subject is bound to one entity.
 
-        Without such a subject, `ValueError` is raised: the view would not be of that entity.
+        Raises `ValueError` if there is no such subject.
         """
         return self.view(subjects=self._parts.selection.bound_to(entity, *levels))
 
@@ -296,11 +299,11 @@ class AgentMemory:
         scopes: Scopes = None,
         subjects: Subjects = None,
     ) -> str:
-        """Return the memory message's content as a string; empty if nothing is known.
+        """Return the content of the memory message; empty if there are no facts.
 
-        The same facts give the same bytes. For frameworks that build prompts of their own. With a
-        question, only the facts that it is about, as `recall_facts_to_agent` finds them: at most
-        `limit`, or 20.
+        For frameworks that build their own prompts. Equal facts give equal bytes. With a question,
+        only the relevant facts are included, as in `recall_facts_to_agent`: at most `limit`, by
+        default 20.
         """
         report: LoadReport
         if question is not None:
@@ -317,16 +320,16 @@ class AgentMemory:
     def documents(
         self, scope: ScopeChoice, subject: MemorySubject | None = None
     ) -> MemoryDocuments:
-        """Return the documents about a subject: texts under paths, in a scope of their own.
+        """Return the documents of a subject: texts with paths, in a separate scope.
 
         Args:
-            scope: A scope for documents alone. The memory's profile must not name it, or its texts
-                would stand in every prompt.
+            scope: A scope for documents only. It must not be in the memory's profile, because every
+                prompt would then contain the texts.
             subject: The subject; by default the memory's only one.
 
         Raises:
             TypeError: The provider is not a `FactStore`.
-            ValueError: The profile names `scope`, or the memory has several subjects.
+            ValueError: `scope` is in the profile, or the memory has several subjects.
             UnboundSubjectError: The subject is per entity and has no entity.
         """
         return MemoryDocuments(
@@ -343,8 +346,8 @@ class AgentMemory:
     ) -> LoadReport[L]:
         """Put the current facts of one concept into a chat. No call to a model.
 
-        The memory message's lines about this concept are replaced; those about others stay as long
-        as there is room. A message without facts is removed.
+        The lines of this concept in the memory message are replaced; those of other concepts stay
+        if they fit. A message without facts is removed.
         """
         return await self._parts.loader.load_into(messages, concept, subjects, scopes)
 
@@ -362,7 +365,7 @@ class AgentMemory:
     ) -> list[L]:
         """Return the current facts of a concept. No call to a model.
 
-        At most one `SingleFact` for a concept of one value. For a concept of many values, one
+        A concept with one value has at most one `SingleFact`. A concept with many values has one
         `MultipleFacts` per save, those of the most specific place first.
         """
         return await self._parts.loader.current(concept, subjects, scopes)
@@ -379,7 +382,7 @@ class AgentMemory:
     async def why(
         self, fact: AnyFact, *, scopes: Scopes = None, subjects: Subjects = None
     ) -> FactOrigin | None:
-        """Return sources, quotes and history of a fact; None if no place had one with its id."""
+        """Return sources, quotes and history of a fact; None if no place has or had its id."""
         return await self._parts.loader.origin(fact, subjects, scopes)
 
     async def save_facts_from_history(
@@ -392,10 +395,10 @@ class AgentMemory:
         preserve_questions: bool = False,
         **options: Unpack[ChatOptions],
     ) -> DetectionReport:
-        """Find what a chat states about one concept, and save it. One call to the model.
+        """Detect the facts of one concept in a chat, and save them. One call to the model.
 
-        `preserve_questions` appends the question and the model's answer to `messages`; no fact is
-        ever taken from these two. Otherwise like `auto_detect_facts`, which explains the other
+        `preserve_questions` appends the question and the model's answer to `messages`; facts are
+        never detected in these two. Otherwise like `auto_detect_facts`; see there for the other
         arguments: `trust`, `conversation`, `since`, `context`, `said_at`, `speaker`, `doubtful`,
         `verify` and `dry_run`.
         """
@@ -422,35 +425,35 @@ class AgentMemory:
         read_at: Mapping[Identity, Moment] | None = None,
         dry_run: bool = False,
     ) -> DetectionReport:
-        """Find the facts that a chat states, about all subjects at once, and save them.
+        """Detect the facts that a chat states, of all subjects at once, and save them.
 
-        One call to the model for each 6,000 tokens of messages; none if no message may be cited.
-        Each item of its answer is validated alone; the report gives a reason for each item that was
-        rejected. The facts of one place are saved in one durable write, all or none; places are
-        written one after the other. A second run over the same chat saves nothing new.
+        Makes one call to the model for each 6,000 tokens of messages, and none if no message may be
+        cited. Each item of the answer is validated separately; the report has a reason for each
+        rejected item. The facts of one place are saved in one durable write, all or none. Places
+        are written in sequence. A second run on the same chat saves nothing new.
 
-        Facts come from messages of the user only, unless `trust` says otherwise: what a tool or a
-        web page says never becomes a fact about the user. Messages that factmem added are ignored.
+        Facts are detected in messages of the user only, unless `trust` allows others: the words of
+        a tool or a web page never become a fact of the user. Messages of factmem are ignored.
 
         Args:
             messages: The chat; not changed.
             subjects: See `AgentMemory`.
-            scopes: See `AgentMemory`; where facts may be saved.
-            concepts: Concepts with types, besides those of the memory.
-            trust: Other speakers to believe: `SourceKind.ASSISTANT`, `SourceKind.TOOL`.
-            conversation: The name of the chat, for the source of each fact. Without it, messages of
-                two chats cannot be distinguished.
+            scopes: See `AgentMemory`; the scopes to save in.
+            concepts: Concepts with types, in addition to those of the memory.
+            trust: Other speakers to trust: `SourceKind.ASSISTANT`, `SourceKind.TOOL`.
+            conversation: The name of the chat, recorded in the source of each fact. Without it, the
+                messages of two chats cannot be distinguished.
             since: The index of the first message that may be cited; earlier ones are context. Pass
                 the number of messages that an earlier run has seen.
             context: The number of messages before `since` that the model sees; None for all.
-            said_at: The time of messages that carry none, in the zone of its days; now by default.
+            said_at: The time of messages without a time, in the user's time zone; now by default.
             speaker: The `name` of the user who may be cited; by default the entity of a subject.
-            doubtful: Whether items that are flagged in `report.doubtful` are saved.
-            verify: The new items that a second call checks: some 250 tokens, and 40 for each item.
-            only: Look for these concepts and no others.
-            read_at: What `moment` returned when the chat was received; now by default. Facts about
-                a place that was erased since then are not saved; `report.erased` has them.
-            dry_run: Save nothing, only report.
+            doubtful: Whether to save items that are flagged in `report.doubtful`.
+            verify: The new items that a second call checks: about 250 tokens, and 40 for each item.
+            only: Look only for these concepts.
+            read_at: The result of `moment` when the chat was received; now by default. Facts of a
+                place that was erased since then are not saved; `report.erased` has them.
+            dry_run: Whether to only report, without saving.
         """
         return await self._parts.detection.find_all(
             messages,
@@ -480,20 +483,20 @@ class AgentMemory:
         said_at: datetime | None = None,
         keep_failed: bool = False,
     ) -> DetectionReport:
-        """Find the facts in a text, and save them. One call to the model.
+        """Detect the facts in a text, and save them. One call to the model; none for an empty text.
 
-        No call if the text is empty. The text is believed as a message of the user; the rules are
-        those of `auto_detect_facts`, and each fact quotes the text.
+        The text is trusted like a message of the user. The rules are those of `auto_detect_facts`,
+        and each fact quotes the text.
 
         Args:
-            text: What was said or written.
+            text: The text.
             subject: The subject of its facts; any of the memory's subjects by default.
             scope: The scope to save in; any of the memory's scopes by default.
             source: The application's name for the text, such as a ticket number, or a `FactSource`,
                 whose kind and conversation are saved.
             said_at: When it was said or written; now by default.
-            keep_failed: Keep the text in `failed_texts` if its extraction fails. The error is
-                raised all the same, with a note. Needs a `FactStore`.
+            keep_failed: Whether to store the text in `failed_texts` if its extraction fails. The
+                error is still raised, with a note. Needs a `FactStore`.
         """
         return await self._parts.texts.run(
             [text],
@@ -507,19 +510,19 @@ class AgentMemory:
     async def remember_many(
         self, texts: Iterable[str], **options: Unpack[TextOptions]
     ) -> DetectionReport:
-        """Find the facts that several texts state, oldest first. One call to the model for all.
+        """Detect the facts in several texts, oldest first. One call to the model for all.
 
-        A later text wins over an earlier one that it contradicts. The `message` in a fact's source
-        is the index of its text. Otherwise like `remember`.
+        A later text has priority over an earlier one that it contradicts. The `message` in a fact's
+        source is the index of its text. Otherwise like `remember`.
         """
         return await self._parts.texts.run(texts, **options)
 
     async def remember_later(self, text: str, **options: Unpack[TextOptions]) -> None:
         """Queue a text for `remember` in the background of an open memory.
 
-        Wrong arguments raise at once. `flush` waits for queued texts and raises what failed, each
-        with a note of the text's number, source and places. Texts about one subject keep order.
-        A memory that is not open, or in another event loop, raises `RuntimeError`.
+        Wrong arguments raise immediately. `flush` waits for queued texts and raises their errors,
+        each with a note of the text's number, source and places. Texts about the same subject are
+        processed in order. Raises `RuntimeError` if the memory is not open in this event loop.
         """
         await self._parts.texts.queue([text], **options)
 
@@ -530,29 +533,30 @@ class AgentMemory:
         await self._parts.texts.queue(texts, **options)
 
     async def flush(self, *, subjects: Subjects = None, deadline: float | None = None) -> None:
-        """Wait for texts that were queued before, in this memory or a view of it.
+        """Wait for texts that were queued before this call, in this memory or a view of it.
 
-        A view waits for the texts that concern its own places only. Failures since the last time
-        are raised in an `ExceptionGroup`.
+        A view waits only for texts about its own places. Errors since the last call are raised in
+        an `ExceptionGroup`.
 
         Args:
-            subjects: Only texts that may concern any of these subjects.
-            deadline: The most seconds to wait; then `TimeoutError`, and the texts stay queued.
+            subjects: Wait only for texts that may be about any of these subjects.
+            deadline: The maximum time to wait, in seconds. Afterwards `TimeoutError` is raised, and
+                the texts stay queued.
         """
         await self._settings.pending.drain(self.boundary, subjects, deadline)
 
     def pending(self, *, subjects: Subjects = None) -> int:
-        """Return the number of queued texts that are not processed, as `flush` waits for them."""
+        """Return the number of queued texts that `flush` would wait for."""
         return self._settings.pending.count(self.boundary, subjects)
 
     async def moment(
         self, *, subjects: Subjects = None, scopes: Scopes = None
     ) -> Mapping[Identity, Moment]:
-        """Return the present moment of the places where facts may be saved. No call to a model.
+        """Return the current moment of the places where facts may be saved. No call to a model.
 
-        Take it when your code receives a chat and pass it as `read_at` to a detection that runs
-        later: then nothing that is erased in between comes back. The result is opaque and belongs
-        to this process.
+        Call it when your code receives a chat, and pass the result as `read_at` to a later
+        detection: facts that are erased in between are not saved again. The result is opaque and
+        valid in this process only.
         """
         return await self._parts.detection.moments(
             self._parts.selection.detection_places(subjects, scopes)
@@ -576,34 +580,35 @@ class AgentMemory:
         min_importance: float | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecallResult:
-        """Return the facts that a question may be about, best first.
+        """Return the facts that are relevant to a question, best first.
 
-        Only current facts are found: nothing retracted, expired or superseded, and for a concept of
-        one value the fact of the most specific place. Several entities of one subject, as in
-        `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately. Queued texts are
-        waited for. With `subjects=[USER.every()]` all entities are searched, a few at a time, and
+        Only current facts are found: no retracted, expired or superseded ones, and for a concept
+        with one value only the fact of the most specific place. Several entities of one subject, as
+        in `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately. It waits for
+        queued texts. With `subjects=[USER.every()]` all entities are searched, a few at a time, and
         the most relevant matches come first.
 
-        Without an embedder no model is called. With one: one call for the question, and one for
-        every 512 facts of a place without a vector. If the embedder fails or exceeds the time in
-        `recall_settings`, words alone are compared. `depth="deep"` makes one call to the chat model,
-        which splits the question; if that fails, the question is searched as it is. The result's
-        `failures` report both.
+        Without an embedder no model is called. With an embedder there is one call for the question,
+        and one for every 512 facts of a place without vectors. If the embedder fails or exceeds the
+        time in `recall_settings`, only words are compared. `depth="deep"` makes one call to the
+        chat model, which splits the question; if that fails, the whole question is searched. Both
+        failures are in the result's `failures`.
 
         Args:
             query: A question, or a few words.
-            limit: The most matches to return.
-            min_score: The smallest `relevance` of a match, from 0 to 1. Other facts of a
-                conversation come with one that reaches it.
+            limit: The maximum of matches to return.
+            min_score: The smallest `relevance` of a match, from 0 to 1. Other facts of the same
+                conversation are returned with a match that reaches it.
             subjects: See `AgentMemory`.
             scopes: See `AgentMemory`.
             concepts: The concepts to search, or their keywords; all by default.
-            since: Only facts that were said from then on.
-            until: Only facts that were said before.
-            depth: "deep" has the chat model make up to three short questions of a long one, with
-                their subjects and days. "auto" does so for long questions if there is a model.
+            since: Only facts that were stated at this time or later.
+            until: Only facts that were stated before this time.
+            depth: With "deep" the chat model splits a long question into up to three short ones,
+                with their subjects and days. "auto" does that for long questions if there is a
+                model.
             weights: The weights of the parts of a score.
-            half_life: The time since its last confirmation after which a fact's recency is 0.5.
+            half_life: The time since the last confirmation after which a fact's recency is 0.5.
             source_kinds: Only facts from sources of these kinds.
             min_importance: Only facts of at least this importance.
             metadata: Only facts whose metadata has all of these keys, with equal values.
@@ -637,17 +642,16 @@ class AgentMemory:
         depth: Depth = "shallow",
         **filters: Unpack[RecallFilters],
     ) -> RecallReport:
-        """Put the facts that a question is about into a chat, in place of all known facts.
+        """Put the facts that are relevant to a question into a chat, instead of all facts.
 
-        For agents that know more than a prompt should hold. The whole memory message is replaced.
-        To add concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within
-        `max_tokens` the best matches are kept, in the order of their concepts, so that the same
-        facts give the same bytes.
+        For agents with more facts than fit a prompt. The whole memory message is replaced. To add
+        concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within `max_tokens`
+        the best matches are kept. They are ordered by concept: equal facts give equal bytes.
 
-        A text of several sentences is searched sentence by sentence, the last eight that contain
-        words, and a fact counts where it matches best. The query defaults to the user's last
-        message; without a word, nothing is searched. `min_score` defaults to `prompt_min_score` of
-        the memory's `recall_settings`. The other arguments, and the cost, are those of `recall`:
+        A text of several sentences is searched sentence by sentence, at most the last eight that
+        contain words; the best match of a fact counts. The query defaults to the user's last
+        message; without any word nothing is searched. `min_score` defaults to `prompt_min_score` of
+        the memory's `recall_settings`. The other arguments and the cost are those of `recall`:
         `concepts`, `since`, `until`, `source_kinds`, `min_importance` and `metadata` filter facts.
         """
         return await self._parts.recall.find_into(
@@ -669,36 +673,36 @@ class AgentMemory:
         subjects: Subjects = None,
         dry_run: bool = True,
     ) -> ConsolidationReport:
-        """Ask the model which values of a concept mean the same, and merge them if `dry_run` is off.
+        """Ask the model which values of a concept mean the same; merge them if `dry_run` is off.
 
-        One call to the model for each place with two values or more, and for each 200 values there;
-        values of two places are never in one call. The model only selects values: one is kept, the
+        Makes one call to the model for each 200 values of a place with at least two values; values
+        of two places are never in the same call. The model only selects values: one is kept, the
         others are forgotten, and nothing is invented.
 
-        By default nothing is written: check `merges` of the report, then pass it to `merge`. Each
-        merge is one entry in the history of its place, written whole or not at all. The kept value
-        gets the sources of the others, their greatest importance and their latest expiry; it counts
-        as confirmed. Instructions are not merged: they raise `ValueError`.
+        By default nothing is written: check `merges` of the report, then pass the report to
+        `merge`. Each merge is one atomic entry in the history of its place. The kept value is
+        confirmed and gets the sources of the others, their greatest importance and their latest
+        expiry. For instructions `ValueError` is raised.
         """
         return await self._parts.consolidator.consolidate(
             concept, subjects, scopes, dry_run=dry_run
         )
 
     async def merge(self, report: ConsolidationReport) -> ConsolidationReport:
-        """Do the merges that a report of a dry run proposes. No call to a model.
+        """Apply the merges that a report of a dry run proposes. No call to a model.
 
-        Only current values are merged: a kept value that was forgotten since does not come back,
-        and such merges are in `outdated` of the returned report. A merge that was done before is
-        not written again, so a failed call can be repeated; one that was undone is done again.
+        Only current values are merged: if the kept value was forgotten since, it is not restored,
+        and the merge is in `outdated` of the returned report. A failed call can be repeated: a
+        merge that was applied before is not written again, unless it was undone.
         """
         return await self._parts.consolidator.merge(report)
 
     async def restore(self, report: ConsolidationReport) -> int:
-        """Undo the merges of a report, and return how many values came back. No call to a model.
+        """Undo the merges of a report; return the number of restored values. No call to a model.
 
-        Each dropped value comes back with its date, source, importance and expiry. Nothing comes
-        back if the kept value is no longer current, nor values that were purged, erased, have expired or are
-        beyond the retained history. The kept values stay as they are.
+        Each value is restored with its date, source, importance and expiry. Nothing is restored if
+        the kept value is no longer current. Values that were purged or erased, have expired or are
+        beyond the retained history are not restored. The kept values do not change.
         """
         return await self._parts.consolidator.restore(report)
 
@@ -710,22 +714,22 @@ class AgentMemory:
         save: bool = False,
         of: Callable[[Any], Who] | None = None,
     ) -> list[MemoryTool]:
-        """Return tools for a model to use this memory; for `Agent(tools=...)` and other frameworks.
+        """Return the tools of this memory for a model; for `Agent(tools=...)` and other frameworks.
 
-        `recall` finds what `AgentMemory.recall` finds; `list_concepts`; `remember` (one call to the
-        chat model, and only if there is one) and `forget`. All are bound to the memory's default
-        places: no argument of a model names a place. All wait for queued texts. Answers are JSON
-        with exact counts, at most 8,000 characters long.
+        The tools are `recall`, like `AgentMemory.recall`; `list_concepts`; `remember`, with one
+        call to the chat model and only if there is one; and `forget`. All use the memory's default
+        places: a model cannot select a place. All wait for queued texts. Answers are JSON with
+        exact counts, at most 8,000 characters long.
 
         Args:
-            prefix: The beginning of the tools' names: letters, digits, `_` and `-`.
+            prefix: The prefix of the tools' names: letters, digits, `_` and `-`.
             writable: Whether to offer `remember`, `save` and `forget`; a read-only view never does.
             save: Whether to offer `save`, with which the model itself states a fact, without a call
-                to the chat model. No quote proves such a fact: a page or a tool's result can talk a
-                model into saving it. Its source is `SourceKind.ASSISTANT`.
+                to the chat model. No quote proves such a fact: a page or a tool's result can
+                persuade the model to save it. Its source is `SourceKind.ASSISTANT`.
             of: Returns the user of a call from the `context` that is passed to `MemoryTool.call`.
-                The tools are then made once and serve every user. Without it they serve this
-                memory's default subjects.
+                The same tools then serve every user. Without it they serve this memory's default
+                subjects.
         """
         fact_store(self._parts.provider)
         if of is not None:
@@ -752,10 +756,10 @@ class AgentMemory:
         )
 
     async def aclose(self) -> None:
-        """Do what `flush` does, and save vectors that are not in the store yet.
+        """Wait for queued texts like `flush`, and save vectors that are not in the store yet.
 
-        The caller closes the store, after this; if it is closed already, no vectors are saved. The
-        memory can still be used.
+        Close the store after this call; if it is already closed, no vectors are saved. The memory
+        can still be used.
         """
         try:
             await self.flush()
@@ -766,8 +770,8 @@ class AgentMemory:
         """Open the memory for `remember_later`; a view cannot be opened."""
         if self.boundary != UNBOUNDED:
             raise RuntimeError(
-                "A view cannot be opened: open the memory that it was made of, which processes the "
-                "texts of its views"
+                "A view cannot be opened: open the memory that the view was created from, which "
+                "processes the texts of its views"
             )
         await self._settings.pending.open()
         return self
@@ -778,11 +782,11 @@ class AgentMemory:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Process all queued texts, those of views included, and save vectors as `aclose` does.
+        """Process all queued texts, including those of views, and save vectors like `aclose`.
 
-        After an exception the texts are processed as well, and failures become a note on it. A
-        cancellation cancels the texts, each with an event. Otherwise failures that `flush` did not
-        raise are raised in an `ExceptionGroup`.
+        After an exception the texts are processed as well, and their errors are added to it as a
+        note. A cancellation cancels the texts, each with an event. Otherwise errors that `flush`
+        did not raise are raised in an `ExceptionGroup`.
         """
         try:
             await self._settings.pending.close(exc_type, exc, traceback)

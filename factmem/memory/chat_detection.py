@@ -1,4 +1,4 @@
-"""ChatDetection: facts of chats, found by the memory's chat model and saved."""
+"""ChatDetection: detects facts in chats with the memory's chat model and saves them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -28,7 +28,7 @@ __all__ = ["ChatDetection", "ChatOptions", "check_options"]
 
 
 class ChatOptions(TypedDict, total=False):
-    """Options of `AgentMemory.auto_detect_facts` that hold for one concept as well; see there."""
+    """Options of `AgentMemory.auto_detect_facts` that also apply to a single concept; see there."""
 
     trust: Iterable[SourceKind]
     conversation: str | None
@@ -42,15 +42,15 @@ class ChatOptions(TypedDict, total=False):
 
 
 class ChatDetection:
-    """Finds facts in chats with one chat model, and saves them.
+    """Detects facts in chats with one chat model, and saves them.
 
     Args:
-        detector: Asks the model and writes what was found.
+        detector: Calls the model and writes the facts.
         selection: The places where facts may be saved.
         events: Reports each detection.
         chat_model: The model. Without one, every detection raises `ValueError`.
         concepts: The declared concepts by keyword.
-        clock: Returns the time of messages that carry none.
+        clock: Returns the time of messages without a time.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ChatDetection:
         read_at: Mapping[Identity, Moment] | None,
         **options: Unpack[ChatOptions],
     ) -> DetectionReport:
-        """Do what `AgentMemory.auto_detect_facts` does."""
+        """See `AgentMemory.auto_detect_facts`."""
         async with self._events.operation(MemoryOperation.DETECT) as operation:
             places = self._selection.detection_places(subjects, scopes)
             declared = self._declared(concepts, only)
@@ -100,7 +100,7 @@ class ChatDetection:
         preserve_questions: bool,
         **options: Unpack[ChatOptions],
     ) -> DetectionReport:
-        """Do what `AgentMemory.save_facts_from_history` does."""
+        """See `AgentMemory.save_facts_from_history`."""
         async with self._events.operation(MemoryOperation.DETECT) as operation:
             self._check_detected(concept)
             if preserve_questions:
@@ -116,7 +116,7 @@ class ChatDetection:
     def _declared(
         self, further: Iterable[AnyConcept], only: Iterable[AnyConcept] | None
     ) -> list[AnyConcept]:
-        """Return the concepts of a detection. A call cannot lift the memory's `detect=False`."""
+        """Return the concepts to detect. A call cannot override the memory's `detect=False`."""
         if only is not None:
             wanted = list(concepts_by_keyword(only).values())
             for concept in wanted:
@@ -126,12 +126,12 @@ class ChatDetection:
         return list({**self._concepts, **concepts_by_keyword(further), **owned}.values())
 
     def _check_detected(self, concept: AnyConcept) -> None:
-        """Refuse a look-up that could write nothing, before it costs a call to the model."""
+        """Raise `ValueError` for a concept that no model may write, before the model is called."""
         checked_concept(concept)
         if not (concept.detect and self._concepts.get(concept.keyword, concept).detect):
             raise ValueError(
-                f"{concept.keyword!r} has detect=False, so no model writes it: save it with "
-                f"memory.store.save(fact, subject, scope)"
+                f"{concept.keyword!r} has detect=False and cannot be written by a model: save it "
+                "with memory.store.save(fact, subject, scope)"
             )
 
     def _request(
@@ -178,11 +178,11 @@ class ChatDetection:
             ValueError: There is none.
         """
         if self._chat_model is None:
-            raise ValueError("Finding facts needs a chat model: AgentMemory(..., chat_model=...)")
+            raise ValueError("Detecting facts needs a chat model: AgentMemory(..., chat_model=...)")
         return self._chat_model
 
     async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
-        """Return the present moments of places, for a request that runs later."""
+        """Return the current moments of places, for a request that runs later."""
         return await self._detector.moments(places)
 
     async def run(
@@ -204,11 +204,11 @@ class ChatDetection:
 
 
 def check_options(doubtful: str, verify: str) -> None:
-    """Check the two options that are words.
+    """Check the options `doubtful` and `verify`.
 
     Raises:
-        TypeError: One is not a string.
-        ValueError: One is another word.
+        TypeError: An option is not a string.
+        ValueError: An option is unknown.
     """
     expect_word(doubtful, get_args(DoubtfulItems), "doubtful", "doubtful='keep'")
     expect_word(verify, get_args(Verification), "verify", "verify='all'")
@@ -219,7 +219,7 @@ def _check_question_fits(messages: list[History]) -> None:
 
     Raises:
         TypeError: The chat cannot be changed in place.
-        ValueError: It ends with a tool call, which the question would separate from its result.
+        ValueError: It ends with a tool call, and the question would separate it from its result.
     """
     checked_history(messages)
     if messages and _is_call(messages[-1]):

@@ -1,4 +1,4 @@
-"""Collaborators: what does the work behind the methods of a memory."""
+"""Collaborators: the objects that implement the methods of AgentMemory."""
 
 from factmem.detection.detector import FactDetector
 from factmem.memory.chat_detection import ChatDetection
@@ -22,11 +22,11 @@ __all__ = ["Collaborators"]
 
 
 class Collaborators:
-    """What reads and writes facts for a memory or a view: all of it over one guarded provider.
+    """The objects that read and write facts for a memory or a view, all with one guarded provider.
 
     Args:
-        settings: What the memory was made with.
-        selection: The places of calls that name none.
+        settings: The settings of the memory.
+        selection: The default places of calls.
         boundary: The places of a view; None for a memory that may access everything.
     """
 

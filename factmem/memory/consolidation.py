@@ -1,8 +1,8 @@
-"""Groups of values that mean the same: parsing a model's answer, merging and restoring them.
+"""Merges of values that mean the same: the prompt, the parser of its answer, merge and restore.
 
-Pure. A merge keeps one of the values that a model was shown and forgets the others; no value is
-made up. It is one entry of the ledger, which confirms the kept value with the sources of the
-others, so that forgetting by source is as right as before, and forgets them.
+Pure functions. A merge keeps one of the values that the model was shown and forgets the others; no
+value is invented. It is one ledger entry that confirms the kept value with the sources of the
+others and forgets the others. Deletion by source therefore works as before.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -68,38 +68,38 @@ class Merge:
 
     place: Place
     keyword: str
-    """The concept's."""
+    """The keyword of the concept."""
     kept: JsonValue = field(repr=False)
     """The value that replaces the others, as plain JSON."""
     dropped: tuple[JsonValue, ...] = field(repr=False)
-    """The others, as plain JSON."""
+    """The forgotten values, as plain JSON."""
     id: str = field(default_factory=_new_id)
-    """The id of the save that confirms `kept`, as the place's history shows it."""
+    """The id of the save that confirms `kept`, in the history of the place."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationReport(Displayed):
     """The values that a model found to mean the same, and the result of merging them.
 
-    It holds plain JSON values and can be kept: `pydantic.TypeAdapter(ConsolidationReport)` writes
-    and reads it.
+    It contains plain JSON values and can be stored with
+    `pydantic.TypeAdapter(ConsolidationReport)`.
     """
 
     merges: list[Merge] = field(default_factory=list[Merge])
-    """The merges that were done; after a dry run, those that would be."""
+    """The completed merges; after a dry run, the proposed ones."""
     outdated: list[Merge] = field(default_factory=list[Merge])
     """Proposed merges that were skipped because a value is no longer current."""
     rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
     """Rejected items of the model's answers, each with the reason."""
     not_shown: int = 0
-    """How many values were too long to show to a model. They are unchanged."""
+    """The number of values that were too long to show to a model. They are unchanged."""
     usage: Usage = field(default_factory=Usage)
     """The tokens of the model calls."""
     is_dry_run: bool = False
 
     @property
     def count(self) -> int:
-        """How many values were dropped, or would be."""
+        """The number of values that were forgotten, or would be."""
         return sum(len(merge.dropped) for merge in self.merges)
 
 
@@ -135,13 +135,13 @@ class MergeAnswer(BaseModel):
 def propose_merges(
     answer: MergeAnswer, values: Sequence[JsonValue], place: Place, keyword: str
 ) -> tuple[list[Merge], list[RejectedItem]]:
-    """Return the merges that an answer proposes, and the items of it that cannot be taken.
+    """Return the merges that an answer proposes, and its rejected items.
 
     Args:
         answer: Groups of values by their numbers.
-        values: What the model was shown; the first one as number 0.
-        place: Where they are.
-        keyword: The concept's.
+        values: The values that the model was shown; the first one is number 0.
+        place: The place of the values.
+        keyword: The keyword of the concept.
     """
     merges: list[Merge] = []
     rejected: list[RejectedItem] = []
@@ -160,9 +160,9 @@ def propose_merges(
 
 
 _DETAILS = {
-    RejectionReason.MALFORMED: "it is no group of two or more numbers, with the one to keep",
-    RejectionReason.NOT_STORED: "it has a number that no value was shown with",
-    RejectionReason.DUPLICATE: "one of its values is in another group already",
+    RejectionReason.MALFORMED: "it must be a group of two or more numbers and the one to keep",
+    RejectionReason.NOT_STORED: "it has a number without a value",
+    RejectionReason.DUPLICATE: "one of its values is already in another group",
 }
 
 
@@ -174,7 +174,7 @@ def _group(item: JsonValue, shown: int) -> tuple[int, ...] | RejectionReason:
     if not isinstance(same, list) or keep is None:
         return RejectionReason.MALFORMED
     group = dict.fromkeys(map(_number, same))
-    is_vague = keep not in group and len(group) > 1  # a slip, or does it mean the same as them?
+    is_vague = keep not in group and len(group) > 1  # a mistake, or another equal value?
     found = tuple(each for each in dict.fromkeys([keep, *group]) if each is not None)
     if is_vague or None in group or len(found) < 2:
         return RejectionReason.MALFORMED
@@ -192,13 +192,13 @@ def _number(given: JsonValue) -> int | None:
 def merging(
     merges: _Merges, done: list[Merge]
 ) -> Callable[[Sequence[Entry], str], Iterator[Entry]]:
-    """Return the change of a place's ledger that merges values of it, as `FactStore.amend` takes it.
+    """Return a function for `FactStore.amend` that merges values of a place.
 
-    Only current values are dropped. A merge is skipped if its kept value, or every other value, is
-    no longer current. A merge that was done before counts while its kept value is current.
+    Only current values are forgotten. A merge is skipped if its kept value or all other values are
+    no longer current. A merge that was done before is in `done` if its kept value is current.
 
     Args:
-        merges: What to merge, all in that place.
+        merges: The merges, all in that place.
         done: Receives the merges that are in effect afterwards.
     """
 
@@ -218,7 +218,7 @@ def merging(
 
 
 def _holds(merge: Merge, ledger: Ledger, now: str) -> bool:
-    """Whether the kept value is current."""
+    """Return whether the kept value of a merge is current."""
     return canonical(merge.kept) in ledger.items(merge.keyword, now)
 
 
@@ -249,16 +249,16 @@ def _merged(merge: Merge, ledger: Ledger, now: str) -> Entry | None:
 def restoring(
     merges: _Merges, restored: list[JsonValue]
 ) -> Callable[[Sequence[Entry], str], Iterator[Entry]]:
-    """Return the change of a place's ledger that restores the values dropped by merges.
+    """Return a function for `FactStore.amend` that restores the values forgotten by merges.
 
-    Each value is restored as it was before its merge: date, source, importance and expiry. Current
-    values are unchanged. If the kept value is no longer current, nothing is restored: forgetting
-    it was a decision about the dropped values too. Values that were purged, have expired, or are
-    older than the stored history are not restored.
+    Each value gets back its date, source, importance and expiry. Current values are unchanged. If
+    the kept value is no longer current, nothing is restored: its deletion applies to the merged
+    values as well. Values that were purged, have expired or are older than the stored history are
+    not restored.
 
     Args:
-        merges: What to undo, all in that place.
-        restored: Takes the values that come back.
+        merges: The merges to undo, all in that place.
+        restored: Receives the restored values.
     """
     by_id = {merge.id: merge for merge in merges}
 
@@ -288,7 +288,7 @@ def restoring(
 def _lost(
     entry: Entry, merge: Merge, before: Ledger
 ) -> Iterator[tuple[_Name, tuple[Merge, list[StoredFact]]]]:
-    """Give the values that a merge's entry forgets, each with the saves that bring it back."""
+    """Yield the values that a merge's entry forgets, each with the saves that restore it."""
     gone = set(map(tuple, entry.get("forget", ())))
     for key, item in before.items(merge.keyword, "").items():
         if _name(merge.keyword, item) in gone:
@@ -303,7 +303,7 @@ def _is_alive(fact: StoredFact, now: str) -> bool:
 
 
 def _saved(fact_id: str, keyword: str, ledger: Ledger, item: Item) -> StoredFact:
-    """Return a save of an item's value as it is, without a source."""
+    """Return a save of an item's value with its fields, without a source."""
     fact: StoredFact = {
         "id": fact_id,
         "keyword": keyword,

@@ -46,10 +46,10 @@ class Consolidator:
     Args:
         provider: The provider, restricted to the boundary of `selection` and observed.
         selection: The places that a call may read and write.
-        pending: Queued texts, which a consolidation waits for.
+        pending: The queued texts that a consolidation waits for.
         events: Reports each operation.
         chat_model: The model. Without one, `consolidate` raises `ValueError`.
-        instructions: The concepts by keyword whose values are never merged.
+        instructions: The concepts whose values are never merged, by keyword.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Consolidator:
         *,
         dry_run: bool,
     ) -> ConsolidationReport:
-        """Propose merges and, unless `dry_run` is set, do them."""
+        """See `AgentMemory.consolidate`."""
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
             _check_multiple(concept)
             _check_mergeable([concept.keyword], self._instructions)
@@ -96,7 +96,7 @@ class Consolidator:
             return report
 
     async def merge(self, report: ConsolidationReport) -> ConsolidationReport:
-        """Do the merges that a report proposes, place by place."""
+        """See `AgentMemory.merge`. Places are written in sequence."""
         async with self._events.operation(MemoryOperation.CONSOLIDATE) as operation:
             _check_report(report, "merge")
             _check_mergeable([merge.keyword for merge in report.merges], self._instructions)
@@ -106,7 +106,7 @@ class Consolidator:
             return merged
 
     async def restore(self, report: ConsolidationReport) -> int:
-        """Undo the merges of a report, and return the number of values that came back."""
+        """See `AgentMemory.restore`."""
         async with self._events.operation(MemoryOperation.RESTORE) as operation:
             _check_report(report, "restore")
             operation.places = self._writable(report.merges)
@@ -159,7 +159,7 @@ class Consolidator:
         )
 
     def _writable(self, merges: Sequence[Merge]) -> list[Place]:
-        """Return the places of merges, after checking that each may be written."""
+        """Return the places of merges; raise `MemoryAccessError` if one may not be written."""
         fact_store(self._provider)
         places = [found[0].place for found in _by_place(merges)]
         for place in places:
@@ -171,8 +171,8 @@ def _check_multiple(concept: Concept[Any, Any]) -> None:
     checked_concept(concept)
     if concept.fact_type is not FactType.MULTIPLE:
         raise ValueError(
-            f"{concept.keyword!r} holds one value, so nothing can be merged: consolidate needs "
-            f"a concept of FactType.MULTIPLE"
+            f"{concept.keyword!r} has one value, so nothing can be merged: consolidate needs a "
+            "concept of FactType.MULTIPLE"
         )
 
 
@@ -182,7 +182,7 @@ def _check_report(report: ConsolidationReport, method: str) -> None:
 
 
 def _values(concept: Concept[Any, Any], facts: Iterable[Any]) -> list[JsonValue]:
-    """Return the values of facts as plain JSON, similar spellings side by side."""
+    """Return the values of facts as plain JSON, sorted by spelling."""
     plain = [concept.codec.dump(value, concept.keyword) for fact in facts for value in fact.values]
     unique = {canonical(value): value for value in plain}
     return sorted(unique.values(), key=_spelling)
@@ -210,10 +210,10 @@ def _by_place(merges: Iterable[Merge]) -> list[list[Merge]]:
 
 
 def _check_mergeable(keywords: Iterable[str], followed: Mapping[str, Concept[Any, Any]]) -> None:
-    """Refuse to merge instructions: a page's wording would get the user's word as a source."""
+    """Raise for instructions: a value from a page would get the user's message as a source."""
     named = next((keyword for keyword in keywords if keyword in followed), None)
     if named is not None:
         raise ValueError(
-            f"{named!r} is one of the memory's instructions, whose values no model merges: update "
-            f"one with memory.contents.update and forget the others"
+            f"{named!r} is one of the memory's instructions, whose values cannot be merged: update "
+            "one with memory.contents.update and forget the others"
         )

@@ -1,4 +1,4 @@
-"""MemoryContents: browses, forgets and clears the contents of a memory."""
+"""MemoryContents: lists, updates and deletes the contents of a memory."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -47,23 +47,23 @@ __all__ = ["MemoryContents"]
 T = TypeVar("T")
 
 _AT_ONCE = 32
-"""How many places are read at a time; more at once are no faster."""
+"""The number of places that are read at a time; more are not faster."""
 
 
 class MemoryContents(ContentsUpkeep):
     """The contents of a memory, place by place.
 
-    The contents of a view are its places. Those of a memory that is no view are the whole store: all
-    subjects and scopes, whatever the memory's own are.
+    The contents of a view are its places. For a memory that is not a view, they are the whole
+    store: all subjects and scopes, not only the memory's own.
 
-    Nothing is cached: each call reads the places of the view from the store, with the writes of
-    other instances and processes. No call to a model.
+    Nothing is cached: each call reads the places from the store and sees the writes of other
+    instances and processes. No call to a model.
 
     Args:
         provider: The provider, restricted to the boundary of `selection` and observed.
         reader: A reader of the same provider.
         selection: The places that the memory may access.
-        events: Reports refused calls; the provider reports everything else.
+        events: Reports rejected calls; the provider reports everything else.
         clock: Returns the time.
     """
 
@@ -79,14 +79,14 @@ class MemoryContents(ContentsUpkeep):
         self._reader = reader
 
     async def places(self, *, within: Sequence[str] | None = None) -> list[PlaceInfo]:
-        """Return the places that hold anything, ordered by identity.
+        """Return the places that are not empty, ordered by identity.
 
         Args:
-            within: Only entities whose first levels are these, such as `["acme"]` for all of a
-                tenant: `USER.of("acme")` and `USER.of("acme", "alice")`, but not `USER.of("acme2")`.
+            within: Only entities with these first levels, such as `["acme"]` for a tenant:
+                `USER.of("acme")` and `USER.of("acme", "alice")`, but not `USER.of("acme2")`.
 
         Raises:
-            TypeError: The provider is no `FactStore`, as in every method here.
+            TypeError: The provider is not a `FactStore`, as in every method here.
             StorageError: A place could not be read, as in every method here.
         """
         async with self._events.before(MemoryOperation.LIST):
@@ -94,7 +94,7 @@ class MemoryContents(ContentsUpkeep):
             example = "within=['acme']"
             first = None if within is None else expect_all(within, str, "within", example)
             if first == ():
-                raise ValueError(f"within must name a level: {example}")
+                raise ValueError(f"within must contain at least one level: {example}")
         found = await store.places()
         if first is None:
             return found
@@ -106,8 +106,8 @@ class MemoryContents(ContentsUpkeep):
         The tree of a view is a subtree: `memory.view(scopes=[...]).contents.tree()`.
 
         Args:
-            depth: How many levels to return: 1 for scopes, 2 with subjects; all by default. The
-                counts are those of all levels.
+            depth: The number of levels to return: 1 for scopes, 2 for scopes and subjects; all by
+                default. The counts always include all levels.
 
         Raises:
             ValueError: `depth` is negative.
@@ -122,7 +122,7 @@ class MemoryContents(ContentsUpkeep):
         return tree if depth is None else tree.cut(depth)
 
     async def info(self, place: Place) -> PlaceInfo | None:
-        """Return the counts and size of a place, or None if it is empty.
+        """Return the counts and the size of a place; None if it is empty.
 
         Raises:
             TypeError: `place` is not a `Place`.
@@ -143,7 +143,7 @@ class MemoryContents(ContentsUpkeep):
     async def stats(self) -> MemoryStats:
         """Return the number of places, entities and values, and their size.
 
-        The facts are not read. In a view of `USER.every()` these are the figures of all entities.
+        The facts are not loaded. In a view of `USER.every()` the numbers cover all entities.
         """
         return stats_of(await self.places())
 
@@ -155,23 +155,23 @@ class MemoryContents(ContentsUpkeep):
         concepts: Iterable[Concept[Any, Any]] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecordPage:
-        """Return current facts of all places, the last confirmed first.
+        """Return current facts of all places, last confirmed first.
 
-        The result is a list; its `total` counts all facts that meet the conditions, and `is_last`
-        says whether any come after these. `to_rows()` of it goes into a data frame.
+        The result is a list. Its `total` is the number of all facts that meet the conditions,
+        `is_last` is true on the last page, and `to_rows()` returns rows for a data frame.
 
-        Values of the memory's `concepts` have their types, as far as they fit them; all others are
-        plain JSON. Facts of several places are not resolved: a concept with facts in two places
-        appears twice. The order of facts that were confirmed at one moment is stable.
+        Values of the memory's `concepts` have their types if they fit; all others are plain JSON.
+        Facts of several places are not resolved: a concept with facts in two places appears twice.
+        The order of facts with the same time is stable.
 
         Args:
-            limit: How many to return at most.
-            offset: How many of the newest to skip.
-            concepts: Only facts about these concepts.
+            limit: The maximum of facts to return.
+            offset: The number of facts to skip.
+            concepts: Only facts of these concepts.
             metadata: Only facts whose metadata has all of these keys, with equal values.
 
         Raises:
-            TypeError: `limit` or `offset` is no whole number.
+            TypeError: `limit` or `offset` is not an integer.
             ValueError: `limit` or `offset` is negative.
         """
         async with self._events.before(MemoryOperation.LIST):
@@ -187,7 +187,7 @@ class MemoryContents(ContentsUpkeep):
         return RecordPage(newest.sorted()[offset:], offset=offset, total=newest.total)
 
     async def get(self, fact_id: str) -> PlacedFact | None:
-        """Return the current fact with an id from any place of the memory, or None."""
+        """Return the current fact with this id, from any place of the memory; or None."""
         async with aclosing(self._found()) as found:
             async for placed in found:
                 if placed.fact.id == fact_id:
@@ -207,14 +207,14 @@ class MemoryContents(ContentsUpkeep):
     ) -> PlacedFact | None:
         """Change a fact in one atomic step and return it; None if no current fact has the id.
 
-        The fact keeps its id, and its history shows each version. Omitted arguments change nothing;
-        new values drop the old source, because it does not prove them.
+        The fact keeps its id, and its history contains each version. Omitted fields do not change,
+        but new values remove the old source, because it does not prove them.
 
         Args:
             fact_id: The id of the fact, as `records` returns it.
-            value: The new value, for a concept of one value.
-            values: The new values, for a concept of many; others are forgotten.
-            metadata: The new metadata in place of the old; `{}` removes it.
+            value: The new value, for a concept with one value.
+            values: The new values, for a concept with many values; all others are forgotten.
+            metadata: The new metadata, which replaces the old; `{}` removes it.
             importance: From 0 to 1.
             expires_at: When the fact expires; None for never.
             source: The source of the new values.
@@ -234,7 +234,8 @@ class MemoryContents(ContentsUpkeep):
     async def delete(self, *fact_ids: str, purge: Purge = False) -> Forgotten:
         """Forget facts by their ids, in all places of the memory.
 
-        Returns how many values were forgotten. `purge` removes them from history too; see `forget`.
+        Returns the number of forgotten values. `purge` also removes them from history; see
+        `forget`.
         """
         async with self._events.before(MemoryOperation.FORGET):
             store = fact_store(self._provider)
@@ -249,8 +250,8 @@ class MemoryContents(ContentsUpkeep):
     async def history(self, fact_id: str) -> History:
         """Return the history of one record, oldest first; empty if no place ever had it.
 
-        Saves and updates, confirmations of its values, and forgettings. Values are plain JSON. A
-        deleted record is found as long as its history is kept.
+        It contains saves and updates, confirmations of its values, and deletions. Values are plain
+        JSON. A deleted record is found as long as its history is stored.
         """
         async with self._events.before(MemoryOperation.HISTORY):
             store = fact_store(self._provider)
@@ -274,32 +275,32 @@ class MemoryContents(ContentsUpkeep):
     ) -> Forgotten:
         """Forget the current values that meet all conditions, and return their number.
 
-        Only in the places of `subjects` and `scopes`, or else of the memory's own; never in a
-        place with a similar name. Places are written one after the other: if one fails, the values
-        forgotten in others stay forgotten, and the call can be repeated.
+        It searches the places of `subjects` and `scopes`, by default the memory's own. Places are
+        written in sequence: if one fails, the values forgotten in others stay forgotten, and the
+        call can be repeated.
 
         Args:
             concept: Values of this concept.
             value: This value of `concept`.
             fact_id: Values saved as this fact.
             source: Values with this source and no other.
-            older_than: Values last confirmed before this moment, or longer ago than this.
+            older_than: Values last confirmed before this time, or longer ago than this span.
             concepts: Values of these concepts.
             fact_ids: Values saved as one of these facts.
             metadata: Values whose metadata has all of these keys, with equal values.
-            purge: Also remove the values from history. `quoting` of the result names facts whose
-                quotes contain them; `purge="quotes"` takes the values out of these quotes.
-                `mentioning` names facts whose keyword, description or metadata contains them.
-            subjects: The subjects to search; those of the memory by default.
-            scopes: The scopes to search; all scopes of the memory by default.
+            purge: Also remove the values from history. `quoting` of the result lists facts whose
+                quotes contain them; `purge="quotes"` removes the values from these quotes.
+                `mentioning` lists facts whose keyword, description or metadata contains them.
+            subjects: The subjects to search; by default those of the memory.
+            scopes: The scopes to search; by default all scopes of the memory.
 
         Raises:
-            UnboundSubjectError: A subject is per entity and names none. Nothing was forgotten.
+            UnboundSubjectError: A subject is per entity and has no entity. Nothing was forgotten.
             MemoryAccessError: The view may not write one of the places. Nothing was forgotten.
-            ValueError: No condition was given, `value` came without `concept`, or `older_than` is
-                naive. Nothing was forgotten.
+            ValueError: No condition was passed, `value` was passed without `concept`, or
+                `older_than` is naive. Nothing was forgotten.
         """
-        # Check all places before writing the first, so that a refused call forgets nothing.
+        # All places are checked before the first write: a rejected call forgets nothing.
         async with self._events.before(MemoryOperation.FORGET) as operation:
             store = fact_store(self._provider)
             those = None if subjects is None else checked_subjects(subjects)
@@ -325,15 +326,15 @@ class MemoryContents(ContentsUpkeep):
         return Forgotten.total(counts)
 
     async def reset(self, *, confirm: bool = False, everything: bool = False) -> ResetReport:
-        """Erase all places of a view, or of the whole store, with their history, or say what that would remove.
+        """Erase all places of a view, or of the whole store, with their history.
 
-        Without `confirm` nothing is removed, and the report shows what would be. Places are erased
-        physically, one after the other; if one fails, those before it are gone, and the call can be
-        repeated. `memory.store.erase` erases a single place.
+        Without `confirm` nothing is erased, and the report lists the places that would be. Places
+        are erased physically, in sequence. If one fails, those before it are erased, and the call
+        can be repeated. `memory.store.erase` erases a single place.
 
         Args:
             confirm: Whether to erase.
-            everything: Whether a memory that is not a view may clear the whole store.
+            everything: Whether to allow erasing the whole store, if the memory is not a view.
 
         Raises:
             ValueError: The memory is not a view, and `everything` is not set.
@@ -352,18 +353,18 @@ class MemoryContents(ContentsUpkeep):
     def _check_erasable(self, *, confirm: bool, everything: bool) -> None:
         if self._selection.boundary == UNBOUNDED and not everything:
             raise ValueError(
-                "This would erase the whole store: make a view of the places to erase, as in "
-                "memory.view(subjects=[USER.of('alice')]).contents.reset(confirm=True), or "
-                "pass everything=True"
+                "This would erase the whole store: create a view of the places to erase, as in "
+                "memory.view(subjects=[USER.of('alice')]).contents.reset(confirm=True), or pass "
+                "everything=True"
             )
         if confirm and self._selection.boundary.is_read_only:
             raise MemoryAccessError(
-                "This view is read-only, so nothing in it can be erased: use the memory that it "
-                "was made of"
+                "This view is read-only, so nothing in it can be erased: use the memory that the "
+                "view was created from"
             )
 
     async def _found(self) -> AsyncGenerator[PlacedFact]:
-        """Yield all current facts, reading a few places at a time, whatever their number."""
+        """Yield all current facts; a fixed number of places is read at a time."""
         places = [info.place for info in await self.places()]
         for first in range(0, len(places), _AT_ONCE):
             placed, unreadable = await self._reader.found(places[first : first + _AT_ONCE])

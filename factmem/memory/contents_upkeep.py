@@ -1,4 +1,4 @@
-"""The upkeep half of MemoryContents: tidy, move, rename, convert, export."""
+"""ContentsUpkeep: tidy, move, rename, convert and export of MemoryContents."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -29,12 +29,12 @@ __all__ = ["ContentsUpkeep"]
 
 
 class ContentsUpkeep:
-    """The contents of a memory, as far as they are maintained.
+    """The maintenance methods of `MemoryContents`.
 
     Args:
         provider: The provider, restricted to the boundary of `selection` and observed.
         selection: The places that the memory may access.
-        events: Reports refused calls; the provider reports everything else.
+        events: Reports rejected calls; the provider reports everything else.
         clock: Returns the time.
     """
 
@@ -55,15 +55,15 @@ class ContentsUpkeep:
     ) -> TidyReport:
         """Remove expired values and old history from the disk, in every place of the memory.
 
-        What is current does not change. Each place is rewritten in one atomic step.
+        Current values do not change. Each place is rewritten in one atomic step.
 
         Args:
-            expired: Whether values that have expired are removed with their history.
-            history_older_than: Remove what was replaced, forgotten or expired longer ago than
-                this; None keeps it.
+            expired: Whether to remove expired values with their history.
+            history_older_than: Remove values that were replaced, forgotten or expired longer ago
+                than this; None keeps them.
 
         Raises:
-            ValueError: The span is negative.
+            ValueError: The time span is negative.
             MemoryAccessError: The view is read-only.
         """
         async with self._events.before(MemoryOperation.FORGET):
@@ -83,14 +83,14 @@ class ContentsUpkeep:
     async def move(self, source: Place, target: Place) -> MoveReport:
         """Move a place with its history to another one, such as a guest to an account.
 
-        The source is copied, emptied and erased. A move that was interrupted is finished by the
-        same call, and nothing is doubled. What is saved to the source meanwhile moves too. Where both places hold a concept
-        of one value, the value of the source is the newest. Entries that are older than the
-        target's newest entry count as recorded at that time.
+        The source is copied, emptied and erased. To finish an interrupted move, repeat the call:
+        nothing is duplicated. Facts that are saved to the source in the meantime move as well. If
+        both places have a concept with one value, the value of the source becomes the newest.
+        Entries older than the target's newest entry are recorded with the time of that entry.
 
         Raises:
-            ValueError: Both are one place.
-            MemoryAccessError: The view does not let both be written. Nothing was moved.
+            ValueError: Source and target are the same place.
+            MemoryAccessError: The view may not write both places. Nothing was moved.
         """
         async with self._events.before(MemoryOperation.SAVE):
             store = fact_store(self._provider)
@@ -101,21 +101,22 @@ class ContentsUpkeep:
     async def rename(self, keyword: str, concept: Concept[Any, Any]) -> int:
         """Store the facts of a keyword under another concept's keyword and description.
 
-        History is renamed too. Each place is rewritten in one atomic step; when one fails, call
-        again. Values stay as they are: see `convert`.
+        The history is renamed as well. Each place is rewritten in one atomic step; if one fails,
+        repeat the call. Values are not changed; see `convert`.
 
         Returns:
-            How many places were changed.
+            The number of changed places.
 
         Raises:
-            ValueError: A place has facts about the new keyword already; places before it are done.
+            ValueError: A place already has facts with the new keyword; the places before it were
+                renamed.
             MemoryAccessError: The view is read-only.
         """
         async with self._events.before(MemoryOperation.SAVE):
             store = fact_store(self._provider)
             checked_concept(concept)
             if keyword == concept.keyword:
-                raise ValueError("keyword must be another one: rename('theme', IDE_THEME)")
+                raise ValueError("keyword must not be that of concept: rename('theme', IDE_THEME)")
         changed = 0
         for info in await store.places():
             changed += await rename_in_place(store, info.place, keyword, concept) > 0
@@ -124,20 +125,20 @@ class ContentsUpkeep:
     async def convert(
         self, concept: Concept[Any, Any], function: Callable[[Any], Any], *, dry_run: bool = True
     ) -> ConversionReport:
-        """Convert the stored values of a concept to its type, history included.
+        """Convert the stored values of a concept and its history to the concept's type.
 
             report = await memory.contents.convert(AGE, int)
             if not report.failed:
                 await memory.contents.convert(AGE, int, dry_run=False)
 
-        Each place is rewritten in one atomic step. A place with a value that cannot be converted
-        stays as it is, and `failed` names the fact.
+        Each place is rewritten in one atomic step. A place with a value that cannot be converted is
+        not changed, and `failed` contains the fact.
 
         Args:
             concept: The concept with its new value type.
-            function: Takes a stored value as plain JSON, and returns a value of the concept's type.
-                It runs with the store held, maybe in a worker thread, and must be quick.
-            dry_run: Write nothing, only report.
+            function: Takes a stored value as plain JSON and returns a value of the concept's type.
+                It runs while the store is locked, possibly in a worker thread, and must be fast.
+            dry_run: Whether to only report, without writing.
 
         Raises:
             MemoryAccessError: The view is read-only, and `dry_run` is not set.
@@ -158,11 +159,11 @@ class ContentsUpkeep:
         return ConversionReport(report.places, values, report.failed)
 
     async def export(self) -> dict[str, JsonValue]:
-        """Return everything that the memory's places hold, history included, as plain JSON.
+        """Return all data of the memory's places with their history, as plain JSON.
 
-        For a person who asks which data is stored about them: `memory.of("alice").contents.export()`
-        and then `json.dumps`. `entries` are the lines of the ledger: each save with value, dates,
-        source, quote and metadata, and each forgetting. To move facts, use `export_facts`.
+        Use it when a person asks for their stored data: `memory.of("alice").contents.export()`,
+        then `json.dumps`. `entries` are the ledger's entries: saves with value, dates, source,
+        quote and metadata, and deletions. To move facts, use `export_facts`.
         """
         async with self._events.before(MemoryOperation.HISTORY):
             store = fact_store(self._provider)

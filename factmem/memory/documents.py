@@ -1,4 +1,4 @@
-"""MemoryDocuments: texts under paths, for agents that keep notes in files."""
+"""MemoryDocuments: texts with paths, for agents that write notes to files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,39 +22,38 @@ _EXAMPLE = 'documents.write("/notes/agent.md", text)'
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """A document without its text."""
+    """Path, size and time of a document."""
 
     path: str
     size: int
-    """Bytes of UTF-8."""
+    """The number of bytes in UTF-8."""
     written_at: datetime
     """When it was last written."""
 
 
 class MemoryDocuments:
-    """The documents about one subject in one scope; see `AgentMemory.documents`.
+    """The documents of one subject in one scope; see `AgentMemory.documents`.
 
         notes = alice.documents(MemoryScope.Feature("notes"))
         await notes.write("/agent.md", "Be brief.")
         await notes.edit("/agent.md", lambda text: text + " Use metric units.")
 
-    A document is a fact in a scope of its own: its path is the keyword, its text the value. So it
-    is as durable, encrypted, isolated and versioned as facts are, and it goes when its subject is
-    erased. No prompt, recall or memory tool contains it, since the memory's profile does not name
-    that scope.
+    A document is a fact in its own scope: its path is the keyword, its text the value. It is
+    durable, encrypted, isolated and versioned like other facts, and erased with its subject. No
+    prompt, recall or memory tool contains it, because its scope is not one of the memory's own.
 
-    Each change is one durable write. An edit sees the text that it replaces, whichever process
-    writes at the same time: no change is lost.
+    Each change is one durable write. An edit always sees the text that it replaces, even if other
+    processes write at the same time: no change is lost.
 
-    A path is absolute, such as `/notes/a.md`, and has at most 200 characters. A folder exists
-    while a document is in it. A document and a folder never have the same path.
+    A path is absolute, such as `/notes/a.md`, and has at most 200 characters. A folder exists as
+    long as a document is in it. A document and a folder never have the same path.
 
     Args:
-        store: The store, restricted to what the memory may touch.
+        store: The store, restricted to the places of the memory.
         place: The subject and the scope.
 
     Raises:
-        TypeError: (from every method) A path or text is no string.
+        TypeError: (from every method) A path or text is not a string.
         ValueError: (from every method) A path is not absolute, has `..`, or is too long.
         MemoryAccessError: (from methods that write) A view does not allow the write.
         StorageError: (from every method) The store failed.
@@ -68,14 +67,14 @@ class MemoryDocuments:
         return f"MemoryDocuments({self._place!r})"
 
     async def infos(self, folder: str = "/") -> list[DocumentInfo]:
-        """Return the documents in a folder and below, ordered by path; empty without any."""
+        """Return the documents in a folder and its subfolders, ordered by path."""
         return [
             DocumentInfo(path, len(text.encode()), written_at)
             for path, text, written_at in await self._below(folder)
         ]
 
     async def texts(self, folder: str = "/") -> dict[str, str]:
-        """Return the texts in a folder and below, by path; also that of a single document."""
+        """Return the texts of a document, or of a folder and its subfolders, by path."""
         return {path: text for path, text, _ in await self._below(folder)}
 
     async def read(self, path: str) -> str:
@@ -90,11 +89,11 @@ class MemoryDocuments:
         return found[0].value
 
     async def history(self, path: str) -> list[HistoryEntry]:
-        """Return the versions of a document, oldest first; empty if there never was one."""
+        """Return the versions of a document, oldest first; empty if it never existed."""
         return await self._store.history(_concept(path), self._place.subject, self._place.scope)
 
     async def write(self, path: str, text: str, *, must_be_new: bool = False) -> None:
-        """Write a document, or with `must_be_new` only a new one.
+        """Write a document; with `must_be_new`, only if it does not exist.
 
         Raises:
             FileExistsError: The path is a folder, or the document exists and must be new.
@@ -109,10 +108,10 @@ class MemoryDocuments:
         await self._amend(change)
 
     async def edit(self, path: str, changed: Callable[[str], str]) -> str:
-        """Replace the text by the result of a function of it, and return the new text.
+        """Replace the text with the result of a function of it, and return the new text.
 
-        The function may run in a worker thread while the store is locked: it must be quick and
-        must not use the store. Its exception is raised, and nothing changes.
+        The function may run in a worker thread while the store is locked: it must be fast and must
+        not use the store. If it raises an exception, nothing changes and the exception is raised.
 
         Raises:
             FileNotFoundError: The document does not exist.
@@ -129,10 +128,10 @@ class MemoryDocuments:
         return after
 
     async def remove(self, path: str) -> int:
-        """Remove a document, or a folder with everything below, and return how many there were.
+        """Delete a document, or a folder with its subfolders; return the number of documents.
 
         Raises:
-            FileNotFoundError: There is neither.
+            FileNotFoundError: There is no such document or folder.
         """
         checked, count = _checked(path), 0
 
@@ -146,11 +145,11 @@ class MemoryDocuments:
         return count
 
     async def rename(self, old: str, new: str) -> None:
-        """Move a document, or a folder with everything below, in one write.
+        """Move a document, or a folder with its subfolders, in one write.
 
         Raises:
-            FileNotFoundError: There is neither.
-            FileExistsError: The new path exists, or lies in the folder itself.
+            FileNotFoundError: There is no such document or folder.
+            FileExistsError: The new path exists, or is inside the folder itself.
             NotADirectoryError: A part of the new path is a document.
         """
         source, target = _checked(old), _checked(new)
@@ -193,7 +192,7 @@ def _checked(path: str) -> str:
         raise ValueError(
             f"path must be absolute, without '..' and of at most {MAX_NAME} characters: {_EXAMPLE}"
         )
-    return checked_name(tidy, "path")  # in NFC, as keywords are
+    return checked_name(tidy, "path")  # in NFC, like keywords
 
 
 def _concept(path: str) -> Concept[str, SingleFact[str]]:
@@ -220,7 +219,7 @@ def _all_paths(ledger: Ledger, now: str) -> set[str]:
 
 
 def _check_free(ledger: Ledger, path: str, now: str, *, may_exist: bool = False) -> None:
-    """Make sure that a document can be written at a path."""
+    """Check that a document can be written to a path."""
     for each in _all_paths(ledger, now):
         if _is_below(each, path) and not (may_exist and each == path):
             raise FileExistsError(path)

@@ -1,4 +1,4 @@
-"""FactRecall: searches over selected places, after queued texts, for callers and for prompts."""
+"""FactRecall: searches in selected places, for callers and for prompts."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -37,25 +37,25 @@ from factmem.recall.search import FactSearch
 __all__ = ["FactRecall"]
 
 _AT_ONCE = 32
-"""How many places of a recall over every entity are in memory at a time."""
+"""The number of places that a recall over every entity loads at a time."""
 _MOST_NAMED = 100
 _LONG = 20_000
-"""From so many characters on, a question is split outside of the event loop's thread."""
+"""Questions with at least this many characters are split in a worker thread."""
 
 
 class FactRecall:
-    """Runs checked queries and puts their matches into chats.
+    """Validates and runs queries, and puts their matches into chats.
 
     Args:
         search: Searches the facts of places.
         provider: The store, restricted to the boundary of `selection`.
         selection: The places that a call may read.
-        pending: Queued texts, which a search waits for.
+        pending: The queued texts that a search waits for.
         events: Reports each recall.
         message: Writes the memory message.
-        instructions: Finds the facts that the model is to follow, whatever the question is.
-        defaults: The settings that arguments of a call override.
-        everywhere: Makes a search that keeps nothing, for places of every entity.
+        instructions: Finds the facts that the model has to follow, independently of the question.
+        defaults: The settings; arguments of a call override them.
+        everywhere: Creates a search without a cache, for the places of every entity.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class FactRecall:
         min_score: float | None,
         **filters: Unpack[RecallFilters],
     ) -> RecallResult:
-        """Do what `AgentMemory.recall` does."""
+        """See `AgentMemory.recall`."""
         async with self._events.operation(MemoryOperation.RECALL) as operation:
             expect_word(depth, get_args(Depth), "depth", "depth='auto'")
             query = RecallQuery.of_arguments(
@@ -125,7 +125,7 @@ class FactRecall:
         min_score: float | None,
         **filters: Unpack[RecallFilters],
     ) -> RecallReport:
-        """Do what `AgentMemory.recall_facts_to_agent` does."""
+        """See `AgentMemory.recall_facts_to_agent`."""
         async with self._events.operation(MemoryOperation.RECALL) as operation:
             operation.places = self._selection.places(subjects, scopes)
             checked_history(messages)
@@ -151,9 +151,9 @@ class FactRecall:
 
         Args:
             query: The question.
-            depth: Whether the chat model splits it.
+            depth: Whether the chat model splits the question.
             operation: The operation; its places are searched.
-            parts: The sentences of the question, which are searched in its place.
+            parts: The sentences of the question, to search instead of the whole question.
         """
         operation.text = query.text
         await self._pending.wait(self._selection.boundary)
@@ -177,7 +177,7 @@ class FactRecall:
             raise ValueError("depth must be 'shallow' in a recall over every entity")
         operation.text = query.text
         await self._pending.wait(self._selection.boundary)
-        places = await self._places_inside(boundary)  # the queued texts may have added some
+        places = await self._places_inside(boundary)  # queued texts may add some
         best = RecallResult()
         for batch in _batches(places):
             found = await self._everywhere().recall(batch, query, depth, (), operation)
@@ -205,9 +205,9 @@ class FactRecall:
     async def _search_sentences(
         self, query: RecallQuery | None, depth: Depth, operation: OperationInProgress
     ) -> RecallResult:
-        """Search sentence by sentence; None is a question without a word and finds nothing."""
+        """Search sentence by sentence; None, a question without words, finds nothing."""
         if query is None:
-            operation.is_handed_over = True  # nothing is searched, so there is no event
+            operation.is_handed_over = True  # no search, no event
             await checkpoint()
             return RecallResult()
         text = query.text
@@ -219,7 +219,7 @@ class FactRecall:
     async def _put(
         self, messages: list[History], found: RecallResult, operation: OperationInProgress
     ) -> RecallReport:
-        """Replace the memory message of a chat by the matches and the instructions."""
+        """Replace the memory message of a chat with the matches and the instructions."""
         placed = [PlacedFact(match.place, match.fact) for match in found]
         matched, _ = await self._instructions.separated(Resolution(placed, found.unreadable))
         followed = await self._instructions.current(operation.places)
@@ -232,7 +232,7 @@ class FactRecall:
 
 
 def _batches(places: Iterable[Place]) -> Iterator[list[Place]]:
-    """Yield places in batches, all places of one entity in one, as they are resolved together."""
+    """Yield places in batches. Places of the same entity share a batch to be resolved together."""
     batch: list[Place] = []
     for _, group in groupby(sorted(places, key=_entity), key=_entity):
         batch += group

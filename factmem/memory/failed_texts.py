@@ -1,4 +1,4 @@
-"""FailedTexts: texts whose extraction failed, kept for another try."""
+"""FailedTexts: texts whose extraction failed, stored for a retry."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,14 +27,14 @@ __all__ = ["FAILED_TEXTS", "FailedText", "FailedTexts", "KeptTexts", "NewText", 
 
 
 FAILED_TEXTS = MemoryScope.Feature("factmem-failed-texts")
-"""The scope of kept texts. No profile names it, so no prompt, recall or tool shows them."""
+"""The scope of stored texts. It is in no profile: no prompt, recall or tool contains them."""
 
 _ABOUT = "A text that could not be read"
 
 
 @dataclass(frozen=True, slots=True)
 class NewText:
-    """What one call of `remember` got, as far as another try needs it."""
+    """The arguments of one call of `remember` that a retry needs."""
 
     texts: Sequence[str]
     places: Sequence[Place]
@@ -49,10 +49,10 @@ class FailedText:
     id: str
     texts: tuple[str, ...] = field(repr=False)
     subject: MemorySubject
-    """The subject with which it is kept and erased."""
+    """The subject that it is stored and erased with."""
     said_at: datetime
     failed_at: datetime
-    """When it failed last."""
+    """When it last failed."""
     error: str
     """The class of the last error."""
     attempts: int
@@ -63,22 +63,22 @@ class FailedText:
 
 @dataclass(frozen=True, slots=True)
 class RetryReport:
-    """What `retry` did."""
+    """The result of `retry`."""
 
     reports: list[DetectionReport]
-    """One for each text that was read. It is no longer kept."""
+    """One for each successful text, which is no longer stored."""
     failures: list[Exception]
     """One for each text that failed again."""
     left: int
-    """How many texts are kept after it."""
+    """The number of texts that are still stored."""
 
 
 class KeptTexts:
-    """The kept texts of a memory or view, each in a place of its subject.
+    """The failed texts of a memory or view, each stored in a place of its subject.
 
     Args:
-        provider: The provider, not restricted.
-        selection: The places of the memory. Its subjects limit the kept texts that it reaches.
+        provider: The provider, without restrictions.
+        selection: The places of the memory. Only texts of its subjects are accessible.
         events: Reports each read and write.
         clock: Returns the time.
     """
@@ -96,17 +96,17 @@ class KeptTexts:
         self._clock = clock
 
     async def moment(self, places: Sequence[Place]) -> Moment | None:
-        """Return the present moment of the place where a text would be kept."""
+        """Return the current moment of the place where a text would be stored."""
         place = _place_of(places)
         return await moment(self._store([place]), place.subject, place.scope)
 
     async def moments(self) -> dict[MemorySubject, Moment | None]:
-        """Return the present moments of all places of kept texts."""
+        """Return the current moments of all places of failed texts."""
         return {place.subject: await self.moment([place]) for place in self._places()}
 
     @asynccontextmanager
     async def keeping(self, text: NewText, since: Moment | None) -> AsyncGenerator[None]:
-        """Keep a text if the block fails. The error gets a note and is raised all the same."""
+        """Store a text if the block fails. The error gets a note and is raised."""
         try:
             yield
         except Exception as exc:
@@ -114,7 +114,7 @@ class KeptTexts:
             raise
 
     async def all(self) -> list[FailedText]:
-        """Return the kept texts, the oldest first."""
+        """Return the failed texts, oldest first."""
         found: list[FailedText] = []
         for place in self._places():
             store = self._store([place])
@@ -123,17 +123,17 @@ class KeptTexts:
         return sorted(found, key=lambda each: each.said_at)
 
     async def holds(self, text: FailedText) -> bool:
-        """Whether a text is still kept."""
+        """Return whether a text is still kept."""
         place = Place(FAILED_TEXTS, text.subject)
         store = self._store([place])
         return bool(await store.load(_concept(text.id), place.subject, place.scope))
 
     async def again(self, text: FailedText, error: Exception, since: Moment | None) -> None:
-        """Note another failure. A text whose user was erased meanwhile does not come back."""
+        """Record another failure, unless the user was erased in the meantime."""
         await self._write(replace(text, attempts=text.attempts + 1), error, since)
 
     async def discard(self, ids: Iterable[str], *, purge: bool) -> int:
-        """Forget kept texts and return how many they were."""
+        """Delete failed texts and return their number."""
         wanted = list(ids)
         count = 0
         for place in self._places() if wanted else []:
@@ -159,13 +159,13 @@ class KeptTexts:
         )
         try:
             is_kept = await self._write(text, error, since)
-        except Exception as exc:  # noqa: BLE001 - the first error matters; this one is its note
+        except Exception as exc:  # noqa: BLE001 - the first error gets a note of it
             error.add_note(f"The text could not be kept: {type(exc).__name__}")
             return
         error.add_note(
             f"The text is kept as {text.id!r}: see memory.failed_texts"
             if is_kept
-            else "The text was not kept, because the store erased something since the call"
+            else "The text was not kept, because data was erased from the store since the call"
         )
 
     async def _write(self, text: FailedText, error: Exception, since: Moment | None) -> bool:
@@ -191,13 +191,13 @@ class FailedTexts:
 
         report = await memory.of("alice").failed_texts.retry()
 
-    They are kept with their user: in the scope `feature/factmem-failed-texts` of their subject,
-    encrypted like facts, listed by `contents.places()`, and erased by a view of the user. Like all
-    other calls, the methods concern the memory's own subjects.
+    They are stored with their user: in the scope `feature/factmem-failed-texts` of their subject,
+    encrypted like facts, listed by `contents.places()`, and erased by a view of the user. The
+    methods use the memory's own subjects.
 
     Args:
-        kept: The kept texts.
-        read: Reads a kept text once more.
+        kept: The stored texts.
+        read: Detects the facts of a stored text.
     """
 
     def __init__(
@@ -207,24 +207,24 @@ class FailedTexts:
         self._read = read
 
     async def infos(self) -> list[FailedText]:
-        """Return the kept texts, the oldest first. No call to a model."""
+        """Return the failed texts, oldest first. No call to a model."""
         return await self._kept.all()
 
     async def retry(self, *ids: str) -> RetryReport:
-        """Read kept texts once more, the oldest first, and save their facts.
+        """Detect the facts of failed texts again, oldest first, and save them.
 
-        One call to the model for each text, as `remember` makes. A text that was read is forgotten;
-        its facts are saved before, so that an interruption loses nothing. After an error of the
-        endpoint no other text is tried.
+        One call to the model for each text, as in `remember`. A successful text is deleted after
+        its facts are saved: an interruption loses nothing. After an error of the endpoint, no
+        further text is tried.
 
         Args:
-            ids: The texts to read; all by default.
+            ids: The texts to retry; all by default.
         """
         for each in ids:
             expect(each, str, "ids", "failed_texts.retry(text.id)")
         reports: list[DetectionReport] = []
         failures: list[Exception] = []
-        # The moments come before the listing: a text that is erased later must not be kept again.
+        # The moments are read first: a text that is erased later must not be stored again.
         moments = await self._kept.moments()
         for text in await self.infos():
             if ids and text.id not in ids:
@@ -243,11 +243,11 @@ class FailedTexts:
         return RetryReport(reports, failures, len(await self.infos()))
 
     async def discard(self, *ids: str, purge: bool = False) -> int:
-        """Forget kept texts, and return how many they were.
+        """Delete failed texts and return their number.
 
         Args:
             ids: The texts.
-            purge: Remove them from history too.
+            purge: Whether to remove them from history as well.
         """
         for each in ids:
             expect(each, str, "ids", "failed_texts.discard(text.id)")
@@ -255,7 +255,7 @@ class FailedTexts:
 
 
 def _place_of(places: Sequence[Place]) -> Place:
-    """Return the place of a kept text: of the user, if it may concern several subjects."""
+    """Return the place to store a text in: the user's, if it may be about several subjects."""
     subjects = [place.subject for place in places]
     owner = next((each for each in subjects if each.entity is not None), subjects[0])
     return Place(FAILED_TEXTS, owner)

@@ -1,4 +1,4 @@
-"""Instructions: the concepts whose values a model is to follow, and the values that qualify."""
+"""Instructions: selects the facts that a model has to follow."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,12 +18,12 @@ __all__ = ["Instructions"]
 
 
 class Instructions:
-    """Separates instructions from facts.
+    """Separates instructions from other facts.
 
-    A value qualifies if the application saved it, or if it quotes the user's own message and is in
-    a place of one entity. What tools, documents, web pages and the assistant say never does: a page
-    could otherwise steer every later run. The quote of another user does not either, as it would
-    in a place that users share.
+    A value is an instruction if the application saved it, or if it quotes the user's own message
+    and is in the place of one entity. Values from tools, documents, web pages and the assistant are
+    never instructions: otherwise a page could control every later run. In a place without an
+    entity, which users share, a quote could be from another user and is not an instruction either.
 
     Args:
         concepts: The concepts that the application declares as instructions, by keyword.
@@ -42,7 +42,7 @@ class Instructions:
         self._reader = reader
 
     async def separated(self, resolution: Resolution[L]) -> tuple[Resolution[L], list[PlacedFact]]:
-        """Return the facts that are data, and those to follow."""
+        """Return the facts that are data, and the instructions."""
         if not self._concepts:
             return resolution, []
         facts: list[PlacedFact[L]] = []
@@ -57,7 +57,7 @@ class Instructions:
         return Resolution(facts, resolution.unreadable), followed
 
     async def current(self, places: Sequence[Place]) -> list[PlacedFact]:
-        """Return the facts to follow in some places, whatever a question is about."""
+        """Return the instructions in some places, independently of a question."""
         followed: list[PlacedFact] = []
         for concept in self._concepts.values():
             resolution = await self._reader.concept(concept, places)
@@ -68,7 +68,7 @@ class Instructions:
         """Return for each value whether a model may follow it."""
         if len(fact.values) == 1 and _qualifies(fact.source, place):
             return [True]
-        # A fact shows its first source. Others may have said a value as well, or only one of them.
+        # A fact has only its first source. Later sources are in the history, for each value.
         history = await history_of(fact.concept, place, self._provider)
         if history is None:
             return [_qualifies(fact.source, place)] * len(fact.values)
@@ -88,7 +88,7 @@ def _qualifies(source: FactSource | None, place: Place) -> bool:
 def _sources(
     fact_id: str, key: Canonical, history: Iterable[HistoryEntry]
 ) -> list[FactSource | None]:
-    """Return the sources of a value since the save that it came from."""
+    """Return the sources of a value since the save of the fact."""
     found: list[FactSource | None] = []
     is_there = False
     for entry in history:
@@ -107,7 +107,7 @@ def _keys(fact: AnyFact) -> list[Canonical]:
 
 
 def _part(placed: PlacedFact[L], wanted: Sequence[bool]) -> list[PlacedFact[L]]:
-    """Return a fact with its wanted values, if there are any."""
+    """Return a fact with its wanted values only; empty if there are none."""
     if all(wanted):
         return [placed]
     fact: Any = placed.fact

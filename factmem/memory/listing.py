@@ -1,4 +1,4 @@
-"""Listings of a memory: trees, concepts, the newest facts, figures, reports of a reset."""
+"""Listings of a memory: trees, concepts, the newest facts, statistics, and reset reports."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -28,22 +28,23 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class MemoryTree(Displayed):
-    """A branch of a memory's tree: scopes contain subjects, and these contain entities."""
+    """A branch of a memory's tree: scopes contain subjects, subjects contain entities."""
 
     name: str
-    """`memory`, then a scope as `product/my-app`, then a subject's name, then an entity."""
+    """The name by level: `memory`, a scope such as `product/my-app`, a subject's name, an
+    entity."""
     count: int
-    """How many values are current in it, in all of its branches together."""
+    """The number of current values in it and all of its branches."""
     bytes: int
     newest: datetime | None
-    """When a current value was last confirmed; None where nothing is current."""
+    """When a current value was last confirmed; None if there is none."""
     place: Place | None = None
-    """The place, where this is one; a per-entity subject is a branch and not a place."""
+    """The place, if the branch is one; a per-entity subject is a branch but not a place."""
     branches: tuple["MemoryTree", ...] = ()
-    """In the order of their names."""
+    """The branches, ordered by name."""
 
     def cut(self, depth: int) -> "MemoryTree":
-        """Return the tree without what lies more than `depth` levels below its root."""
+        """Return the tree with at most `depth` levels below its root."""
         branches = () if depth == 0 else tuple(each.cut(depth - 1) for each in self.branches)
         return replace(self, branches=branches)
 
@@ -69,59 +70,59 @@ class MemoryTree(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class ConceptInfo(Displayed):
-    """A concept that a memory knows something about."""
+    """A concept with current values in a memory."""
 
     keyword: str
     description: str
-    """As it was last saved."""
+    """The description that was saved last."""
     fact_type: FactType
-    """As it was last saved."""
+    """The fact type that was saved last."""
     count: int
-    """How many values are current, in all places together."""
+    """The number of current values in all places."""
     places: int
-    """How many places hold one of them."""
+    """The number of places with a current value."""
     newest: datetime
-    """When one of them was last confirmed."""
+    """When a current value was last confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """How much a memory holds."""
+    """Statistics of a memory."""
 
     places: int
     entities: int
-    """How many entities of subjects have a place."""
+    """The number of entities with a place."""
     count: int
-    """How many values are current."""
+    """The number of current values."""
     bytes: int
     oldest: datetime | None
-    """When the first current value was confirmed; None without any."""
+    """When the oldest current value was confirmed; None if there is none."""
     newest: datetime | None
-    """When the last one was confirmed."""
+    """When the newest current value was confirmed; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResetReport(Displayed):
-    """What `reset` removed, or what it would remove."""
+    """The places that `reset` erased, or would erase."""
 
     places: list[PlaceInfo]
-    """Each place as it was before."""
+    """The places, with their sizes before the erasure."""
     receipts: list[ErasureReceipt] = field(default_factory=list[ErasureReceipt])
-    """One for each place that was erased; none after a dry run."""
+    """One for each erased place; empty without `confirm`."""
 
     @property
     def count(self) -> int:
-        """How many current values that was, in all places together."""
+        """The number of current values in these places."""
         return sum(info.count for info in self.places)
 
 
 class RecordPage(list[PlacedFact], Displayed):
-    """Some of the facts that a listing found, as a list."""
+    """A page of the facts that a listing found, as a list."""
 
     total: int
-    """How many facts it found."""
+    """The total number of facts that the listing found."""
     is_last: bool
-    """Whether no facts come after these."""
+    """Whether this is the last page."""
 
     def __init__(self, found: Iterable[PlacedFact], *, offset: int, total: int) -> None:
         super().__init__(found)
@@ -131,8 +132,8 @@ class RecordPage(list[PlacedFact], Displayed):
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each value: `pandas.DataFrame(records.to_rows())`.
 
-        Times are datetimes. The values are of one type: strings, numbers or booleans where all
-        are, and JSON otherwise.
+        Times are datetimes. All values have one type: they stay strings, numbers or booleans if all
+        have that type; otherwise each becomes JSON.
         """
         return one_kind(
             {"place": str(each.place), **fact_cells(each.fact, position)}
@@ -155,7 +156,7 @@ class ConceptCounts:
         self._last: dict[str, Identity] = {}
 
     def add(self, placed: PlacedFact) -> None:
-        """Count a fact. The facts of one place come one after the other."""
+        """Count a fact. The facts of one place must be added consecutively."""
         concept, keyword = placed.fact.concept, placed.fact.concept.keyword
         known, where = self._infos.get(keyword), placed.place.identity
         is_elsewhere = self._last.get(keyword) != where
@@ -178,16 +179,16 @@ class ConceptCounts:
 
 
 class Newest:
-    """The facts that were confirmed last, as many as are wanted."""
+    """Collects the `most` facts that were confirmed last."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._heap: list[tuple[datetime, int, PlacedFact]] = []
         self.total: int = 0
-        """How many facts there were."""
+        """The number of facts that were added."""
 
     def add(self, placed: PlacedFact) -> None:
-        """Take a fact in, if it is among the newest."""
+        """Add a fact; it is kept if it is among the newest."""
         self.total += 1
         item = (placed.heard_at, self.total, placed)
         if len(self._heap) < self._most:
@@ -196,7 +197,7 @@ class Newest:
             heapreplace(self._heap, item)
 
     def sorted(self) -> list[PlacedFact]:
-        """Return the facts, the newest first."""
+        """Return the facts, newest first."""
         return [placed for _, _, placed in sorted(self._heap, key=_age, reverse=True)]
 
 
@@ -205,7 +206,7 @@ def _age(item: tuple[datetime, int, PlacedFact]) -> tuple[datetime, int]:
 
 
 def stats_of(found: Iterable[PlaceInfo]) -> MemoryStats:
-    """Return the figures of places together."""
+    """Return the statistics of places."""
     infos = list(found)
     return MemoryStats(
         places=len(infos),
@@ -218,13 +219,13 @@ def stats_of(found: Iterable[PlaceInfo]) -> MemoryStats:
 
 
 def subject_path(info: PlaceInfo) -> tuple[str, ...]:
-    """Return name and levels of a place's subject."""
+    """Return the name of a place's subject and the levels of its entity."""
     subject = info.subject
     return (subject.name, *subject.levels)
 
 
 def branch_of(name: str, found: list[tuple[tuple[str, ...], PlaceInfo]]) -> MemoryTree:
-    """Return a branch and all below it, from the rest of the path of each place."""
+    """Build a branch with its branches from the remaining path of each place."""
     below: dict[str, list[tuple[tuple[str, ...], PlaceInfo]]] = {}
     place: Place | None = None
     for path, info in found:

@@ -1,4 +1,4 @@
-"""FactLoader: current facts into a chat or to the application, and their origins."""
+"""FactLoader: loads current facts for a chat or for the application, and their origins."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,9 +29,9 @@ class FactLoader:
         provider: The provider, restricted to the boundary of `selection` and observed.
         reader: A reader of the same provider.
         selection: The places that a call may read.
-        events: Reports refused calls; the provider reports the loads themselves.
+        events: Reports rejected calls; the provider reports the loads themselves.
         message: Writes the memory message.
-        instructions: Separates the facts that the model is to follow.
+        instructions: Separates the facts that the model has to follow.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class FactLoader:
     async def load_into(
         self, messages: list[History], concept: Concept[Any, L], subjects: Subjects, scopes: Scopes
     ) -> LoadReport[L]:
-        """Put the facts of one concept into a chat; what it says of others stays."""
+        """Put the facts of one concept into a chat; facts of other concepts stay."""
         places = await self._places(
             subjects, scopes, lambda: (checked_history(messages), checked_concept(concept))
         )
@@ -66,7 +66,7 @@ class FactLoader:
     async def load_all_into(
         self, messages: list[History], subjects: Subjects, scopes: Scopes
     ) -> LoadReport:
-        """Put the facts of every concept into a chat, replacing the memory message."""
+        """Replace the memory message of a chat with the facts of every concept."""
         places = await self._places(subjects, scopes, lambda: checked_history(messages))
         resolution = await self._reader.everything(places)
         facts, followed = await self._instructions.separated(resolution)
@@ -85,7 +85,7 @@ class FactLoader:
         return _readable(await self._reader.everything(places))
 
     async def origin(self, fact: AnyFact, subjects: Subjects, scopes: Scopes) -> FactOrigin | None:
-        """Return the sources and history of a fact, or None if no place had it."""
+        """Return the sources and history of a fact; None if no place has or had it."""
         async with self._events.before(MemoryOperation.HISTORY):
             expect(fact, (SingleFact, MultipleFacts), "fact", "memory.why(facts[0])")
             places = self._selection.places(subjects, scopes)
@@ -96,8 +96,8 @@ class FactLoader:
     ) -> list[Place]:
         """Return the places of a load, after `check`.
 
-        The provider reports each load as an event. A call that is refused before it reaches the
-        provider becomes an event here; without listeners that bookkeeping is skipped.
+        The provider reports each load as an event. A call that is rejected before it reaches the
+        provider is reported here; this is skipped if there are no listeners.
         """
         if not self._events:
             if check is not None:

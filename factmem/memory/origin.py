@@ -31,9 +31,9 @@ class FactOrigin(Displayed):
 
     place: Place
     sources: list[FactSource]
-    """The sources, the first one first; empty if none was recorded."""
+    """The sources, oldest first; empty if none was recorded."""
     history: list[HistoryEntry] | None = field(repr=False)
-    """The saves, confirmations and forgettings of the concept in that place, oldest first; None if
+    """The saves, confirmations and deletions of the concept in that place, oldest first; None if
     the provider keeps no history."""
 
     @property
@@ -52,7 +52,7 @@ async def origin_of(
 ) -> FactOrigin | None:
     """Return the origin of a fact, or None if no place has or had it.
 
-    Facts are compared by id. Superseded and forgotten facts are found in the history.
+    Facts are compared by id. Superseded and forgotten facts are found through the history.
     """
     for place in places:
         history = await history_of(fact.concept, place, provider)
@@ -69,12 +69,12 @@ async def origin_of(
 async def history_of(
     concept: AnyConcept, place: Place, provider: AgentMemoryProvider
 ) -> list[HistoryEntry] | None:
-    """Return the history of a concept, in plain JSON if values do not fit; None if not kept."""
+    """Return the history of a concept, as plain JSON if values do not fit; None if not stored."""
     if not isinstance(provider, _KeepsHistory):
         return None
     try:
         return await provider.history(concept, place.subject, place.scope)
-    except StoredFactError:  # values of another type: the concept had one before
+    except StoredFactError:  # older values have another type
         plain: AnyConcept = Concept(
             concept.keyword, concept.description, concept.fact_type, value_type=JsonValue
         )
@@ -82,7 +82,7 @@ async def history_of(
 
 
 def _sources(fact: AnyFact, history: Sequence[HistoryEntry]) -> list[FactSource]:
-    """Return the sources of a fact: those of its save and of confirmations of its values."""
+    """Return the sources of a fact: those of its save and of the confirmations of its values."""
     ours = _keys(fact)
     sources: dict[FactSource, None] = {}  # an ordered set
     for entry in history:

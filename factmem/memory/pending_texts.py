@@ -23,14 +23,14 @@ __all__ = ["PendingTexts"]
 
 
 _MOST_NAMED = 5
-"""The most places, and the most failures, that an exception note lists."""
+"""The maximum of places and of failures that an exception note lists."""
 
 _Keys: TypeAlias = Collection[tuple[str, str | None]]
 """Names and entities, as `subject_keys` returns them."""
 
 
 class _Text:
-    """A queued or failed text, or several of one call."""
+    """A queued or failed text, or several texts of one call."""
 
     def __init__(self, places: Sequence[Place], numbers: range, source: str | None) -> None:
         self.places = frozenset(place.identity for place in places)
@@ -42,7 +42,7 @@ class _Text:
         self._source = source
 
     def is_wanted(self, boundary: Boundary, subjects: _Keys | None = None) -> bool:
-        """Whether all places are inside a boundary, and any is about one of the subjects."""
+        """Return whether all places are inside a boundary, and one has any of the subjects."""
         is_within = all(map(boundary.allows, self.places))
         return is_within and (subjects is None or not self.subjects.isdisjoint(subjects))
 
@@ -58,9 +58,9 @@ class _Text:
 class PendingTexts:
     """The queue that a memory shares with its views.
 
-    Texts about the same subjects are processed one after the other, in their order. An open queue
-    belongs to its event loop. The first hundred failures are kept until `drain` raises them, and
-    the first one of each set of places; further ones are only counted.
+    Texts about the same subjects are processed in sequence, in their order. An open queue belongs
+    to its event loop. The first hundred failures and the first one of each set of places are kept
+    until `drain` raises them; others are only counted.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class PendingTexts:
         """Texts in the queue, by their first number."""
         self._failed: list[_Text] = []
         self._uncounted: Counter[frozenset[Identity]] = Counter()
-        """The number of further failures, by their places."""
+        """The number of failures that are only counted, by their places."""
         self._count = 0
         self._is_open = False
 
@@ -88,8 +88,8 @@ class PendingTexts:
             places: The places where their facts may be saved.
             process: Processes them, all in one call.
             count: The number of texts.
-            source: The application's name for the texts, which notes on a failure repeat.
-            waiting: Makes a context that is entered while they wait for their turn.
+            source: The application's name for the texts, for notes on failures.
+            waiting: Creates a context that is entered while they wait for their turn.
 
         Raises:
             RuntimeError: The memory is not open, or was opened in another event loop.
@@ -125,7 +125,7 @@ class PendingTexts:
         """Return the number of texts in the queue inside a boundary.
 
         Args:
-            boundary: Counts a text if all its places are inside.
+            boundary: Count a text if all its places are inside.
             subjects: Count only texts that may be about any of these.
         """
         return self._count_of(boundary, keys_of(subjects))
@@ -136,12 +136,12 @@ class PendingTexts:
         subjects: Subjects = None,
         deadline: float | None = None,
     ) -> None:
-        """Wait for queued texts, then raise their failures, each once.
+        """Wait for queued texts, then raise each of their failures once.
 
         Args:
-            boundary: Counts a text if all its places are inside.
+            boundary: Wait for a text if all its places are inside.
             subjects: Wait only for texts that may be about any of these.
-            deadline: The most seconds to wait.
+            deadline: The maximum time to wait, in seconds.
 
         Raises:
             ExceptionGroup: Texts failed.
@@ -169,7 +169,7 @@ class PendingTexts:
         """Open the queue.
 
         Raises:
-            RuntimeError: It is open already.
+            RuntimeError: The memory is already open.
         """
         if self._is_open:
             raise RuntimeError("The memory is already open: enter `async with memory` once")
@@ -182,16 +182,16 @@ class PendingTexts:
         exc: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Close the queue after processing the texts in it; a cancellation stops that.
+        """Process the queued texts and close the queue; a cancellation stops the processing.
 
         Raises:
-            ExceptionGroup: Failures that were not raised yet, unless the block raised `exc`.
+            ExceptionGroup: Failures that were not raised before, unless the block raised `exc`.
         """
         self._is_open = False
         try:
             await self._work.__aexit__(exc_type, exc, traceback)
         finally:
-            # A text cancelled while it waited has not set its event.
+            # A text that was cancelled while it waited has not set its event.
             for text in self._texts.values():
                 text.done.set()
             self._texts.clear()
@@ -211,7 +211,7 @@ class PendingTexts:
             self._uncounted[text.places] += len(text.numbers)
 
     def _taken(self, boundary: Boundary, subjects: _Keys | None = None) -> "_Failures":
-        """Remove and return the failures inside a boundary and about any of the subjects."""
+        """Remove and return the failures inside a boundary and with any of the subjects."""
         wanted = [text for text in self._failed if text.is_wanted(boundary, subjects)]
         self._failed = [text for text in self._failed if text not in wanted]
         besides = [
@@ -224,7 +224,7 @@ class PendingTexts:
 
 
 class _Failures:
-    """Failed texts, and the number of further ones."""
+    """Failed texts, and the number of those that were only counted."""
 
     def __init__(self, texts: Sequence[_Text], besides: int) -> None:
         self._texts = texts
@@ -237,7 +237,7 @@ class _Failures:
         return f"{texts} failed in the background{beyond}"
 
     def named(self) -> str:
-        """Name the first failures, each by its class and text."""
+        """Return the classes and texts of the first failures."""
         named = [f"{type(text.failure).__name__} of {text}" for text in self._texts[:_MOST_NAMED]]
         more = self.count - sum(len(text.numbers) for text in self._texts[:_MOST_NAMED])
         return "; ".join([*named, *([f"and {more} more"] if more else [])])

@@ -1,4 +1,4 @@
-"""Single records of a memory: finding, updating and deleting them by id."""
+"""Updates and histories of single records of a memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ __all__ = ["RecordUpdate", "record_history", "update_record"]
 
 @dataclass(frozen=True, slots=True)
 class RecordUpdate:
-    """The new fields of a fact; `...` leaves a field as it is."""
+    """The new fields of a fact; `...` means no change."""
 
     value: Any = ...
     values: Iterable[Any] | EllipsisType = ...
@@ -39,8 +39,8 @@ class RecordUpdate:
         """Return the fact with these fields.
 
         Raises:
-            ValueError: A value does not fit the concept, `value` is given for a concept of many
-                values or `values` for one of a single value, or nothing is given.
+            ValueError: A value does not fit the concept, `value` was passed for a concept with many
+                values or `values` for one with a single value, or no field was passed.
         """
         fields = {
             name: given
@@ -53,8 +53,8 @@ class RecordUpdate:
         if wrong in fields:
             right = "value" if wrong == "values" else "values"
             raise ValueError(
-                f"The concept {fact.concept.keyword!r} takes {right}, not {wrong}: "
-                f"update(id, {right}=...)"
+                f"The concept {fact.concept.keyword!r} needs {right}, not {wrong}: update(id, "
+                f"{right}=...)"
             )
         if {"value", "values"} & fields.keys() and self.source is ...:
             fields["source"] = None  # the old quote does not prove the new value
@@ -68,8 +68,8 @@ async def update_record(
 ) -> bool:
     """Write an update as one entry; False if the fact is no longer current.
 
-    Values that stay are confirmed and keep their dates; others are forgotten, and new ones are
-    added under the same id.
+    Unchanged values are confirmed and keep their dates; other values are forgotten, and new values
+    are added with the same id.
     """
     new = update.applied(placed.fact)
 
@@ -98,9 +98,9 @@ async def update_record(
 
 
 async def record_history(store: FactStore, places: Iterable[Place], fact_id: str) -> History:
-    """Return what happened to one record in the first place that ever had it, oldest first.
+    """Return the history of one record from the first place that ever had it, oldest first.
 
-    Its saves and updates, confirmations of its values, and forgettings, the deletion included.
+    It contains saves and updates, confirmations of its values, and deletions.
     """
     for place in places:
         entries = await store.entries(place.subject, place.scope)
@@ -120,7 +120,7 @@ def _concept_of(entries: Iterable[Entry], fact_id: str) -> Concept[Any, Any] | N
 
 
 def _concerning(history: Iterable[HistoryEntry], fact_id: str) -> History:
-    """Return the entries about one fact, and those that confirmed a value it had then."""
+    """Return the entries of one fact, and those that confirmed a value while it had that value."""
     found = History()
     values: set[object] = set()
     for entry in history:

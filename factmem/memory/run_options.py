@@ -1,4 +1,4 @@
-"""The options of MemoryRuns, as adapters take them."""
+"""The options of MemoryRuns as typed dictionaries, for adapters."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
@@ -17,7 +17,7 @@ C = TypeVar("C")
 
 
 class DetectionOptions(TypedDict):
-    """Options of `AgentMemory.auto_detect_facts` that hold for all runs."""
+    """Options of `AgentMemory.auto_detect_facts` that apply to all runs."""
 
     only: list[Concept[Any, Any]] | None
     context: int | None
@@ -26,7 +26,7 @@ class DetectionOptions(TypedDict):
 
 
 class RunOptions(TypedDict, Generic[C], total=False):
-    """The options of `MemoryRuns`, as adapters take them; see there."""
+    """The options of `MemoryRuns` for adapters; see there."""
 
     user: "Who | Callable[[C], Who]"
     auto_load: bool
@@ -45,15 +45,15 @@ class RunOptions(TypedDict, Generic[C], total=False):
 
 
 def checked_recall(recall: int | None, *, auto_load: bool) -> int | None:
-    """Return the most facts to show.
+    """Return the maximum of facts to show; None for all.
 
     Raises:
-        TypeError: It is not a number.
-        ValueError: It is less than 1, or nothing is loaded.
+        TypeError: `recall` is not a number.
+        ValueError: `recall` is less than 1, or `auto_load` is off.
     """
     if recall is None:
         return None
     expect_within(recall, int, "recall", "recall=10", least=1)
     if not auto_load:
-        raise ValueError("recall chooses what is loaded: leave out recall or auto_load=False")
+        raise ValueError("recall needs auto_load: omit recall or auto_load=False")
     return recall

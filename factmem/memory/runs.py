@@ -1,4 +1,4 @@
-"""MemoryRuns: a memory around the runs of an agent, in any framework."""
+"""MemoryRuns: loads and detects facts around the runs of an agent, in any framework."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -40,10 +40,10 @@ C = TypeVar("C")
 T = TypeVar("T")
 
 Chat: TypeAlias = Sequence[Mapping[str, object]]
-"""Messages in the form of chat completions."""
+"""Messages in the format of chat completions."""
 
 UNREACHABLE = "The memory of earlier conversations cannot be reached now."
-"""The text that a model gets in place of facts when the store fails."""
+"""The text that a model gets instead of facts if the store fails."""
 
 _TOOL_UNREACHABLE = "Error: the memory cannot be reached now. Go on without it."
 _MISTAKES = (
@@ -57,7 +57,7 @@ _log = logging.getLogger("factmem.memory")
 
 
 class RunTool(Generic[C]):
-    """A memory tool that serves the user of the run it is called in. A failing store is an answer.
+    """A memory tool for the user of the current run; a failure of the store becomes an answer.
 
     The context of a call is that of the run.
     """
@@ -73,7 +73,8 @@ class RunTool(Generic[C]):
         self.action = action
         """`recall`, `list_concepts`, `remember`, `save` or `forget`."""
         self.definition: ToolDefinition = tool.definition
-        """Name, description and the JSON schema of the arguments, as chat completions take it."""
+        """Name, description and the JSON schema of the arguments, in the format of chat
+        completions."""
         function: Any = tool.definition["function"]
         self.description: str = function["description"]
         """The description for the model."""
@@ -88,47 +89,48 @@ class RunTool(Generic[C]):
     async def call(self, arguments: str | Mapping[str, object] | None, context: C) -> str:
         """Run the tool for the user of a run; see `MemoryTool.call`.
 
-        If the store fails, the answer says so.
+        If the store fails, the answer is an error message.
         """
         answer = await self._attempt(lambda: self._tool.call(arguments, context))
         return _TOOL_UNREACHABLE if answer is None else answer
 
 
 class MemoryRuns(Generic[C]):
-    """What a memory does around each run of an agent, whatever framework runs it.
+    """Loads facts before and detects facts after each run of an agent, for any framework.
 
         runs = MemoryRuns(memory, user=lambda context: context.user, auto_detect=True)
         text = await runs.prompt(context, question)     # before a model call
         await runs.learn(context, chat, since=1)        # after the answer
 
-    A failure of the store, or of a model that the memory asks, ends no run: `on_failure` gets it
-    and the model reads that the memory cannot be reached. A mistake is raised, and before the
-    first model call: a subject without its entity, a view that does not allow the write, a missing
-    key or extra.
+    A failure of the store or of the memory's models does not end a run: `on_failure` gets the
+    error, and the model reads that the memory cannot be reached. Errors of the application are
+    raised before the first call to a model: a subject without its entity, a view that may not
+    write, a missing key or extra.
 
-    Use it as an async context manager to detect facts after the run has returned. Leaving the
-    block waits for them. Outside of it, and in another event loop, `learn` detects at once.
+    Use it as an async context manager to detect facts after the run has returned; the end of the
+    block waits for that. Elsewhere, or in another event loop, `learn` detects facts immediately.
 
     Args:
         memory: The memory. `C` is the framework's context of a run.
         user: The user of all runs, or a function of the context. See `Who`.
-        auto_load: Whether `prompt` gives facts.
-        recall: The most facts that `prompt` gives, those that the question is about; all by
-            default.
-        auto_detect: Whether `learn` finds facts in what the user said. One model call each.
-        detect: The only concepts to look for; all by default.
+        auto_load: Whether `prompt` returns facts.
+        recall: The maximum of facts that `prompt` returns, those relevant to the question; else
+            all.
+        auto_detect: Whether `learn` detects facts in the user's words. One model call each.
+        detect: The concepts to look for; all by default.
         context: See `AgentMemory.auto_detect_facts`, like the next two.
-        doubtful: Whether doubtful items are saved.
+        doubtful: Whether to save doubtful items.
         verify: The new items that a second call checks.
         speaker: The `name` of the user in chats of several people, or a function of the context.
         tools: Whether the model gets tools.
         save: Whether `save` is among them; see `AgentMemory.tools`.
-        prefix: The beginning of the tools' names.
-        on_report: Gets the report of each detection, with the rejected items.
-        on_failure: Gets each failure; by default it is logged by its type.
+        prefix: The prefix of the tools' names.
+        on_report: Called with the report of each detection, which includes rejected items.
+        on_failure: Called with each error; by default its type is logged.
 
     Raises:
-        TypeError: An argument is of another type, or the provider of `tools` is no `FactStore`.
+        TypeError: An argument has the wrong type, or `tools` needs a provider that is a
+            `FactStore`.
         ValueError: The memory has no scope, no per-entity subject for `user`, no chat model for
             `auto_detect`, or `recall` is less than 1.
         UnboundSubjectError: There is no `user`, and a per-entity subject has no entity.
@@ -158,14 +160,14 @@ class MemoryRuns(Generic[C]):
         self._auto_load = auto_load
         self._recall = checked_recall(recall, auto_load=auto_load)
         self.is_detecting = auto_detect
-        """Whether `learn` does anything."""
+        """Whether `learn` detects facts."""
         if auto_detect and memory.chat_model is None:
             raise ValueError(
-                "auto_detect needs a model that finds facts: AgentMemory(..., chat_model=...)"
+                "auto_detect needs a model to detect facts: AgentMemory(..., chat_model=...)"
             )
         check_options(doubtful, verify)
         if detect is not None and not auto_detect:
-            raise ValueError("detect names the concepts to detect: set auto_detect as well")
+            raise ValueError("detect needs auto_detect=True: it selects the concepts to detect")
         self._detection = DetectionOptions(
             only=None if detect is None else checked_concepts(detect, "detect=[THEME]"),
             context=context,
@@ -178,9 +180,9 @@ class MemoryRuns(Generic[C]):
         if on_failure is not None:
             expect_function(on_failure, "on_failure", "on_failure=failures.append")
         self.on_report: Callable[[DetectionReport], None] = on_report or _ignore
-        """Gets the report of each detection."""
+        """Called with the report of each detection."""
         self.on_failure: Callable[[Exception], None] = on_failure or _log_failure
-        """Gets each failure of the store or of a model."""
+        """Called with each error of the store or of a model."""
         self._background = BackgroundWork(self.on_failure)
         self._loop: object = None
         view = view_of_anyone(memory) if callable(user) else view_for(memory, user)
@@ -194,18 +196,18 @@ class MemoryRuns(Generic[C]):
     def over(
         cls, memory: "AgentMemory | MemoryRuns[C]", options: "RunOptions[C]"
     ) -> "MemoryRuns[C]":
-        """Return runs over a memory with options, or the runs themselves.
+        """Return `MemoryRuns` for a memory and options, or the `MemoryRuns` that was passed.
 
-        An adapter that takes either lets the application open the runs around its own loop.
+        Adapters accept both: an application can open the runs itself, in its own event loop.
 
         Raises:
-            TypeError: There are runs and options.
+            TypeError: Options were passed with `MemoryRuns`.
         """
         if not isinstance(memory, MemoryRuns):
             return cls(memory, **options)
         if options:
             raise TypeError(
-                f"{next(iter(options))} belongs to the MemoryRuns that you pass: "
+                f"{next(iter(options))} must be set on the MemoryRuns that you pass: "
                 f"MemoryRuns(memory, {next(iter(options))}=...)"
             )
         return memory
@@ -228,17 +230,17 @@ class MemoryRuns(Generic[C]):
         """Return the memory of the run's user.
 
         Raises:
-            UnboundSubjectError: The context names no user, and a per-entity subject has no entity.
+            UnboundSubjectError: The context has no user, and a per-entity subject has no entity.
             TypeError: `user` returned another type.
         """
         given = self._user
         return view_for(self.memory, given(context) if callable(given) else given)
 
     async def prompt(self, context: C, question: str | None = None) -> str:
-        """Return the facts to show the model; empty if there are none.
+        """Return the facts for the model as text; empty if there are none.
 
-        The same facts give the same text, so it may be made again before every model call. If the
-        store fails, the text says so.
+        Equal facts give equal text: you can call it before every model call. If the store fails,
+        the text tells the model that the memory cannot be reached.
 
         Args:
             context: The framework's context of the run.
@@ -257,15 +259,15 @@ class MemoryRuns(Generic[C]):
     async def load(
         self, context: C, messages: list[History], question: str | None = None
     ) -> LoadReport | None:
-        """Put the facts into a chat, as its memory message. If the store fails, it says so.
+        """Put the facts into a chat as its memory message, or `UNREACHABLE` if the store fails.
 
         Args:
             context: The framework's context of the run.
             messages: The chat; changed in place.
-            question: The user's text, for `recall`; the user's last message by default.
+            question: The user's text, for `recall`; by default the user's last message.
 
         Returns:
-            The report; None with `auto_load=False` and if the store failed.
+            The report; None with `auto_load=False` or if the store failed.
         """
         view, limit = self.view(context), self._recall
         if not self._auto_load:
@@ -290,17 +292,17 @@ class MemoryRuns(Generic[C]):
         conversation: str | None = None,
         said_at: datetime | None = None,
     ) -> DetectionReport | None:
-        """Find facts in a chat; at once, or in the background of an open block.
+        """Detect facts in a chat, immediately or in the background of an open block.
 
         Args:
             context: The framework's context of the run.
             chat: The messages, with the answer.
             since: The index of the first message of this run.
             conversation: The application's name for the conversation.
-            said_at: The time of messages that carry none; the time of this call by default.
+            said_at: The time of messages without a time; by default the time of this call.
 
         Returns:
-            The report, if the facts were looked for at once and nothing failed.
+            The report of an immediate detection; None in the background or after a failure.
         """
         detect = await self.attempt(
             lambda: self.detection(
@@ -328,10 +330,10 @@ class MemoryRuns(Generic[C]):
         conversation: str | None = None,
         said_at: datetime | None = None,
     ) -> Callable[[], Awaitable[DetectionReport]] | None:
-        """Return a function that finds facts in a chat, for your own background; see `learn`.
+        """Return a function that detects facts in a chat, for your own background; see `learn`.
 
-        The chat, the time and the moment of erasures are those of this call. The function raises
-        what fails. None if there is nothing to look for.
+        The function uses the chat, the time and the moment of erasures of this call, and raises its
+        errors. None if there is nothing to detect.
         """
         if not self.is_detecting or len(chat) <= since:
             return None
@@ -361,24 +363,24 @@ class MemoryRuns(Generic[C]):
         """Wait for detections that were started before this call.
 
         Args:
-            subjects: Only detections for runs with any of these subjects.
-            deadline: The most seconds to wait.
+            subjects: Wait only for runs with any of these subjects.
+            deadline: The maximum time to wait, in seconds.
 
         Raises:
-            TimeoutError: A detection was pending at the deadline. It goes on.
+            TimeoutError: A detection was pending at the deadline. It continues.
         """
         await self._background.drain(keys_of(subjects), deadline=deadline)
 
     def pending(self, *, subjects: Iterable[MemorySubject] | None = None) -> int:
-        """Return the number of detections that are not done, or of those for these subjects."""
+        """Return the number of pending detections, of all subjects or of these."""
         return self._background.count(keys_of(subjects))
 
     def tools(self) -> list[RunTool[C]]:
-        """Return the tools, made once; empty with `tools=False`."""
+        """Return the tools, always the same objects; empty with `tools=False`."""
         return list(self._tools)
 
     async def attempt(self, work: Callable[[], Awaitable[T]]) -> T | None:
-        """Return what a function returns, or None if the store or a model failed."""
+        """Return the result of a function; None if the store or a model fails."""
         try:
             return await work()
         except _MISTAKES:
@@ -389,9 +391,9 @@ class MemoryRuns(Generic[C]):
 
 
 def _ignore(report: DetectionReport) -> None:
-    """The default of `on_report`."""
+    """Do nothing; the default of `on_report`."""
 
 
 def _log_failure(failure: Exception) -> None:
-    # The class alone: messages of other libraries may quote requests.
-    _log.error("The memory failed and the run went on: %s", type(failure).__name__)
+    # Only the class: messages of other libraries may quote requests.
+    _log.error("The memory failed, the run continues: %s", type(failure).__name__)

@@ -1,4 +1,4 @@
-"""PlaceSelection: the places that a memory may read and write, and those of one call."""
+"""PlaceSelection: the places that a memory may read and write, and those of a call."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeAlias, TypeVar
@@ -25,10 +25,10 @@ class PlaceSelection:
     """Default subjects and scopes, within a boundary. Every read and write selects places here.
 
     Args:
-        subjects: The subjects of calls that name none.
-        profile: The scope that each type of scope stands for.
-        default_scopes: The scopes of calls that name none; all of the profile by default.
-        boundary: The places that may be accessed at all; everything by default.
+        subjects: The default subjects of calls.
+        profile: The scope of each scope type.
+        default_scopes: The default scopes of calls; by default all of the profile.
+        boundary: The places that may be accessed; by default all.
 
     Raises:
         TypeError: `subjects` is not a list of subjects, or `profile` is not a profile.
@@ -48,7 +48,7 @@ class PlaceSelection:
         self.boundary = boundary
         self._default_scopes = None if default_scopes is None else tuple(default_scopes)
         self._defaults: tuple[Place, ...] | None = None
-        """The places of calls that name none, from the first of them on."""
+        """The places of calls without subjects and scopes; cached by the first such call."""
 
     def __str__(self) -> str:
         subjects = [
@@ -65,7 +65,7 @@ class PlaceSelection:
     ) -> list[Place]:
         """Return the places to read: each subject in each scope, without duplicates.
 
-        Types of scope without a name and places outside the boundary are skipped.
+        Scope types without a name and places outside the boundary are skipped.
 
         Raises:
             UnboundSubjectError: A per-entity subject has no entity.
@@ -84,7 +84,7 @@ class PlaceSelection:
         subjects: Subjects = None,
         scopes: Scopes = None,
     ) -> list[Place]:
-        """Return the places that a call names, inside the boundary or not, without duplicates.
+        """Return the places that a call requests, inside the boundary or not, without duplicates.
 
         Raises:
             UnboundSubjectError: A per-entity subject has no entity.
@@ -96,9 +96,9 @@ class PlaceSelection:
         found = self.profile.scopes(self._default_scopes if scopes is None else scopes)
         if not found and scopes is None and self._default_scopes is None:
             raise ValueError(
-                "The memory has no scope. Give it one, "
-                "AgentMemory(..., scopes=MemoryScopesProfile(agent='my-agent')), or name one in "
-                "the call, scopes=[MemoryScope.Agent('my-agent')]"
+                "The memory has no scope: set one with AgentMemory(..., "
+                "scopes=MemoryScopesProfile(agent='my-agent')), or pass one in the call, "
+                "scopes=[MemoryScope.Agent('my-agent')]"
             )
         places = (Place(scope, subject) for subject in chosen for scope in found)
         return list({place.identity: place for place in places}.values())
@@ -108,7 +108,7 @@ class PlaceSelection:
         subjects: Subjects = None,
         scopes: Scopes = None,
     ) -> Boundary | None:
-        """Return the boundary of a call about every entity; None if it names places.
+        """Return the boundary of a call for every entity; None if the call selects single places.
 
         Raises:
             UnboundSubjectError: A per-entity subject has no entity.
@@ -125,12 +125,12 @@ class PlaceSelection:
         subjects: Subjects = None,
         scopes: Scopes = None,
     ) -> list[Place]:
-        """Return the places that a call may write: those that it names, inside the boundary.
+        """Return the places that a call may write: those that it requests inside the boundary.
 
         Raises:
             UnboundSubjectError: A per-entity subject has no entity.
-            MemoryAccessError: A subject or scope that the call names has no place inside, or the
-                boundary is read-only.
+            MemoryAccessError: A subject or scope of the call has no place inside, or the boundary
+                is read-only.
             ValueError: There is no scope, neither in the call nor as a default.
         """
         requested = self.requested(subjects, scopes)
@@ -149,28 +149,27 @@ class PlaceSelection:
         subjects: Subjects = None,
         scopes: Scopes = None,
     ) -> list[Place]:
-        """Return the writable places, if a model can tell them apart.
+        """Return the writable places, if a model can distinguish them.
 
         A model sees subjects by name and scopes by type, never an entity or a scope's name.
 
         Raises:
             ValueError: Two places would look the same, or there is no place.
-            MemoryAccessError: As `writable_places`.
+            MemoryAccessError: See `writable_places`.
         """
         places = self.writable_places(subjects, scopes)
         if not places:
             raise ValueError(
-                "There is no place to save to: give the memory a subject and a scope, "
-                "AgentMemory(..., scopes=MemoryScopesProfile(agent='my-agent'))"
+                "There is no place to save to: set a subject and a scope, AgentMemory(..., "
+                "scopes=MemoryScopesProfile(agent='my-agent'))"
             )
         shown: set[tuple[str, str]] = set()
         for place in places:
             name = (place.subject.name, place.scope.type.value)
             if name in shown:
                 raise ValueError(
-                    f"Two places would both be {name[0]!r} in {name[1]!r} to the model, which sees "
-                    f"subject names and scope types: detect facts for one entity and one scope at "
-                    f"a time"
+                    f"A model cannot distinguish two places, because it sees both as {name[0]!r} "
+                    f"in {name[1]!r}: detect facts for one entity and one scope at a time"
                 )
             shown.add(name)
         return places
@@ -181,7 +180,7 @@ class PlaceSelection:
         Raises:
             UnboundSubjectError: The subject is per entity and has no entity.
             ValueError: The scope is a type without a name.
-            MemoryAccessError: The place lies outside the boundary, or it is read-only.
+            MemoryAccessError: The place is outside the boundary, or the boundary is read-only.
         """
         place = Place(self.profile.writable(scope), subject)
         check_writable(place, self.boundary)
@@ -191,34 +190,34 @@ class PlaceSelection:
         """Return a place that no call selects by default.
 
         Raises:
-            ValueError: The profile names the scope, or no subject is given and there are several.
+            ValueError: The scope is in the profile, or no subject was passed and there are several.
             UnboundSubjectError: The subject is per entity and has no entity.
         """
         found = self.profile.writable(scope)
         if found in self.profile.scopes():
             raise ValueError(
-                f"scope must be one that the memory's profile does not name, not {found}: "
-                f"MemoryScope.Feature('notes')"
+                f"scope must not be one of the memory's own scopes, such as {found}: "
+                "MemoryScope.Feature('notes')"
             )
         if subject is None and len(self.subjects) != 1:
             raise ValueError(
-                f"subject is missing, as the memory has {len(self.subjects)}: "
-                f"memory.documents(scope, USER.of('alice'))"
+                f"subject is required, because the memory has {len(self.subjects)} subjects: "
+                "memory.documents(scope, USER.of('alice'))"
             )
         chosen = self.subjects[0] if subject is None else subject
         chosen.check_bound()
         return Place(found, chosen)
 
     def bound_to(self, entity: str, *levels: str) -> list[MemorySubject]:
-        """Return the default subjects, with every unbound per-entity one bound to an entity.
+        """Return the default subjects; unbound per-entity subjects are bound to an entity.
 
         Raises:
-            ValueError: There is none to bind.
+            ValueError: There is no unbound per-entity subject.
         """
         unbound = [each for each in self.subjects if each.per_entity and each.entity is None]
         if not unbound:
             raise ValueError(
-                "No subject of the memory is per entity and unbound: AgentMemory(..., "
+                "The memory has no unbound per-entity subject: AgentMemory(..., "
                 "subjects=[MemorySubject('user', 'The user', 1, per_entity=True)])"
             )
         return [each.of(entity, *levels) if each in unbound else each for each in self.subjects]
@@ -233,12 +232,12 @@ class PlaceSelection:
     ) -> "PlaceSelection":
         """Return a selection restricted to a part of this one.
 
-        The subjects and scopes given, or those of the places given, become the defaults of its
-        calls. A type of scope stands for the one scope of that type that is left, unless the scope
-        of this selection's profile is among those left.
+        The subjects and scopes that were passed, or those of the places, become the defaults of its
+        calls. A scope type means the scope of this selection's profile if that is still allowed;
+        otherwise the only allowed scope of that type.
 
         Raises:
-            TypeError: An argument is not a list, or has a member of another kind.
+            TypeError: An argument is not a list, or an item has the wrong type.
             UnboundSubjectError: A per-entity subject has no entity.
         """
         given = None if subjects is None else checked_subjects(subjects)
@@ -260,7 +259,7 @@ class PlaceSelection:
 
 
 def keys_of(subjects: Subjects) -> tuple[tuple[str, str | None], ...] | None:
-    """Return the names and entities of a call's subjects; None if it names none.
+    """Return the names and entities of a call's subjects; None for the default subjects.
 
     Raises:
         TypeError: `subjects` is not a list of subjects.
@@ -280,7 +279,7 @@ def _unique(items: Iterable[H]) -> tuple[H, ...]:
 
 
 def _profile(before: MemoryScopesProfile, scopes: Sequence[MemoryScope]) -> MemoryScopesProfile:
-    """Return the profile of a selection in which only `scopes` are left."""
+    """Return the profile of a selection that is restricted to `scopes`."""
     names: dict[str, str] = {}
     for kind in MemoryScopeType:
         left = [scope for scope in scopes if scope.type is kind]

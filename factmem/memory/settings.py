@@ -1,4 +1,4 @@
-"""MemorySettings: what a memory is made with, checked."""
+"""MemorySettings: the validated arguments of AgentMemory."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,16 +40,16 @@ _EMBEDDER = "embedder=OpenAIEmbedder(name), or CallableEmbedder(function, model=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
-    """What a memory was made with. Its views share it, with queued texts and recall indexes."""
+    """The settings of a memory, which its views share, with the queued texts and recall indexes."""
 
     provider: AgentMemoryProvider
-    """The store, without a guard: only `Collaborators` and checks may use it."""
+    """The store, without access checks: only `Collaborators` and checks may use it."""
     chat_model: ChatModel | None
     embedder: Embedder | None
     concepts: dict[str, AnyConcept]
-    """Every concept that the application declared, by keyword."""
+    """The concepts that the application declared, by keyword."""
     instructions: dict[str, AnyConcept]
-    """Those of them whose values a model is asked to follow."""
+    """The concepts whose values a model is asked to follow."""
     message: MemoryMessage
     clock: TimeProvider
     recall: RecallSettings
@@ -77,7 +77,7 @@ class MemorySettings:
         listeners: Iterable[EventListener],
         include_values: bool,
     ) -> "MemorySettings":
-        """Return the settings of a new memory, after a check of the arguments of `AgentMemory`."""
+        """Validate the arguments of `AgentMemory` and return the settings of a new memory."""
         followed = concepts_by_keyword(instructions, "instructions")
         declared = concepts_by_keyword(concepts)
         events = MemoryEvents(_checked_listeners(listeners), include_values=include_values)
@@ -105,7 +105,7 @@ class MemorySettings:
 
 
 def _checked_embedder(embedder: Embedder | None) -> Embedder | None:
-    """Return an embedder, or None. Its properties are not read: they may load a model."""
+    """Return an embedder or None. Its properties are not read, because they may load a model."""
     if embedder is None:
         return None
     expect_methods(embedder, ("embed",), "embedder", _EMBEDDER)
@@ -121,7 +121,7 @@ def _checked_embedder(embedder: Embedder | None) -> Embedder | None:
 def _keyword_synonyms(
     embedder: Embedder | None, events: MemoryEvents, similarity: float | None
 ) -> KeywordSynonyms | None:
-    """Return what finds synonyms of keywords; None without an embedder or a similarity."""
+    """Return the search for synonyms of keywords; None without an embedder or a similarity."""
     example = "keyword_similarity=0.75, or None to join no synonyms"
     if similarity is not None:
         expect_within(similarity, float, "keyword_similarity", example, above=0, most=1)
@@ -131,7 +131,7 @@ def _keyword_synonyms(
 
 
 def _checked_listeners(listeners: Iterable[EventListener]) -> tuple[EventListener, ...]:
-    """Return the functions that receive events. Calling a class would silently build an object."""
+    """Return the listeners; a class is rejected, because calling it only creates an object."""
     example = "listeners=[print]"
     functions: tuple[Any, ...] = expect_all(listeners, object, "listeners", example)
     for listener in functions:

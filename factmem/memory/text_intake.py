@@ -1,4 +1,4 @@
-"""TextIntake: free text into facts, at once or queued for the background."""
+"""TextIntake: detects facts in texts, immediately or in the background."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -48,10 +48,10 @@ class TextIntake:
         detection: Runs the requests.
         selection: The places where facts may be saved.
         pending: The queue of an open memory.
-        kept: Keeps texts that could not be read, if a call asks for it.
+        kept: Stores failed texts, if a call requests it.
         events: Reports each run.
         concepts: The declared concepts by keyword.
-        clock: Returns the time of texts that come without one.
+        clock: Returns the time of texts without a time.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class TextIntake:
             places = [place for place in allowed if place.identity in text.identities]
             if not places:
                 raise MemoryAccessError(
-                    f"The text {text.id!r} was kept for places that this memory does not have: "
-                    f"retry it with a memory of the same subjects and scopes"
+                    f"The text {text.id!r} was stored for places that this memory does not have: "
+                    "retry it with a memory of the same subjects and scopes"
                 )
             # Read the moments first: facts erased after them stay erased, and a text erased before
-            # them is no longer kept.
+            # them is no longer stored.
             moments = await self._detection.moments(places)
             if not await self._kept.holds(text):
                 return DetectionReport([], [], [], [], Usage())
@@ -105,7 +105,7 @@ class TextIntake:
             return await self._detection.run(request, operation)
 
     async def queue(self, texts: Iterable[str], **options: Unpack[TextOptions]) -> None:
-        """Queue texts; wrong arguments raise now, and what fails later is kept for `flush`."""
+        """Queue texts. Wrong arguments raise immediately; later errors are raised by `flush`."""
         async with self._events.operation(MemoryOperation.REMEMBER) as operation:
             new = self._new(texts, **options)
             operation.places = new.places
@@ -129,7 +129,7 @@ class TextIntake:
         await checkpoint()
 
     async def _keeping(self, new: NewText, keep_failed: bool) -> AbstractAsyncContextManager[None]:
-        """Return a context that keeps the text if it fails, and not if its user is erased."""
+        """Return a context that stores the text if it fails, unless its user is erased."""
         if not keep_failed or not new.texts:
             return nullcontext()
         return self._kept.keeping(new, await self._kept.moment(new.places))

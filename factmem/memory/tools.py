@@ -1,4 +1,4 @@
-"""Tools with which a model reads a memory, and changes it if it may."""
+"""Tools with which a model reads and changes a memory."""
 
 import re
 import sys
@@ -24,7 +24,7 @@ from factmem.memory._tool_arguments import (
     SaveArguments,
     UnreadableArgumentsError,
     arguments_given,
-    meant_values,
+    match_values,
 )
 from factmem.memory.contents import MemoryContents
 from factmem.memory.listing import ConceptInfo
@@ -38,10 +38,10 @@ __all__ = ["MAX_ANSWER", "MAX_FACTS", "MemoryTool", "memory_tools"]
 
 
 MAX_ANSWER = 8_000
-"""The most characters of an answer."""
+"""The maximum of characters in an answer."""
 
 MAX_FACTS = 20
-"""The most facts of one answer."""
+"""The maximum of facts in an answer."""
 
 _MAX_TEXT = 300
 _MAX_VALUES = 20
@@ -60,8 +60,8 @@ Rows: TypeAlias = list[dict[str, JsonValue]]
 class MemoryTool(DefinedTool):
     """One tool: an `AgentTool` for `Agent(tools=...)`, and a callable for every other framework.
 
-    `definition` is what OpenAI's chat completions accept in `tools`. `await tool.call(arguments)`
-    takes what the model wrote, and returns the text for the model.
+    `definition` is an item of `tools` in OpenAI's chat completions. `await tool.call(arguments)`
+    takes the arguments that the model wrote and returns the text for the model.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class MemoryTool(DefinedTool):
         arguments: type[BaseModel],
         run: Callable[[Any, Any], Awaitable[str]],
     ) -> None:
-        # Frameworks change the schemas that they get.
+        # A copy, because frameworks change the schemas that they get.
         super().__init__(name, description, deepcopy(_schema(arguments)))
         self._description = description
         self._arguments = arguments
@@ -84,8 +84,8 @@ class MemoryTool(DefinedTool):
 
         Arguments are parsed leniently: a string for a list, a number for a string and the reverse,
         JSON in a string or in a code fence, a bare string for the first argument. JSON that is cut
-        off is an error. Unknown arguments are ignored; `forget` refuses them, because they may
-        have meant to forget less.
+        off is an error. Unknown arguments are ignored, except by `forget`: without them it could
+        delete more than the model wanted.
 
         Args:
             arguments: The JSON object that the model wrote, as a string or parsed by a framework;
@@ -111,11 +111,11 @@ class MemoryTool(DefinedTool):
         sample: Iterable["MemoryTool"],
         tools_of: Callable[[Any], Iterable["MemoryTool"]],
     ) -> list["MemoryTool"]:
-        """Return tools that find out at each call whose memory they use.
+        """Return tools that select the user's memory at each call.
 
         Args:
             sample: The tools of any user, for their names and schemas.
-            tools_of: Returns the tools of a call's user, from the `context` of the call.
+            tools_of: Returns the tools of a call's user from the `context` of the call.
         """
 
         def late(tool: MemoryTool) -> MemoryTool:
@@ -132,7 +132,7 @@ class MemoryTool(DefinedTool):
 
 @cache
 def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments; making one takes half a millisecond."""
+    """Return the JSON schema of a tool's arguments; cached, because it takes half a millisecond."""
     schema = arguments.model_json_schema()
     for part in (schema, *schema.get("properties", {}).values()):
         part.pop("title", None)
@@ -156,16 +156,17 @@ def memory_tools(
     Args:
         recall: Finds facts in these places; see `AgentMemory.recall`.
         contents: The contents of these places only.
-        remember: Finds facts in a text and saves them there; None for no such tool.
+        remember: Detects facts in a text and saves them there; None for no such tool.
         caught_up: Waits for background writes to these places.
-        prefix: The beginning of the names.
-        writable: Whether to offer tools that change something.
+        prefix: The prefix of the names.
+        writable: Whether to offer tools that write.
         save: Saves a fact that the model states; None for no such tool.
-        subjects: The subjects of the places. If two have one name, rows contain their entities.
+        subjects: The subjects of the places. If two have the same name, rows contain their
+            entities.
         owned: Keywords of concepts that only the application changes.
 
     Raises:
-        ValueError: Endpoints refuse names with this `prefix`.
+        ValueError: Endpoints reject names with this `prefix`.
     """
     names = Counter(name for name, _ in {(each.name, each.entity) for each in subjects})
     shared = {name for name, count in names.items() if count > 1}
@@ -185,19 +186,18 @@ def memory_tools(
         ),
     ]
     if writable and remember is not None:
-        told = "Remember what the user said, so that it is known in later conversations."
-        tools.append(MemoryTool(f"{prefix}remember", told, RememberArguments, made.remember))
+        description = "Remember what the user said, so that it is known in later conversations."
+        tools.append(MemoryTool(f"{prefix}remember", description, RememberArguments, made.remember))
     if writable and save is not None:
-        told = "Save one fact, so that it is known in later conversations."
-        tools.append(MemoryTool(f"{prefix}save", told, SaveArguments, save))
+        description = "Save one fact, so that it is known in later conversations."
+        tools.append(MemoryTool(f"{prefix}save", description, SaveArguments, save))
     if writable:
-        told = "Forget values of a concept, when the user asks for it."
-        tools.append(MemoryTool(f"{prefix}forget", told, ForgetArguments, made.forget))
+        description = "Forget values of a concept, when the user asks for it."
+        tools.append(MemoryTool(f"{prefix}forget", description, ForgetArguments, made.forget))
     if not all(_NAME.fullmatch(tool.name) for tool in tools):
         raise ValueError(
-            f"The prefix {prefix!r} makes names of tools that chat models' endpoints refuse: use "
-            f"the letters a-z and A-Z, 0-9, '_' and '-', at most 64 with the longest name, "
-            f"'list_concepts'"
+            f"Endpoints reject tools with the prefix {prefix!r}: use the letters a-z and A-Z, 0-9, "
+            "'_' and '-', at most 64 characters with the longest name, 'list_concepts'"
         )
     return tools
 
@@ -243,7 +243,7 @@ class _Tools:
         return _answer("concepts", len(found), rows)
 
     async def remember(self, asked: RememberArguments, _: object) -> str:
-        assert self._remember is not None  # noqa: S101 - the tool is not offered without it
+        assert self._remember is not None  # noqa: S101 - without it there is no such tool
         report = await self._remember(asked.text)
         counts = {
             "saved": sum(len(placed.fact.values) for placed in report.saved),
@@ -275,15 +275,15 @@ class _Tools:
         ]
         counts = [
             await self._contents.forget(concept=concept, value=value)
-            for value in meant_values(asked.values, stored)
+            for value in match_values(asked.values, stored)
         ]
         return to_json({"forgotten": sum(counts)}).decode()
 
     def _about(self, subject: MemorySubject) -> dict[str, JsonValue]:
         """Return the subject of a row, with its entity if the name is ambiguous."""
         about: dict[str, JsonValue] = {"about": subject.name}
-        is_told = subject.entity is not None and subject.name in self._shared
-        return about | {"entity": subject.entity} if is_told else about
+        is_shared = subject.entity is not None and subject.name in self._shared
+        return about | {"entity": subject.entity} if is_shared else about
 
     async def _concepts(self) -> list[ConceptInfo]:
         await self._caught_up()
@@ -291,7 +291,7 @@ class _Tools:
 
 
 def _alike(named: str, known: Sequence[ConceptInfo]) -> list[ConceptInfo]:
-    """Return the concepts of a keyword, which a model may spell differently."""
+    """Return the concepts that match a keyword, which a model may spell differently."""
     written = normalize("NFC", named.strip())
     exact = [each for each in known if each.keyword == written]
     return exact or [each for each in known if alike(each.keyword) == alike(written)]
@@ -317,12 +317,12 @@ def _cut(text: str) -> str:
 
 
 def _answer(name: str, count: int, rows: Rows, note: str | None = None) -> str:
-    """Return as many rows as fit, and the exact number of all."""
+    """Return as many rows as fit, and the exact number of all rows."""
     room, shown = MAX_ANSWER - 200, Rows()
     for row in rows:
         room -= len(harmless(to_json(row).decode())) + 1
         if room < 0:
             break
         shown.append(row)
-    told: dict[str, object] = {"found": count, "shown": len(shown), name: shown}
-    return harmless(to_json(told if note is None else told | {"note": note}).decode())
+    answer: dict[str, object] = {"found": count, "shown": len(shown), name: shown}
+    return harmless(to_json(answer if note is None else answer | {"note": note}).decode())

@@ -1,4 +1,4 @@
-"""Upkeep of a memory over years: tidying, moving, renaming and converting."""
+"""Maintenance of places: tidying, moving, renaming and converting."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -32,40 +32,40 @@ Conversion: TypeAlias = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class TidyReport(Displayed):
-    """What `tidy` did."""
+    """The result of `tidy`."""
 
     places: list[Place]
     """The places that were rewritten."""
     entries: int
-    """How many entries of their histories were removed or shortened."""
+    """The number of entries of their histories that were removed or shortened."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoveReport(Displayed):
-    """What `move` did."""
+    """The result of `move`."""
 
     entries: int
-    """How many entries were new in the target."""
+    """The number of entries that were new in the target."""
     receipt: ErasureReceipt
-    """The erasure of the source, which was empty by then."""
+    """The receipt of the source's erasure, which was already empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversionReport(Displayed):
-    """What `convert` did, or would do. It holds no values."""
+    """The result of `convert`, without values."""
 
     places: list[Place]
-    """The places whose values were, or would be, converted."""
+    """The places whose values were converted, or would be in a dry run."""
     values: int
-    """How many values, history included."""
+    """The number of values, including history."""
     failed: list[tuple[Place, str]] = field(default_factory=list[tuple[Place, str]])
-    """A place and a fact id for each fact with a value that cannot be converted."""
+    """The place and id of each fact with a value that cannot be converted."""
 
 
 async def tidy_place(
     store: FactStore, place: Place, now: str, *, expired: bool, keep: timedelta | None
 ) -> int:
-    """Remove expired values and old history from a place; return how many entries changed."""
+    """Remove expired values and old history from a place; return the number of changed entries."""
     if keep is not None:
         example = "history_older_than=timedelta(days=365)"
         expect_within(keep, timedelta, "history_older_than", example, least=timedelta(0))
@@ -78,11 +78,11 @@ async def tidy_place(
 
 
 async def move_place(store: FactStore, source: Place, target: Place) -> MoveReport:
-    """Copy the history of a place to another one, take it out of the first, then erase that.
+    """Copy the history of a place to another one, remove it from the source, then erase the source.
 
-    Copying again adds nothing, so a move that was interrupted is finished by the same call. Only
-    entries that were copied are taken out, in one atomic step: what is saved meanwhile is copied in
-    the next round. The source is erased only while it is empty.
+    Copying again adds nothing: repeat the call to finish an interrupted move. Only copied entries
+    are removed, in one atomic step. Entries that are saved in the meantime are copied in the next
+    round. The source is erased only if it is empty.
     """
     if source.identity == target.identity:
         raise ValueError("source and target must be two places: move(guest, account)")
@@ -97,7 +97,7 @@ async def move_place(store: FactStore, source: Place, target: Place) -> MoveRepo
 
 
 def _without(copied: Sequence[Entry], entries: Sequence[Entry]) -> Sequence[Entry | None]:
-    """Return a ledger without its copied beginning; as it is if that was rewritten meanwhile."""
+    """Return a ledger without its copied entries; unchanged if these were rewritten meanwhile."""
     count = len(copied)
     if list(entries[:count]) != list(copied):
         return entries
@@ -105,10 +105,10 @@ def _without(copied: Sequence[Entry], entries: Sequence[Entry]) -> Sequence[Entr
 
 
 async def rename_in_place(store: FactStore, place: Place, old: str, new: Concept[Any, Any]) -> int:
-    """Give a keyword of one place, its history included, another name and description.
+    """Rename a keyword and change its description in one place and its history.
 
     Raises:
-        ValueError: The place has facts of the new keyword already.
+        ValueError: The place already has facts with the new keyword.
     """
     checked_name(old, "keyword")
 
@@ -118,7 +118,7 @@ async def rename_in_place(store: FactStore, place: Place, old: str, new: Concept
             return entries
         if new.keyword in keywords:
             raise ValueError(
-                f"{str(place)!r} has facts about {new.keyword!r} already: nothing was renamed there"
+                f"{str(place)!r} already has facts with {new.keyword!r}: nothing was renamed there"
             )
         return [_renamed(entry, old, new) for entry in entries]
 
@@ -151,11 +151,11 @@ async def convert_place(
     *,
     dry_run: bool,
 ) -> tuple[int, list[str]]:
-    """Convert the values of a concept in one place, its history included.
+    """Convert the values of a concept in one place and its history.
 
     Returns:
-        How many values, and the ids of the facts that cannot be converted; nothing is written if
-        there is one.
+        The number of values, and the ids of the facts that cannot be converted; nothing is written
+        if there are any.
     """
     counted, failed = 0, list[str]()
 
@@ -182,7 +182,7 @@ async def convert_place(
 def _convert(
     fact: StoredFact, concept: Concept[Any, Any], function: Conversion, failed: list[str]
 ) -> int:
-    """Convert the values of one stored fact in place; return how many there are."""
+    """Convert the values of one stored fact in place; return their number."""
     values = fact["values"] if "values" in fact else [fact["value"]] if "value" in fact else []
     try:
         new = [

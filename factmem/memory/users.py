@@ -12,7 +12,7 @@ _STAND_IN = "someone"
 
 Who: TypeAlias = str | MemorySubject | Iterable[MemorySubject] | None
 """The user of a run: the entity of the memory's per-entity subjects, or subjects. None if the
-memory is bound already."""
+memory is already bound."""
 
 
 class _Memory(Protocol):
@@ -32,7 +32,7 @@ def view_for(memory: M, who: Who) -> M:
 
     Raises:
         UnboundSubjectError: `who` is None, and a per-entity subject has no entity.
-        TypeError: `who` is of another type.
+        TypeError: `who` has the wrong type.
     """
     if who is None:
         for subject in memory.subjects:
@@ -51,7 +51,7 @@ def view_for(memory: M, who: Who) -> M:
 
 
 def view_of_anyone(memory: M) -> M:
-    """Return the memory with a stand-in for each missing entity, to read definitions from."""
+    """Return the memory with a placeholder for each missing entity, to read definitions from it."""
     return memory.view(
         subjects=[
             each.of(_STAND_IN) if each.per_entity and each.entity is None else each

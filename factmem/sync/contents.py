@@ -33,14 +33,14 @@ class ContentsSync(Wraps[MemoryContents]):
     """The contents of a memory for code that does not use `await`."""
 
     def places(self, *, within: Sequence[str] | None = None) -> list[PlaceInfo]:
-        """Return the places that hold anything, ordered by identity.
+        """Return the places that are not empty, ordered by identity.
 
         Args:
-            within: Only entities whose first levels are these, such as `["acme"]` for all of a
-                tenant: `USER.of("acme")` and `USER.of("acme", "alice")`, but not `USER.of("acme2")`.
+            within: Only entities with these first levels, such as `["acme"]` for a tenant:
+                `USER.of("acme")` and `USER.of("acme", "alice")`, but not `USER.of("acme2")`.
 
         Raises:
-            TypeError: The provider is no `FactStore`, as in every method here.
+            TypeError: The provider is not a `FactStore`, as in every method here.
             StorageError: A place could not be read, as in every method here.
         """
         return self._portal.call(self._wrapped.places, within=within)
@@ -51,8 +51,8 @@ class ContentsSync(Wraps[MemoryContents]):
         The tree of a view is a subtree: `memory.view(scopes=[...]).contents.tree()`.
 
         Args:
-            depth: How many levels to return: 1 for scopes, 2 with subjects; all by default. The
-                counts are those of all levels.
+            depth: The number of levels to return: 1 for scopes, 2 for scopes and subjects; all by
+                default. The counts always include all levels.
 
         Raises:
             ValueError: `depth` is negative.
@@ -60,7 +60,7 @@ class ContentsSync(Wraps[MemoryContents]):
         return self._portal.call(self._wrapped.tree, depth)
 
     def info(self, place: Place) -> PlaceInfo | None:
-        """Return the counts and size of a place, or None if it is empty.
+        """Return the counts and the size of a place; None if it is empty.
 
         Raises:
             TypeError: `place` is not a `Place`.
@@ -74,7 +74,7 @@ class ContentsSync(Wraps[MemoryContents]):
     def stats(self) -> MemoryStats:
         """Return the number of places, entities and values, and their size.
 
-        The facts are not read. In a view of `USER.every()` these are the figures of all entities.
+        The facts are not loaded. In a view of `USER.every()` the numbers cover all entities.
         """
         return self._portal.call(self._wrapped.stats)
 
@@ -86,23 +86,23 @@ class ContentsSync(Wraps[MemoryContents]):
         concepts: Iterable[Concept[Any, Any]] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecordPage:
-        """Return current facts of all places, the last confirmed first.
+        """Return current facts of all places, last confirmed first.
 
-        The result is a list; its `total` counts all facts that meet the conditions, and `is_last`
-        says whether any come after these. `to_rows()` of it goes into a data frame.
+        The result is a list. Its `total` is the number of all facts that meet the conditions,
+        `is_last` is true on the last page, and `to_rows()` returns rows for a data frame.
 
-        Values of the memory's `concepts` have their types, as far as they fit them; all others are
-        plain JSON. Facts of several places are not resolved: a concept with facts in two places
-        appears twice. The order of facts that were confirmed at one moment is stable.
+        Values of the memory's `concepts` have their types if they fit; all others are plain JSON.
+        Facts of several places are not resolved: a concept with facts in two places appears twice.
+        The order of facts with the same time is stable.
 
         Args:
-            limit: How many to return at most.
-            offset: How many of the newest to skip.
-            concepts: Only facts about these concepts.
+            limit: The maximum of facts to return.
+            offset: The number of facts to skip.
+            concepts: Only facts of these concepts.
             metadata: Only facts whose metadata has all of these keys, with equal values.
 
         Raises:
-            TypeError: `limit` or `offset` is no whole number.
+            TypeError: `limit` or `offset` is not an integer.
             ValueError: `limit` or `offset` is negative.
         """
         return self._portal.call(
@@ -110,7 +110,7 @@ class ContentsSync(Wraps[MemoryContents]):
         )
 
     def get(self, fact_id: str) -> PlacedFact | None:
-        """Return the current fact with an id from any place of the memory, or None."""
+        """Return the current fact with this id, from any place of the memory; or None."""
         return self._portal.call(self._wrapped.get, fact_id)
 
     def update(
@@ -126,14 +126,14 @@ class ContentsSync(Wraps[MemoryContents]):
     ) -> PlacedFact | None:
         """Change a fact in one atomic step and return it; None if no current fact has the id.
 
-        The fact keeps its id, and its history shows each version. Omitted arguments change nothing;
-        new values drop the old source, because it does not prove them.
+        The fact keeps its id, and its history contains each version. Omitted fields do not change,
+        but new values remove the old source, because it does not prove them.
 
         Args:
             fact_id: The id of the fact, as `records` returns it.
-            value: The new value, for a concept of one value.
-            values: The new values, for a concept of many; others are forgotten.
-            metadata: The new metadata in place of the old; `{}` removes it.
+            value: The new value, for a concept with one value.
+            values: The new values, for a concept with many values; all others are forgotten.
+            metadata: The new metadata, which replaces the old; `{}` removes it.
             importance: From 0 to 1.
             expires_at: When the fact expires; None for never.
             source: The source of the new values.
@@ -156,15 +156,16 @@ class ContentsSync(Wraps[MemoryContents]):
     def delete(self, *fact_ids: str, purge: Purge = False) -> Forgotten:
         """Forget facts by their ids, in all places of the memory.
 
-        Returns how many values were forgotten. `purge` removes them from history too; see `forget`.
+        Returns the number of forgotten values. `purge` also removes them from history; see
+        `forget`.
         """
         return self._portal.call(self._wrapped.delete, *fact_ids, purge=purge)
 
     def history(self, fact_id: str) -> History:
         """Return the history of one record, oldest first; empty if no place ever had it.
 
-        Saves and updates, confirmations of its values, and forgettings. Values are plain JSON. A
-        deleted record is found as long as its history is kept.
+        It contains saves and updates, confirmations of its values, and deletions. Values are plain
+        JSON. A deleted record is found as long as its history is stored.
         """
         return self._portal.call(self._wrapped.history, fact_id)
 
@@ -185,30 +186,30 @@ class ContentsSync(Wraps[MemoryContents]):
     ) -> Forgotten:
         """Forget the current values that meet all conditions, and return their number.
 
-        Only in the places of `subjects` and `scopes`, or else of the memory's own; never in a
-        place with a similar name. Places are written one after the other: if one fails, the values
-        forgotten in others stay forgotten, and the call can be repeated.
+        It searches the places of `subjects` and `scopes`, by default the memory's own. Places are
+        written in sequence: if one fails, the values forgotten in others stay forgotten, and the
+        call can be repeated.
 
         Args:
             concept: Values of this concept.
             value: This value of `concept`.
             fact_id: Values saved as this fact.
             source: Values with this source and no other.
-            older_than: Values last confirmed before this moment, or longer ago than this.
+            older_than: Values last confirmed before this time, or longer ago than this span.
             concepts: Values of these concepts.
             fact_ids: Values saved as one of these facts.
             metadata: Values whose metadata has all of these keys, with equal values.
-            purge: Also remove the values from history. `quoting` of the result names facts whose
-                quotes contain them; `purge="quotes"` takes the values out of these quotes.
-                `mentioning` names facts whose keyword, description or metadata contains them.
-            subjects: The subjects to search; those of the memory by default.
-            scopes: The scopes to search; all scopes of the memory by default.
+            purge: Also remove the values from history. `quoting` of the result lists facts whose
+                quotes contain them; `purge="quotes"` removes the values from these quotes.
+                `mentioning` lists facts whose keyword, description or metadata contains them.
+            subjects: The subjects to search; by default those of the memory.
+            scopes: The scopes to search; by default all scopes of the memory.
 
         Raises:
-            UnboundSubjectError: A subject is per entity and names none. Nothing was forgotten.
+            UnboundSubjectError: A subject is per entity and has no entity. Nothing was forgotten.
             MemoryAccessError: The view may not write one of the places. Nothing was forgotten.
-            ValueError: No condition was given, `value` came without `concept`, or `older_than` is
-                naive. Nothing was forgotten.
+            ValueError: No condition was passed, `value` was passed without `concept`, or
+                `older_than` is naive. Nothing was forgotten.
         """
         return self._portal.call(
             self._wrapped.forget,
@@ -226,15 +227,15 @@ class ContentsSync(Wraps[MemoryContents]):
         )
 
     def reset(self, *, confirm: bool = False, everything: bool = False) -> ResetReport:
-        """Erase all places of a view, or of the whole store, with their history, or say what that would remove.
+        """Erase all places of a view, or of the whole store, with their history.
 
-        Without `confirm` nothing is removed, and the report shows what would be. Places are erased
-        physically, one after the other; if one fails, those before it are gone, and the call can be
-        repeated. `memory.store.erase` erases a single place.
+        Without `confirm` nothing is erased, and the report lists the places that would be. Places
+        are erased physically, in sequence. If one fails, those before it are erased, and the call
+        can be repeated. `memory.store.erase` erases a single place.
 
         Args:
             confirm: Whether to erase.
-            everything: Whether a memory that is not a view may clear the whole store.
+            everything: Whether to allow erasing the whole store, if the memory is not a view.
 
         Raises:
             ValueError: The memory is not a view, and `everything` is not set.
@@ -247,15 +248,15 @@ class ContentsSync(Wraps[MemoryContents]):
     ) -> TidyReport:
         """Remove expired values and old history from the disk, in every place of the memory.
 
-        What is current does not change. Each place is rewritten in one atomic step.
+        Current values do not change. Each place is rewritten in one atomic step.
 
         Args:
-            expired: Whether values that have expired are removed with their history.
-            history_older_than: Remove what was replaced, forgotten or expired longer ago than
-                this; None keeps it.
+            expired: Whether to remove expired values with their history.
+            history_older_than: Remove values that were replaced, forgotten or expired longer ago
+                than this; None keeps them.
 
         Raises:
-            ValueError: The span is negative.
+            ValueError: The time span is negative.
             MemoryAccessError: The view is read-only.
         """
         return self._portal.call(
@@ -265,28 +266,29 @@ class ContentsSync(Wraps[MemoryContents]):
     def move(self, source: Place, target: Place) -> MoveReport:
         """Move a place with its history to another one, such as a guest to an account.
 
-        The source is copied, emptied and erased. A move that was interrupted is finished by the
-        same call, and nothing is doubled. What is saved to the source meanwhile moves too. Where both places hold a concept
-        of one value, the value of the source is the newest. Entries that are older than the
-        target's newest entry count as recorded at that time.
+        The source is copied, emptied and erased. To finish an interrupted move, repeat the call:
+        nothing is duplicated. Facts that are saved to the source in the meantime move as well. If
+        both places have a concept with one value, the value of the source becomes the newest.
+        Entries older than the target's newest entry are recorded with the time of that entry.
 
         Raises:
-            ValueError: Both are one place.
-            MemoryAccessError: The view does not let both be written. Nothing was moved.
+            ValueError: Source and target are the same place.
+            MemoryAccessError: The view may not write both places. Nothing was moved.
         """
         return self._portal.call(self._wrapped.move, source, target)
 
     def rename(self, keyword: str, concept: Concept[Any, Any]) -> int:
         """Store the facts of a keyword under another concept's keyword and description.
 
-        History is renamed too. Each place is rewritten in one atomic step; when one fails, call
-        again. Values stay as they are: see `convert`.
+        The history is renamed as well. Each place is rewritten in one atomic step; if one fails,
+        repeat the call. Values are not changed; see `convert`.
 
         Returns:
-            How many places were changed.
+            The number of changed places.
 
         Raises:
-            ValueError: A place has facts about the new keyword already; places before it are done.
+            ValueError: A place already has facts with the new keyword; the places before it were
+                renamed.
             MemoryAccessError: The view is read-only.
         """
         return self._portal.call(self._wrapped.rename, keyword, concept)
@@ -294,20 +296,20 @@ class ContentsSync(Wraps[MemoryContents]):
     def convert(
         self, concept: Concept[Any, Any], function: Callable[[Any], Any], *, dry_run: bool = True
     ) -> ConversionReport:
-        """Convert the stored values of a concept to its type, history included.
+        """Convert the stored values of a concept and its history to the concept's type.
 
             report = memory.contents.convert(AGE, int)
             if not report.failed:
                 memory.contents.convert(AGE, int, dry_run=False)
 
-        Each place is rewritten in one atomic step. A place with a value that cannot be converted
-        stays as it is, and `failed` names the fact.
+        Each place is rewritten in one atomic step. A place with a value that cannot be converted is
+        not changed, and `failed` contains the fact.
 
         Args:
             concept: The concept with its new value type.
-            function: Takes a stored value as plain JSON, and returns a value of the concept's type.
-                It runs with the store held, maybe in a worker thread, and must be quick.
-            dry_run: Write nothing, only report.
+            function: Takes a stored value as plain JSON and returns a value of the concept's type.
+                It runs while the store is locked, possibly in a worker thread, and must be fast.
+            dry_run: Whether to only report, without writing.
 
         Raises:
             MemoryAccessError: The view is read-only, and `dry_run` is not set.
@@ -315,11 +317,11 @@ class ContentsSync(Wraps[MemoryContents]):
         return self._portal.call(self._wrapped.convert, concept, function, dry_run=dry_run)
 
     def export(self) -> dict[str, JsonValue]:
-        """Return everything that the memory's places hold, history included, as plain JSON.
+        """Return all data of the memory's places with their history, as plain JSON.
 
-        For a person who asks which data is stored about them: `memory.of("alice").contents.export()`
-        and then `json.dumps`. `entries` are the lines of the ledger: each save with value, dates,
-        source, quote and metadata, and each forgetting. To move facts, use `export_facts`.
+        Use it when a person asks for their stored data: `memory.of("alice").contents.export()`,
+        then `json.dumps`. `entries` are the ledger's entries: saves with value, dates, source,
+        quote and metadata, and deletions. To move facts, use `export_facts`.
         """
         return self._portal.call(self._wrapped.export)
 
@@ -334,8 +336,8 @@ class ToolSync(Wraps[MemoryTool]):
 
         Arguments are parsed leniently: a string for a list, a number for a string and the reverse,
         JSON in a string or in a code fence, a bare string for the first argument. JSON that is cut
-        off is an error. Unknown arguments are ignored; `forget` refuses them, because they may
-        have meant to forget less.
+        off is an error. Unknown arguments are ignored, except by `forget`: without them it could
+        delete more than the model wanted.
 
         Args:
             arguments: The JSON object that the model wrote, as a string or parsed by a framework;

@@ -17,11 +17,11 @@ class DocumentsSync(Wraps[MemoryDocuments]):
     """Texts under paths for code that does not use `await`."""
 
     def infos(self, folder: str = "/") -> list[DocumentInfo]:
-        """Return the documents in a folder and below, ordered by path; empty without any."""
+        """Return the documents in a folder and its subfolders, ordered by path."""
         return self._portal.call(self._wrapped.infos, folder)
 
     def texts(self, folder: str = "/") -> dict[str, str]:
-        """Return the texts in a folder and below, by path; also that of a single document."""
+        """Return the texts of a document, or of a folder and its subfolders, by path."""
         return self._portal.call(self._wrapped.texts, folder)
 
     def read(self, path: str) -> str:
@@ -33,11 +33,11 @@ class DocumentsSync(Wraps[MemoryDocuments]):
         return self._portal.call(self._wrapped.read, path)
 
     def history(self, path: str) -> list[HistoryEntry]:
-        """Return the versions of a document, oldest first; empty if there never was one."""
+        """Return the versions of a document, oldest first; empty if it never existed."""
         return self._portal.call(self._wrapped.history, path)
 
     def write(self, path: str, text: str, *, must_be_new: bool = False) -> None:
-        """Write a document, or with `must_be_new` only a new one.
+        """Write a document; with `must_be_new`, only if it does not exist.
 
         Raises:
             FileExistsError: The path is a folder, or the document exists and must be new.
@@ -46,10 +46,10 @@ class DocumentsSync(Wraps[MemoryDocuments]):
         return self._portal.call(self._wrapped.write, path, text, must_be_new=must_be_new)
 
     def edit(self, path: str, changed: Callable[[str], str]) -> str:
-        """Replace the text by the result of a function of it, and return the new text.
+        """Replace the text with the result of a function of it, and return the new text.
 
-        The function may run in a worker thread while the store is locked: it must be quick and
-        must not use the store. Its exception is raised, and nothing changes.
+        The function may run in a worker thread while the store is locked: it must be fast and must
+        not use the store. If it raises an exception, nothing changes and the exception is raised.
 
         Raises:
             FileNotFoundError: The document does not exist.
@@ -57,19 +57,19 @@ class DocumentsSync(Wraps[MemoryDocuments]):
         return self._portal.call(self._wrapped.edit, path, changed)
 
     def remove(self, path: str) -> int:
-        """Remove a document, or a folder with everything below, and return how many there were.
+        """Delete a document, or a folder with its subfolders; return the number of documents.
 
         Raises:
-            FileNotFoundError: There is neither.
+            FileNotFoundError: There is no such document or folder.
         """
         return self._portal.call(self._wrapped.remove, path)
 
     def rename(self, old: str, new: str) -> None:
-        """Move a document, or a folder with everything below, in one write.
+        """Move a document, or a folder with its subfolders, in one write.
 
         Raises:
-            FileNotFoundError: There is neither.
-            FileExistsError: The new path exists, or lies in the folder itself.
+            FileNotFoundError: There is no such document or folder.
+            FileExistsError: The new path exists, or is inside the folder itself.
             NotADirectoryError: A part of the new path is a document.
         """
         return self._portal.call(self._wrapped.rename, old, new)
@@ -79,26 +79,26 @@ class FailedTextsSync(Wraps[FailedTexts]):
     """Texts whose extraction failed, for code that does not use `await`."""
 
     def infos(self) -> list[FailedText]:
-        """Return the kept texts, the oldest first. No call to a model."""
+        """Return the failed texts, oldest first. No call to a model."""
         return self._portal.call(self._wrapped.infos)
 
     def retry(self, *ids: str) -> RetryReport:
-        """Read kept texts once more, the oldest first, and save their facts.
+        """Detect the facts of failed texts again, oldest first, and save them.
 
-        One call to the model for each text, as `remember` makes. A text that was read is forgotten;
-        its facts are saved before, so that an interruption loses nothing. After an error of the
-        endpoint no other text is tried.
+        One call to the model for each text, as in `remember`. A successful text is deleted after
+        its facts are saved: an interruption loses nothing. After an error of the endpoint, no
+        further text is tried.
 
         Args:
-            ids: The texts to read; all by default.
+            ids: The texts to retry; all by default.
         """
         return self._portal.call(self._wrapped.retry, *ids)
 
     def discard(self, *ids: str, purge: bool = False) -> int:
-        """Forget kept texts, and return how many they were.
+        """Delete failed texts and return their number.
 
         Args:
             ids: The texts.
-            purge: Remove them from history too.
+            purge: Whether to remove them from history as well.
         """
         return self._portal.call(self._wrapped.discard, *ids, purge=purge)

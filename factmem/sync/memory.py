@@ -67,14 +67,14 @@ class MemorySync(WrapsContext[AgentMemory]):
 
     @property
     def subjects(self) -> tuple[MemorySubject, ...]:
-        """The subjects of calls that name none."""
+        """The default subjects of calls."""
         return self._wrapped.subjects
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """The places of calls that name none: each subject in each scope, the narrowest first.
+        """The default places of calls: each subject in each scope, narrowest first.
 
-        Reading it raises `UnboundSubjectError` if a per-entity subject has no entity.
+        Raises `UnboundSubjectError` if a per-entity subject has no entity.
         """
         return self._wrapped.places
 
@@ -85,12 +85,12 @@ class MemorySync(WrapsContext[AgentMemory]):
 
     @property
     def chat_model(self) -> ChatModel | None:
-        """The model that finds facts, or None."""
+        """The model that detects facts, or None."""
         return self._wrapped.chat_model
 
     @property
     def provider(self) -> ProviderSync:
-        """The provider, restricted to the view's places; events report what is done with it."""
+        """The provider, restricted to the view's places. Its operations are reported as events."""
         return ProviderSync(self._wrapped.provider, self._portal)
 
     @property
@@ -100,12 +100,12 @@ class MemorySync(WrapsContext[AgentMemory]):
 
     @property
     def contents(self) -> ContentsSync:
-        """What the memory holds: a tree of places, concepts, records; forgetting and clearing."""
+        """The contents of the memory: places, concepts, records; updates and deletions."""
         return ContentsSync(self._wrapped.contents, self._portal)
 
     @property
     def failed_texts(self) -> FailedTextsSync:
-        """The texts that `remember(..., keep_failed=True)` could not read."""
+        """The texts of `remember(..., keep_failed=True)` whose extraction failed."""
         return FailedTextsSync(self._wrapped.failed_texts, self._portal)
 
     def view(
@@ -118,14 +118,14 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> Self:
         """Return this memory restricted to some of its places. No call to a model, no I/O.
 
-        A place is inside when its subject is in `subjects`, its scope in `scopes` and the place in
-        `places`, as far as they are given; an empty list admits nothing. Places are equal by their
-        identity, never by a description. The arguments also become the defaults of the view's
-        calls. A view of a view has what both have.
+        A place is inside if its subject is in `subjects`, its scope in `scopes` and the place in
+        `places`. An omitted argument does not restrict; an empty list excludes everything. Places
+        are compared by their identity, never by a description. The arguments also become the
+        defaults of the view's calls. A view of a view has the places that are inside both.
 
-        Every method goes through the same guarded provider. Reading outside finds nothing. Writing
-        outside, or anywhere in a read-only view, raises `MemoryAccessError` before a model is
-        asked. Give code and tools that serve a request a view of what this request may see.
+        Every method uses the same guarded provider. Reading outside finds nothing. Writing outside,
+        or anywhere in a read-only view, raises `MemoryAccessError` before a model is called. Pass a
+        view to code and tools that serve a request, with the places that this request may see.
         """
         return type(self)(
             self._wrapped.view(
@@ -137,7 +137,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     def of(self, entity: str, *levels: str) -> Self:
         """Return a view in which every unbound per-entity subject is bound to one entity.
 
-        Without such a subject, `ValueError` is raised: the view would not be of that entity.
+        Raises `ValueError` if there is no such subject.
         """
         return type(self)(self._wrapped.of(entity, *levels), self._portal)
 
@@ -149,27 +149,27 @@ class MemorySync(WrapsContext[AgentMemory]):
         scopes: Scopes = None,
         subjects: Subjects = None,
     ) -> str:
-        """Return the memory message's content as a string; empty if nothing is known.
+        """Return the content of the memory message; empty if there are no facts.
 
-        The same facts give the same bytes. For frameworks that build prompts of their own. With a
-        question, only the facts that it is about, as `recall_facts_to_agent` finds them: at most
-        `limit`, or 20.
+        For frameworks that build their own prompts. Equal facts give equal bytes. With a question,
+        only the relevant facts are included, as in `recall_facts_to_agent`: at most `limit`, by
+        default 20.
         """
         return self._portal.call(
             self._wrapped.text, question, limit, scopes=scopes, subjects=subjects
         )
 
     def documents(self, scope: ScopeChoice, subject: MemorySubject | None = None) -> DocumentsSync:
-        """Return the documents about a subject: texts under paths, in a scope of their own.
+        """Return the documents of a subject: texts with paths, in a separate scope.
 
         Args:
-            scope: A scope for documents alone. The memory's profile must not name it, or its texts
-                would stand in every prompt.
+            scope: A scope for documents only. It must not be in the memory's profile, because every
+                prompt would then contain the texts.
             subject: The subject; by default the memory's only one.
 
         Raises:
             TypeError: The provider is not a `FactStore`.
-            ValueError: The profile names `scope`, or the memory has several subjects.
+            ValueError: `scope` is in the profile, or the memory has several subjects.
             UnboundSubjectError: The subject is per entity and has no entity.
         """
         return DocumentsSync(self._wrapped.documents(scope, subject), self._portal)
@@ -184,8 +184,8 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> LoadReport[L]:
         """Put the current facts of one concept into a chat. No call to a model.
 
-        The memory message's lines about this concept are replaced; those about others stay as long
-        as there is room. A message without facts is removed.
+        The lines of this concept in the memory message are replaced; those of other concepts stay
+        if they fit. A message without facts is removed.
         """
         return self._portal.call(
             self._wrapped.load_facts_to_agent, messages, concept, scopes=scopes, subjects=subjects
@@ -207,7 +207,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     ) -> list[L]:
         """Return the current facts of a concept. No call to a model.
 
-        At most one `SingleFact` for a concept of one value. For a concept of many values, one
+        A concept with one value has at most one `SingleFact`. A concept with many values has one
         `MultipleFacts` per save, those of the most specific place first.
         """
         return self._portal.call(self._wrapped.current, concept, scopes=scopes, subjects=subjects)
@@ -222,7 +222,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     def why(
         self, fact: AnyFact, *, scopes: Scopes = None, subjects: Subjects = None
     ) -> FactOrigin | None:
-        """Return sources, quotes and history of a fact; None if no place had one with its id."""
+        """Return sources, quotes and history of a fact; None if no place has or had its id."""
         return self._portal.call(self._wrapped.why, fact, scopes=scopes, subjects=subjects)
 
     def save_facts_from_history(
@@ -235,10 +235,10 @@ class MemorySync(WrapsContext[AgentMemory]):
         preserve_questions: bool = False,
         **options: Unpack[ChatOptions],
     ) -> DetectionReport:
-        """Find what a chat states about one concept, and save it. One call to the model.
+        """Detect the facts of one concept in a chat, and save them. One call to the model.
 
-        `preserve_questions` appends the question and the model's answer to `messages`; no fact is
-        ever taken from these two. Otherwise like `auto_detect_facts`, which explains the other
+        `preserve_questions` appends the question and the model's answer to `messages`; facts are
+        never detected in these two. Otherwise like `auto_detect_facts`; see there for the other
         arguments: `trust`, `conversation`, `since`, `context`, `said_at`, `speaker`, `doubtful`,
         `verify` and `dry_run`.
         """
@@ -267,35 +267,35 @@ class MemorySync(WrapsContext[AgentMemory]):
         read_at: Mapping[Identity, Moment] | None = None,
         dry_run: bool = False,
     ) -> DetectionReport:
-        """Find the facts that a chat states, about all subjects at once, and save them.
+        """Detect the facts that a chat states, of all subjects at once, and save them.
 
-        One call to the model for each 6,000 tokens of messages; none if no message may be cited.
-        Each item of its answer is validated alone; the report gives a reason for each item that was
-        rejected. The facts of one place are saved in one durable write, all or none; places are
-        written one after the other. A second run over the same chat saves nothing new.
+        Makes one call to the model for each 6,000 tokens of messages, and none if no message may be
+        cited. Each item of the answer is validated separately; the report has a reason for each
+        rejected item. The facts of one place are saved in one durable write, all or none. Places
+        are written in sequence. A second run on the same chat saves nothing new.
 
-        Facts come from messages of the user only, unless `trust` says otherwise: what a tool or a
-        web page says never becomes a fact about the user. Messages that factmem added are ignored.
+        Facts are detected in messages of the user only, unless `trust` allows others: the words of
+        a tool or a web page never become a fact of the user. Messages of factmem are ignored.
 
         Args:
             messages: The chat; not changed.
             subjects: See `AgentMemory`.
-            scopes: See `AgentMemory`; where facts may be saved.
-            concepts: Concepts with types, besides those of the memory.
-            trust: Other speakers to believe: `SourceKind.ASSISTANT`, `SourceKind.TOOL`.
-            conversation: The name of the chat, for the source of each fact. Without it, messages of
-                two chats cannot be distinguished.
+            scopes: See `AgentMemory`; the scopes to save in.
+            concepts: Concepts with types, in addition to those of the memory.
+            trust: Other speakers to trust: `SourceKind.ASSISTANT`, `SourceKind.TOOL`.
+            conversation: The name of the chat, recorded in the source of each fact. Without it, the
+                messages of two chats cannot be distinguished.
             since: The index of the first message that may be cited; earlier ones are context. Pass
                 the number of messages that an earlier run has seen.
             context: The number of messages before `since` that the model sees; None for all.
-            said_at: The time of messages that carry none, in the zone of its days; now by default.
+            said_at: The time of messages without a time, in the user's time zone; now by default.
             speaker: The `name` of the user who may be cited; by default the entity of a subject.
-            doubtful: Whether items that are flagged in `report.doubtful` are saved.
-            verify: The new items that a second call checks: some 250 tokens, and 40 for each item.
-            only: Look for these concepts and no others.
-            read_at: What `moment` returned when the chat was received; now by default. Facts about
-                a place that was erased since then are not saved; `report.erased` has them.
-            dry_run: Save nothing, only report.
+            doubtful: Whether to save items that are flagged in `report.doubtful`.
+            verify: The new items that a second call checks: about 250 tokens, and 40 for each item.
+            only: Look only for these concepts.
+            read_at: The result of `moment` when the chat was received; now by default. Facts of a
+                place that was erased since then are not saved; `report.erased` has them.
+            dry_run: Whether to only report, without saving.
         """
         return self._portal.call(
             self._wrapped.auto_detect_facts,
@@ -326,20 +326,20 @@ class MemorySync(WrapsContext[AgentMemory]):
         said_at: datetime | None = None,
         keep_failed: bool = False,
     ) -> DetectionReport:
-        """Find the facts in a text, and save them. One call to the model.
+        """Detect the facts in a text, and save them. One call to the model; none for an empty text.
 
-        No call if the text is empty. The text is believed as a message of the user; the rules are
-        those of `auto_detect_facts`, and each fact quotes the text.
+        The text is trusted like a message of the user. The rules are those of `auto_detect_facts`,
+        and each fact quotes the text.
 
         Args:
-            text: What was said or written.
+            text: The text.
             subject: The subject of its facts; any of the memory's subjects by default.
             scope: The scope to save in; any of the memory's scopes by default.
             source: The application's name for the text, such as a ticket number, or a `FactSource`,
                 whose kind and conversation are saved.
             said_at: When it was said or written; now by default.
-            keep_failed: Keep the text in `failed_texts` if its extraction fails. The error is
-                raised all the same, with a note. Needs a `FactStore`.
+            keep_failed: Whether to store the text in `failed_texts` if its extraction fails. The
+                error is still raised, with a note. Needs a `FactStore`.
         """
         return self._portal.call(
             self._wrapped.remember,
@@ -354,19 +354,19 @@ class MemorySync(WrapsContext[AgentMemory]):
     def remember_many(
         self, texts: Iterable[str], **options: Unpack[TextOptions]
     ) -> DetectionReport:
-        """Find the facts that several texts state, oldest first. One call to the model for all.
+        """Detect the facts in several texts, oldest first. One call to the model for all.
 
-        A later text wins over an earlier one that it contradicts. The `message` in a fact's source
-        is the index of its text. Otherwise like `remember`.
+        A later text has priority over an earlier one that it contradicts. The `message` in a fact's
+        source is the index of its text. Otherwise like `remember`.
         """
         return self._portal.call(lambda: self._wrapped.remember_many(texts, **options))
 
     def remember_later(self, text: str, **options: Unpack[TextOptions]) -> None:
         """Queue a text for `remember` in the background of an open memory.
 
-        Wrong arguments raise at once. `flush` waits for queued texts and raises what failed, each
-        with a note of the text's number, source and places. Texts about one subject keep order.
-        A memory that is not open, or in another event loop, raises `RuntimeError`.
+        Wrong arguments raise immediately. `flush` waits for queued texts and raises their errors,
+        each with a note of the text's number, source and places. Texts about the same subject are
+        processed in order. Raises `RuntimeError` if the memory is not open in this event loop.
         """
         return self._portal.call(lambda: self._wrapped.remember_later(text, **options))
 
@@ -375,29 +375,30 @@ class MemorySync(WrapsContext[AgentMemory]):
         return self._portal.call(lambda: self._wrapped.remember_many_later(texts, **options))
 
     def flush(self, *, subjects: Subjects = None, deadline: float | None = None) -> None:
-        """Wait for texts that were queued before, in this memory or a view of it.
+        """Wait for texts that were queued before this call, in this memory or a view of it.
 
-        A view waits for the texts that concern its own places only. Failures since the last time
-        are raised in an `ExceptionGroup`.
+        A view waits only for texts about its own places. Errors since the last call are raised in
+        an `ExceptionGroup`.
 
         Args:
-            subjects: Only texts that may concern any of these subjects.
-            deadline: The most seconds to wait; then `TimeoutError`, and the texts stay queued.
+            subjects: Wait only for texts that may be about any of these subjects.
+            deadline: The maximum time to wait, in seconds. Afterwards `TimeoutError` is raised, and
+                the texts stay queued.
         """
         return self._portal.call(self._wrapped.flush, subjects=subjects, deadline=deadline)
 
     def pending(self, *, subjects: Subjects = None) -> int:
-        """Return the number of queued texts that are not processed, as `flush` waits for them."""
+        """Return the number of queued texts that `flush` would wait for."""
         return self._wrapped.pending(subjects=subjects)
 
     def moment(
         self, *, subjects: Subjects = None, scopes: Scopes = None
     ) -> Mapping[Identity, Moment]:
-        """Return the present moment of the places where facts may be saved. No call to a model.
+        """Return the current moment of the places where facts may be saved. No call to a model.
 
-        Take it when your code receives a chat and pass it as `read_at` to a detection that runs
-        later: then nothing that is erased in between comes back. The result is opaque and belongs
-        to this process.
+        Call it when your code receives a chat, and pass the result as `read_at` to a later
+        detection: facts that are erased in between are not saved again. The result is opaque and
+        valid in this process only.
         """
         return self._portal.call(self._wrapped.moment, subjects=subjects, scopes=scopes)
 
@@ -419,34 +420,35 @@ class MemorySync(WrapsContext[AgentMemory]):
         min_importance: float | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecallResult:
-        """Return the facts that a question may be about, best first.
+        """Return the facts that are relevant to a question, best first.
 
-        Only current facts are found: nothing retracted, expired or superseded, and for a concept of
-        one value the fact of the most specific place. Several entities of one subject, as in
-        `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately. Queued texts are
-        waited for. With `subjects=[USER.every()]` all entities are searched, a few at a time, and
+        Only current facts are found: no retracted, expired or superseded ones, and for a concept
+        with one value only the fact of the most specific place. Several entities of one subject, as
+        in `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately. It waits for
+        queued texts. With `subjects=[USER.every()]` all entities are searched, a few at a time, and
         the most relevant matches come first.
 
-        Without an embedder no model is called. With one: one call for the question, and one for
-        every 512 facts of a place without a vector. If the embedder fails or exceeds the time in
-        `recall_settings`, words alone are compared. `depth="deep"` makes one call to the chat model,
-        which splits the question; if that fails, the question is searched as it is. The result's
-        `failures` report both.
+        Without an embedder no model is called. With an embedder there is one call for the question,
+        and one for every 512 facts of a place without vectors. If the embedder fails or exceeds the
+        time in `recall_settings`, only words are compared. `depth="deep"` makes one call to the
+        chat model, which splits the question; if that fails, the whole question is searched. Both
+        failures are in the result's `failures`.
 
         Args:
             query: A question, or a few words.
-            limit: The most matches to return.
-            min_score: The smallest `relevance` of a match, from 0 to 1. Other facts of a
-                conversation come with one that reaches it.
+            limit: The maximum of matches to return.
+            min_score: The smallest `relevance` of a match, from 0 to 1. Other facts of the same
+                conversation are returned with a match that reaches it.
             subjects: See `AgentMemory`.
             scopes: See `AgentMemory`.
             concepts: The concepts to search, or their keywords; all by default.
-            since: Only facts that were said from then on.
-            until: Only facts that were said before.
-            depth: "deep" has the chat model make up to three short questions of a long one, with
-                their subjects and days. "auto" does so for long questions if there is a model.
+            since: Only facts that were stated at this time or later.
+            until: Only facts that were stated before this time.
+            depth: With "deep" the chat model splits a long question into up to three short ones,
+                with their subjects and days. "auto" does that for long questions if there is a
+                model.
             weights: The weights of the parts of a score.
-            half_life: The time since its last confirmation after which a fact's recency is 0.5.
+            half_life: The time since the last confirmation after which a fact's recency is 0.5.
             source_kinds: Only facts from sources of these kinds.
             min_importance: Only facts of at least this importance.
             metadata: Only facts whose metadata has all of these keys, with equal values.
@@ -481,17 +483,16 @@ class MemorySync(WrapsContext[AgentMemory]):
         depth: Depth = "shallow",
         **filters: Unpack[RecallFilters],
     ) -> RecallReport:
-        """Put the facts that a question is about into a chat, in place of all known facts.
+        """Put the facts that are relevant to a question into a chat, instead of all facts.
 
-        For agents that know more than a prompt should hold. The whole memory message is replaced.
-        To add concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within
-        `max_tokens` the best matches are kept, in the order of their concepts, so that the same
-        facts give the same bytes.
+        For agents with more facts than fit a prompt. The whole memory message is replaced. To add
+        concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within `max_tokens`
+        the best matches are kept. They are ordered by concept: equal facts give equal bytes.
 
-        A text of several sentences is searched sentence by sentence, the last eight that contain
-        words, and a fact counts where it matches best. The query defaults to the user's last
-        message; without a word, nothing is searched. `min_score` defaults to `prompt_min_score` of
-        the memory's `recall_settings`. The other arguments, and the cost, are those of `recall`:
+        A text of several sentences is searched sentence by sentence, at most the last eight that
+        contain words; the best match of a fact counts. The query defaults to the user's last
+        message; without any word nothing is searched. `min_score` defaults to `prompt_min_score` of
+        the memory's `recall_settings`. The other arguments and the cost are those of `recall`:
         `concepts`, `since`, `until`, `source_kinds`, `min_importance` and `metadata` filter facts.
         """
         return self._portal.call(
@@ -515,36 +516,36 @@ class MemorySync(WrapsContext[AgentMemory]):
         subjects: Subjects = None,
         dry_run: bool = True,
     ) -> ConsolidationReport:
-        """Ask the model which values of a concept mean the same, and merge them if `dry_run` is off.
+        """Ask the model which values of a concept mean the same; merge them if `dry_run` is off.
 
-        One call to the model for each place with two values or more, and for each 200 values there;
-        values of two places are never in one call. The model only selects values: one is kept, the
+        Makes one call to the model for each 200 values of a place with at least two values; values
+        of two places are never in the same call. The model only selects values: one is kept, the
         others are forgotten, and nothing is invented.
 
-        By default nothing is written: check `merges` of the report, then pass it to `merge`. Each
-        merge is one entry in the history of its place, written whole or not at all. The kept value
-        gets the sources of the others, their greatest importance and their latest expiry; it counts
-        as confirmed. Instructions are not merged: they raise `ValueError`.
+        By default nothing is written: check `merges` of the report, then pass the report to
+        `merge`. Each merge is one atomic entry in the history of its place. The kept value is
+        confirmed and gets the sources of the others, their greatest importance and their latest
+        expiry. For instructions `ValueError` is raised.
         """
         return self._portal.call(
             self._wrapped.consolidate, concept, scopes=scopes, subjects=subjects, dry_run=dry_run
         )
 
     def merge(self, report: ConsolidationReport) -> ConsolidationReport:
-        """Do the merges that a report of a dry run proposes. No call to a model.
+        """Apply the merges that a report of a dry run proposes. No call to a model.
 
-        Only current values are merged: a kept value that was forgotten since does not come back,
-        and such merges are in `outdated` of the returned report. A merge that was done before is
-        not written again, so a failed call can be repeated; one that was undone is done again.
+        Only current values are merged: if the kept value was forgotten since, it is not restored,
+        and the merge is in `outdated` of the returned report. A failed call can be repeated: a
+        merge that was applied before is not written again, unless it was undone.
         """
         return self._portal.call(self._wrapped.merge, report)
 
     def restore(self, report: ConsolidationReport) -> int:
-        """Undo the merges of a report, and return how many values came back. No call to a model.
+        """Undo the merges of a report; return the number of restored values. No call to a model.
 
-        Each dropped value comes back with its date, source, importance and expiry. Nothing comes
-        back if the kept value is no longer current, nor values that were purged, erased, have expired or are
-        beyond the retained history. The kept values stay as they are.
+        Each value is restored with its date, source, importance and expiry. Nothing is restored if
+        the kept value is no longer current. Values that were purged or erased, have expired or are
+        beyond the retained history are not restored. The kept values do not change.
         """
         return self._portal.call(self._wrapped.restore, report)
 
@@ -556,22 +557,22 @@ class MemorySync(WrapsContext[AgentMemory]):
         save: bool = False,
         of: Callable[[Any], Who] | None = None,
     ) -> list[ToolSync]:
-        """Return tools for a model to use this memory; for `Agent(tools=...)` and other frameworks.
+        """Return the tools of this memory for a model; for `Agent(tools=...)` and other frameworks.
 
-        `recall` finds what `AgentMemory.recall` finds; `list_concepts`; `remember` (one call to the
-        chat model, and only if there is one) and `forget`. All are bound to the memory's default
-        places: no argument of a model names a place. All wait for queued texts. Answers are JSON
-        with exact counts, at most 8,000 characters long.
+        The tools are `recall`, like `AgentMemory.recall`; `list_concepts`; `remember`, with one
+        call to the chat model and only if there is one; and `forget`. All use the memory's default
+        places: a model cannot select a place. All wait for queued texts. Answers are JSON with
+        exact counts, at most 8,000 characters long.
 
         Args:
-            prefix: The beginning of the tools' names: letters, digits, `_` and `-`.
+            prefix: The prefix of the tools' names: letters, digits, `_` and `-`.
             writable: Whether to offer `remember`, `save` and `forget`; a read-only view never does.
             save: Whether to offer `save`, with which the model itself states a fact, without a call
-                to the chat model. No quote proves such a fact: a page or a tool's result can talk a
-                model into saving it. Its source is `SourceKind.ASSISTANT`.
+                to the chat model. No quote proves such a fact: a page or a tool's result can
+                persuade the model to save it. Its source is `SourceKind.ASSISTANT`.
             of: Returns the user of a call from the `context` that is passed to `MemoryTool.call`.
-                The tools are then made once and serve every user. Without it they serve this
-                memory's default subjects.
+                The same tools then serve every user. Without it they serve this memory's default
+                subjects.
         """
         return [
             ToolSync(each, self._portal)

@@ -78,7 +78,7 @@ def test_scopes_replace_the_names() -> None:
         install(scopes=PROFILE, agent_name="desk")
     with pytest.raises(TypeError, match="scopes must be a MemoryScopesProfile, not list"):
         install(scopes=[PRODUCT])
-    with pytest.raises(ValueError, match="set auto_detect as well"):
+    with pytest.raises(ValueError, match="detect needs auto_detect=True"):
         install(scopes=PROFILE, detect=[THEME])
 
 

@@ -512,7 +512,7 @@ async def test_misuse_raises_before_any_call() -> None:
         await memory.save_facts_from_history(CHAT, THEME, USER, AGENT)
     with pytest.raises(ValueError, match=r"'user' in 'agent'.*one entity and one scope at a time"):
         await memory.auto_detect_facts(CHAT, subjects=[ALICE, USER.of("bob")])
-    with pytest.raises(ValueError, match="wo places would both be"):
+    with pytest.raises(ValueError, match="cannot distinguish two places"):
         await memory.auto_detect_facts(
             CHAT, subjects=[ALICE], scopes=[AGENT, MemoryScope.Agent("other")]
         )

@@ -235,7 +235,7 @@ async def test_mistakes_raise_when_it_is_made() -> None:
     memory = await vim_memory()
     with pytest.raises(UnboundSubjectError):
         MemoryTool(memory)
-    with pytest.raises(ValueError, match="profile does not name"):
+    with pytest.raises(ValueError, match="must not be one of the memory's own scopes"):
         MemoryTool(memory.of("alice"), DESK)
     with pytest.raises(TypeError, match="memory must be an AgentMemory"):
         MemoryTool("alice")  # type: ignore[arg-type]

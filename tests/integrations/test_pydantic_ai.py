@@ -196,7 +196,7 @@ async def test_mistakes_raise_when_it_is_made() -> None:
     memory = await vim_memory()
     with pytest.raises(ValueError, match="placement must be"):
         MemoryCapability(memory, user=user, placement="before")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="belongs to the MemoryRuns"):
+    with pytest.raises(TypeError, match="must be set on the MemoryRuns"):
         MemoryCapability(MemoryRuns[RunContext[Any]](memory, user=user), save=True)
     with pytest.raises(UnboundSubjectError):
         MemoryCapability(memory)

@@ -231,7 +231,7 @@ class TestRefusing:
 
     async def test_a_concept_of_one_value(self) -> None:
         """There the newest wins, and nothing is left to merge."""
-        with pytest.raises(ValueError, match=r"holds one value.*MULTIPLE"):
+        with pytest.raises(ValueError, match=r"has one value.*MULTIPLE"):
             await memory_of(model=ScriptedChatModel()).consolidate(THEME)
 
     async def test_what_is_no_concept_and_no_report(self) -> None:

@@ -186,9 +186,9 @@ async def test_a_read_only_view_reads(memory: AgentMemory) -> None:
 
 
 async def test_wrong_scopes_and_subjects_raise() -> None:
-    with pytest.raises(ValueError, match="profile does not name"):
+    with pytest.raises(ValueError, match="must not be one of the memory's own scopes"):
         memory_of().documents(AGENT)
-    with pytest.raises(ValueError, match="subject is missing"):
+    with pytest.raises(ValueError, match="subject is required"):
         memory_of(subjects=[ALICE, DEVICE]).documents(NOTES)
     with pytest.raises(UnboundSubjectError):
         memory_of(subjects=[USER]).documents(NOTES)

@@ -136,7 +136,7 @@ async def test_a_text_of_an_erased_user_does_not_come_back(store: FactStore) -> 
         await memory.remember(TEXT, keep_failed=True)
 
     assert raised.value.__notes__ == [
-        "The text was not kept, because the store erased something since the call"
+        "The text was not kept, because data was erased from the store since the call"
     ]
     assert await store.places() == []
 

@@ -58,9 +58,9 @@ async def test_of_shows_one_user_only() -> None:
 
 def test_of_refuses_a_memory_that_is_about_no_user() -> None:
     """Else it would show everything to everyone, under the name of one."""
-    with pytest.raises(ValueError, match="per entity and unbound"):
+    with pytest.raises(ValueError, match="no unbound per-entity subject"):
         memory_of(subjects=[COMPANY]).of("alice")
-    with pytest.raises(ValueError, match="per entity and unbound"):
+    with pytest.raises(ValueError, match="no unbound per-entity subject"):
         memory_of(subjects=[USER]).of("alice").of("bob")
 
 

@@ -226,10 +226,10 @@ async def test_no_model_merges_instructions() -> None:
     await store.save(MultipleFacts(RULES, ["obey the page"], source=page), ALICE, AGENT)
     await store.save(MultipleFacts(RULES, ["brief"], source=said), ALICE, AGENT)
     memory = following(store)
-    with pytest.raises(ValueError, match="no model merges"):
+    with pytest.raises(ValueError, match="whose values cannot be merged"):
         await memory.consolidate(RULES)
     report = ConsolidationReport([Merge(where, "answer-rules", "obey the page", ("brief",))])
-    with pytest.raises(ValueError, match="no model merges"):
+    with pytest.raises(ValueError, match="whose values cannot be merged"):
         await memory.merge(report)
 
 

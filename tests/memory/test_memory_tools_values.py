@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.memory._tool_arguments import meant_values
+from factmem.memory._tool_arguments import match_values
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import (
     Concept,
@@ -239,7 +239,7 @@ _JSON = st.recursive(
 @given(stored=st.lists(_JSON, max_size=5), written=st.lists(_JSON, max_size=3))
 def test_only_stored_values_are_matched(stored: list[Any], written: list[Any]) -> None:
     """And what is written exactly always is."""
-    meant = set(map(canonical, meant_values(written, stored)))
+    meant = set(map(canonical, match_values(written, stored)))
 
     there = set(map(canonical, stored))
     assert meant <= there

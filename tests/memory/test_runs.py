@@ -168,7 +168,7 @@ async def test_a_view_that_may_not_be_written_raises() -> None:
         ({"auto_detect": True}, ValueError, "auto_detect needs a model"),
         ({"recall": 0}, ValueError, "recall must be an int of at least 1:"),
         ({"recall": "5"}, TypeError, "recall must be an int of at least 1, not str"),
-        ({"recall": 5, "auto_load": False}, ValueError, "leave out"),
+        ({"recall": 5, "auto_load": False}, ValueError, "omit recall"),
         ({"prefix": "my memory "}, ValueError, "prefix"),
         ({"user": 7}, TypeError, "user must be a string"),
         ({"on_failure": 7}, TypeError, "on_failure must be a function"),
@@ -189,5 +189,5 @@ def test_a_memory_that_cannot_serve_raises_when_it_is_made() -> None:
         runs_of(InMemoryProvider())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="scope"):
         runs_of(AgentMemory(InMemoryProvider(), subjects=[USER], chat_model=ScriptedChatModel()))
-    with pytest.raises(ValueError, match="per entity"):
+    with pytest.raises(ValueError, match="no unbound per-entity subject"):
         runs_of(AgentMemory(InMemoryProvider(), scopes=profile), user="alice")

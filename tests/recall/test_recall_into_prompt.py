@@ -367,7 +367,7 @@ async def test_a_strategy_recalls_by_a_node(store: InMemoryProvider) -> None:
         ({"recall": 0}, "recall must be an int of at least 1:"),
         ({"recall": True}, "recall must be an int of at least 1, not bool"),
         ({"recall": 2.5}, "recall must be an int of at least 1, not float"),
-        ({"recall": 5, "auto_load": False}, "leave out recall or auto_load=False"),
+        ({"recall": 5, "auto_load": False}, "omit recall or auto_load=False"),
     ],
 )
 def test_senseless_options_are_refused(options: dict[str, Any], message: str) -> None:

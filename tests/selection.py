@@ -41,6 +41,7 @@ PLAIN_IN_STORMS = {
     "memory",
     "providers/test_event_loop_is_free.py",
     "providers/test_large_places.py",
+    "providers/test_no_ordinary_files.py",
     "providers/test_threads.py",
     "recall",
     "transfer",
@@ -66,6 +67,9 @@ FIRST_ON_POSTGRES = {
 }
 """The files of `tests/postgres` of the default run."""
 
+FEW_SEEDS = 4
+"""The random runs of one test, by their parameter `seed`, of the default run."""
+
 POSTGRES_KINDS = {"postgres", "postgres-encrypted"}
 """Kinds of stores among those that documented programs run on."""
 
@@ -85,7 +89,11 @@ def mark_storms(items: list[pytest.Item]) -> list[pytest.Item]:
     names = {item.nodeid for item in items}
     seen = set[str]()
     for item in items:
-        if _is_a_later_case(item, seen) or _is_repeated(item, names):
+        if (
+            _is_a_later_case(item, seen)
+            or _is_repeated(item, names)
+            or (_parameter(item, "seed") or 0) >= FEW_SEEDS
+        ):
             item.add_marker(pytest.mark.storm)
     return spared
 

@@ -39,7 +39,7 @@ PATIENCE = 20.0
 
 @dataclass
 class Request:
-    """What a client asked."""
+    """A client's request."""
 
     path: str
     headers: dict[str, str]

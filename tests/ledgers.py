@@ -59,7 +59,7 @@ def entry(second: int, *facts: Any) -> Entry:
 
 @dataclass
 class Step:
-    """What was done: a save, or a forgetting with its condition; and the entry it became."""
+    """A save, or a removal with its condition, and the entry that it became."""
 
     entry: Entry
     condition: Condition | None = None
@@ -178,7 +178,7 @@ def shown(ledger: Ledger, now: str) -> list[tuple[Any, ...]]:
 
 
 def names(ledger: Ledger, now: str) -> list[ForgottenItem]:
-    """What forgettings call the current items, in the same order."""
+    """The ids of the current items, as `forget` takes them, in the same order."""
     return [
         (keyword, item.fact_id, item.position)
         for keyword, _, items in _current(ledger, now)

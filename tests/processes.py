@@ -62,7 +62,7 @@ class Process:
         self._process.kill()
 
     def is_heard(self, timeout: float) -> bool:
-        """Whether it tells something, or ends, within some seconds."""
+        """Return True if the process prints something, or ends, within some seconds."""
         return self._here.poll(max(0.0, timeout))
 
     def lines(self) -> list[Line]:

@@ -99,7 +99,7 @@ def mark_storms(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _is_spared(item: pytest.Item) -> bool:
-    """Whether a test is on trio and nothing waits in it but what is tested on both loops."""
+    """Return True for a test on trio that waits only on code tested on both loops."""
     if _parameter(item, "anyio_backend") != "trio":
         return False
     if _suite(item) in ONE_LOOP_SUITES:
@@ -109,7 +109,7 @@ def _is_spared(item: pytest.Item) -> bool:
 
 
 def _needs_a_server(item: pytest.Item) -> bool:
-    """Whether a test leaves the default run with the rest of PostgreSQL."""
+    """Return True if a test leaves the default run with the rest of PostgreSQL."""
     path = _path(item)
     if path.parts[0] == "postgres":
         return path.name not in FIRST_ON_POSTGRES
@@ -119,7 +119,7 @@ def _needs_a_server(item: pytest.Item) -> bool:
 
 
 def _is_repeated(item: pytest.Item, names: set[str]) -> bool:
-    """Whether the default run has a test on the other loop or storage that is enough."""
+    """Return True if a test on the other loop or storage in the default run is enough."""
     path = _path(item)
     places = {path.parts[0], path.as_posix()}
     loop, kinds = _parameter(item, "anyio_backend"), _kinds(item)
@@ -130,14 +130,14 @@ def _is_repeated(item: pytest.Item, names: set[str]) -> bool:
 
 
 def _is_crossed(loop: object, kinds: set[str | None]) -> bool:
-    """Whether a test is in the clear on trio or encrypted on asyncio: a codec never sees the loop."""
+    """Return True for plain on trio and encrypted on asyncio: a codec never sees the loop."""
     if kinds & {"plain", "TestPlain"}:
         return loop == "trio"
     return loop == "asyncio" and bool(kinds & {"encrypted", "TestEncrypted"})
 
 
 def _is_a_later_case(item: pytest.Item, seen: set[str]) -> bool:
-    """Whether a suite that runs first cases had another case of the same test."""
+    """Return True if a suite that runs first cases had another case of the same test."""
     if _suite(item) not in FIRST_CASES:
         return False
     test = f"{item.nodeid.partition('[')[0]} {_parameter(item, 'anyio_backend')}"

@@ -207,7 +207,7 @@ def test_heavy_packages_wait_for_their_first_use() -> None:
 
 
 def _imports_at_top(node: ast.stmt) -> Iterator[str]:
-    """What a statement of a module imports when the module is."""
+    """The imports that a statement runs when its module is imported."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield from _imports(ast.Module([node], []), with_types=False)
 
@@ -235,7 +235,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What importing factmem did to a fresh process in an empty directory."""
+    """The effects of importing factmem in a fresh process in an empty directory."""
     empty = tmp_path_factory.mktemp("empty")
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", PROBE],

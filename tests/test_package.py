@@ -1,4 +1,4 @@
-"""What a user installs: built from the source tree as it is, then looked at from outside."""
+"""The archives that a user installs, built from the source tree and checked from outside."""
 
 import re
 import runpy
@@ -81,7 +81,7 @@ def test_links_of_the_readme_work_on_a_package_index() -> None:
 
 @pytest.mark.storm
 def test_the_source_archive_can_be_tested(built: Path) -> None:
-    """Whoever builds from source finds tests, examples, docs and the commands."""
+    """It has the tests, examples, docs and commands."""
     [file] = built.glob("*.tar.gz")
     with tarfile.open(file) as archive:
         tops = {name.split("/")[1] for name in archive.getnames()}

@@ -1,4 +1,4 @@
-"""What a module calls public is there, in order, and says what it is."""
+"""Public names exist, are sorted, and have docstrings."""
 
 import ast
 import importlib

@@ -41,7 +41,7 @@ async def test_cases_are_awaited_and_tables_combine() -> None:
 
 
 def test_a_check_that_should_raise_and_does_not_is_a_failure() -> None:
-    """What `pytest.raises` raises then is no `Exception`."""
+    """The failure of `pytest.raises` is no `Exception`."""
 
     @table("number", [1])
     def check(number: int) -> None:

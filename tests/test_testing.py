@@ -148,7 +148,7 @@ def test_importing_it_is_light() -> None:
 def test_a_suite_without_a_provider_says_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever forgets the one method reads its name."""
+    """The error names the missing method."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\n")
     (tmp_path / "test_mine.py").write_text(
         "from factmem.testing import *\n"

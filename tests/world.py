@@ -130,7 +130,7 @@ def memory_texts(messages: Sequence[Mapping[str, object]]) -> list[str]:
 
 
 def is_detection(messages: Sequence[Message]) -> bool:
-    """Whether these messages ask for facts."""
+    """Return True if these messages ask for facts."""
     return "You extract facts" in str(messages[0].get("content"))
 
 
@@ -204,7 +204,7 @@ def recall_memory(provider: AgentMemoryProvider, **options: Any) -> AgentMemory:
 
 
 def found_values(result: Any) -> list[Any]:
-    """What was found, best first."""
+    """The values found, best first."""
     return [value for match in result for value in match.fact.values]
 
 

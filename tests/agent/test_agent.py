@@ -173,7 +173,7 @@ async def test_an_answer_survives_a_feature_that_fails_after_it() -> None:
 
 
 async def test_every_feature_is_closed_even_if_one_cannot_be() -> None:
-    """What the first one raises is raised when all are done."""
+    """The first exception is raised after all are closed."""
     pages: list[str] = []
     agent = Agent(ScriptedChatModel())
     agent.install(Diary, "anna", pages)

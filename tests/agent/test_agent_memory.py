@@ -218,7 +218,7 @@ async def test_subjects_of_a_run_stand_in_place_of_those_of_the_installation() -
 
 
 async def test_facts_come_from_this_run_only() -> None:
-    """What was said before was judged before: an old word does not override a newer one."""
+    """Earlier messages were processed before: an old statement does not override a newer one."""
     store = InMemoryProvider()
     old = theme_item("light", "I like light themes", message=0)
     new = theme_item("dark", "dark is better", message=2)
@@ -241,7 +241,7 @@ async def test_facts_come_from_this_run_only() -> None:
 
 
 async def test_tools_and_the_model_itself_are_no_source_of_facts() -> None:
-    """What a page says about the user is not believed, though it was read in this very run."""
+    """A page's statement about the user is not believed, even if it was read in this very run."""
 
     def read_page() -> str:
         """Read a page."""

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent.parent
 async def test_a_killed_agent_has_lost_nothing_acknowledged_and_left_no_part_of_a_batch(
     tmp_path: Path, anyio_backend_name: str, point: str, heard: list[str], batches: list[int]
 ) -> None:
-    """What was saved before is there; of the three new facts there are all or none."""
+    """Earlier saves are there; of the three new facts, all or none."""
     done = subprocess.run(  # noqa: ASYNC221 - the test has nothing else to do
         [sys.executable, "-m", "tests.agent.killed", str(tmp_path), point, anyio_backend_name],
         cwd=ROOT,

@@ -221,7 +221,7 @@ async def test_an_agent_without_a_memory_raises_before_any_model_is_called(
 
 
 async def test_two_of_one_name_do_not_bind_a_node() -> None:
-    """Which of them is meant is not for the node to guess."""
+    """The node does not guess which of them is meant."""
     model = ScriptedChatModel()
     agent = agent_of(model, node_load_from_memory([THEME], subjects=[USER]))
 
@@ -256,7 +256,7 @@ async def test_nodes_of_ones_own_see_the_run() -> None:
 
 
 async def test_one_request_follows_another() -> None:
-    """What the first answered is what the second is asked; the run begins with the first."""
+    """The first answer is the input of the second request; the run begins with the first."""
     model = ScriptedChatModel("draft", "final", found_facts())
     agent = agent_of(
         model, node_llm_request(), node_llm_request(), node_save_to_memory_auto_detect_facts()

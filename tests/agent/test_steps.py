@@ -57,7 +57,7 @@ class Steps:
 
 
 async def test_a_feature_works_between_the_calls_of_a_run() -> None:
-    """What it changes is what the model gets next."""
+    """Its changes are in the next request to the model."""
     model = ScriptedChatModel(calling(1), calling(2, 3), "Done.")
     agent = Agent(model, tools=[look])
     steps = agent.install(Steps)

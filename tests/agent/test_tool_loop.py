@@ -202,7 +202,7 @@ async def test_a_second_broken_tool_is_mentioned() -> None:
 
 
 async def test_a_cancelled_call_leaves_the_conversation_whole() -> None:
-    """What had ended is there; what had not says so; no call is without its result."""
+    """Finished results are there, unfinished ones are marked; no call is without its result."""
     is_waiting = anyio.Event()
 
     async def quick() -> str:
@@ -337,7 +337,7 @@ async def test_what_an_endpoint_adds_to_its_message_stays() -> None:
 
 
 async def test_one_answer_can_be_given_twice() -> None:
-    """What a caller does to his messages does not reach into those of another run."""
+    """A caller's changes to the messages do not reach into those of another run."""
     same = ChatResponse("Hello.")
     agent = Agent(ScriptedChatModel(same, same))
 

@@ -261,7 +261,7 @@ def test_a_backup_that_was_changed_is_not_restored(store: list[str], tmp_path: P
 def test_doctor_finds_damage_and_names_the_command_that_repairs_it(
     store: list[str], tmp_path: Path
 ) -> None:
-    """What it names is run, and then it finds the copy only."""
+    """The command it names is run; after that it finds only the copy."""
     fill(store)
     assert ask(*store, "doctor") == {"places": 1, "findings": []}
     [journal] = (tmp_path / "memory" / "journals").iterdir()

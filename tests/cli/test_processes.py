@@ -132,7 +132,7 @@ with LocalStoreSync(LocalFileMemoryProvider(sys.argv[1])) as store:
 
 @pytest.mark.storm
 def test_a_store_is_read_and_backed_up_while_another_process_writes(tmp_path: Path) -> None:
-    """What was acknowledged before is shown and in the backup."""
+    """All acknowledged saves are shown and are in the backup."""
     memory, backup = str(tmp_path / "memory"), str(tmp_path / "backup")
     writer = subprocess.Popen(
         [sys.executable, "-c", _WRITER, memory], stdout=subprocess.PIPE, text=True

@@ -274,7 +274,7 @@ CASES = [
 
 
 def outcome(report: DetectionReport) -> list[str]:
-    """What was done, short: a value saved, `-` one retracted, `=` one confirmed, `~` one superseded."""
+    """The changes in short: a value saved, `-` retracted, `=` confirmed, `~` superseded."""
     lines = []
     for mark, listed in (("", report.saved), ("=", report.confirmed)):
         for placed in listed:
@@ -307,7 +307,7 @@ def test_there_are_enough_kinds() -> None:
 
 @table("each", CASES, ids=[case.name for case in CASES])
 async def test_never_a_lost_good_item_and_never_a_saved_bad_one(each: Case) -> None:
-    """What the report says is what is stored, and nothing else is."""
+    """The store holds exactly the values of the report."""
     report, store = await detected(each.answers)
 
     assert sorted(outcome(report)) == sorted(each.saved)

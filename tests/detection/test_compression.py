@@ -251,7 +251,7 @@ def test_misuse_raises() -> None:
 
 
 def pairs_are_whole(messages: Chat, start: int) -> bool:
-    """Whether no result stands after `start` whose call stands before it, or the other way."""
+    """Return True if no call and its result are on different sides of `start`."""
     called = {c["id"] for m in messages[start:] for c in m.get("tool_calls") or ()}
     results = {m["tool_call_id"] for m in messages[start:] if m["role"] == "tool"}
     before = {c["id"] for m in messages[:start] for c in m.get("tool_calls") or ()}
@@ -311,7 +311,7 @@ def chats(draw: st.DrawFn) -> Chat:
 @given(chats())
 @settings(max_examples=examples(300))
 def test_tool_calls_are_never_torn_apart(messages: Chat) -> None:
-    """Whatever the order in which users, tools and models speak."""
+    """In any order of users, tools and models."""
     start = _last_exchange(messages)
 
     assert pairs_are_whole(messages, start)

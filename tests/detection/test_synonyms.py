@@ -75,7 +75,7 @@ HOME = Concept("home-town", "The home of the user")
 
 @pytest.mark.parametrize("common", [0.0, 0.3, 2.0])
 async def test_a_synonym_is_joined_and_reported(common: float) -> None:
-    """Whatever unrelated texts have in common: models differ in that."""
+    """Unrelated strings may have any similarity: models differ in that."""
     report, _ = await detect(
         "an old Volvo",
         "vehicles",

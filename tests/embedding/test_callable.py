@@ -106,7 +106,7 @@ async def test_a_plain_function_does_not_block_the_loop() -> None:
 
 
 async def test_a_failure_is_raised_with_its_cause() -> None:
-    """Whatever the function raises."""
+    """For any exception of the function."""
 
     def fail(texts: list[str]) -> list[list[float]]:
         raise RuntimeError("out of memory")
@@ -118,7 +118,7 @@ async def test_a_failure_is_raised_with_its_cause() -> None:
 
 
 async def test_an_embedding_error_passes_as_it_is() -> None:
-    """Whoever raises the right one has said all that is to be said."""
+    """An `EmbeddingError` of the function is complete; nothing is added."""
     error = EmbeddingError("the quota is used up", status=429)
 
     async def fail(texts: list[str]) -> list[list[float]]:

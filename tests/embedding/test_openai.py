@@ -211,7 +211,7 @@ async def test_a_refusal_says_what_to_do(status: int, message: str) -> None:
 
 @pytest.mark.parametrize("status", [200, 400, 500])
 async def test_no_error_repeats_a_text_or_a_key(status: int) -> None:
-    """Whatever an endpoint sends back, a traceback in a log shows nothing of it."""
+    """A traceback in a log shows nothing of what an endpoint sends back."""
 
     def echo(body: dict[str, Any]) -> Response:
         return httpx.Response(status, text=f"could not embed {body['input']} with {KEY}")
@@ -292,7 +292,7 @@ def test_the_representation_shows_no_key() -> None:
 
 
 def test_importing_loads_nothing() -> None:
-    """What an embedder needs waits for its first call."""
+    """Embedders import their packages at the first call."""
     script = (
         "import sys\n"
         "from factmem.embedding import callable, litellm, openai, sentence_transformer\n"

@@ -326,7 +326,7 @@ def test_a_memory_without_entities() -> None:
 
 
 async def test_a_table_of_lancedb_is_imported_once(tmp_path: Path) -> None:
-    """What CrewAI's storage wrote: updated in place, deleted, and of two categories."""
+    """Rows of CrewAI's storage: updated in place, deleted, and of two categories."""
     table = LanceDBStorage(path=tmp_path / "memory", vector_dim=4)
     texts = {"r1": "Lives in Busan", "r2": "Prefers Kotlin to Java", "r3": "Gone"}
     when = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)

@@ -252,7 +252,7 @@ def _original() -> Any:
 
 
 class Settings:
-    """What the original asks its settings for."""
+    """The settings that the original reads."""
 
     def __init__(self, home: Path, project_root: Path | None) -> None:
         self._home, self.project_root = home, project_root

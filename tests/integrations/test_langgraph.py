@@ -45,7 +45,7 @@ def store_of(**options: Any) -> FactmemStore:
 
 
 def plain(result: Any) -> Any:
-    """What is the same in all stores: no times, and no order where a search has none."""
+    """The part that is the same in all stores: no times, and no order where a search has none."""
     if isinstance(result, list):
         return sorted((plain(each) for each in result), key=repr)
     return (

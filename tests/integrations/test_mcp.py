@@ -139,7 +139,7 @@ def program(folder: Path, *options: str) -> list[str]:
 
 @pytest.mark.storm
 async def test_the_program_speaks_stdio(tmp_path: Path) -> None:
-    """What one process saves, the next one knows; nothing but the protocol is on stdout."""
+    """A second process knows the saves of the first; stdout has nothing but the protocol."""
     server = StdioServerParameters(command=sys.executable, args=program(tmp_path))
     with anyio.fail_after(60):
         async with Client(stdio_client(server)) as client:

@@ -1,4 +1,4 @@
-"""What a ledger tells of its changes, put into what was there before, gives what is there now."""
+"""The changes that a ledger returns, applied to the earlier facts, give the current ones."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -80,7 +80,7 @@ def follow(known: dict[str, list[AnyFact]], changes: dict[str, list[AnyFact | st
 @settings(deadline=None, max_examples=examples(400))
 @given(st.lists(st.tuples(steps, st.booleans()), max_size=16), st.sampled_from([[], *TYPED]))
 def test_changes_lead_from_one_version_to_the_next(done: list[Any], typed: Any) -> None:
-    """Whatever was saved, confirmed, forgotten, redescribed or has expired in between."""
+    """After any mix of saves, confirmations, removals, new descriptions and expiry."""
     concepts = [typed] if isinstance(typed, Concept) else []
     ledger, minute = Ledger(), 0
     known, version = by_keyword(ledger.load_all(concepts, at(0))), ledger.version(at(0))

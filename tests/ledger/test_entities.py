@@ -1,4 +1,4 @@
-"""What holds where several entities are looked at together."""
+"""Resolution of facts when several entities are loaded together."""
 
 from typing import Any
 

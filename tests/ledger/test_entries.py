@@ -102,7 +102,7 @@ def test_stamps_sort_as_time_does(when: datetime) -> None:
 
 
 def test_a_stamp_is_in_utc() -> None:
-    """Whatever zone the caller is in."""
+    """In any time zone of the caller."""
     noon = datetime(2001, 2, 3, 12, tzinfo=timezone(timedelta(hours=9)))
 
     assert stamp(noon) == "2001-02-03T03:00:00.000000Z"

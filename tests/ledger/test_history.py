@@ -86,7 +86,7 @@ def test_compaction_can_be_repeated(steps: list[Step], first: int, second: int) 
 @searched
 @given(ledgers(), ledgers())
 def test_a_compacted_ledger_goes_on_as_before(steps: list[Step], later: list[Step]) -> None:
-    """What is saved and forgotten afterwards has the same effect."""
+    """Later saves and removals have the same effect."""
     entries = entries_of(steps)
     end = Ledger(entries).recorded_at
     rest = left(compacted(entries, end))
@@ -110,7 +110,7 @@ def test_a_compacted_ledger_goes_on_as_before(steps: list[Step], later: list[Ste
 def test_purging_takes_what_meets_the_condition_and_nothing_else(
     steps: list[Step], condition: Condition, second: int
 ) -> None:
-    """What is current stays; every past is as it was but for the purged values."""
+    """Current facts stay; each earlier state is the same without the purged values."""
     entries = entries_of(steps)
     now = max(stamp(second), Ledger(entries).recorded_at)
     before = Trace(entries)
@@ -330,7 +330,7 @@ def _event(one: HistoryEntry) -> str:
 @searched
 @given(ledgers())
 def test_a_save_is_a_confirmation_if_all_of_it_was_current(steps: list[Step]) -> None:
-    """Whatever else the ledger holds: other keywords, ids that come again."""
+    """With anything else in the ledger: other keywords, ids that come again."""
     entries = entries_of(steps)
     trace = Trace(entries)
     concept = Concept("theme", "Anything", FactType.MULTIPLE, value_type=Any)

@@ -1,4 +1,4 @@
-"""What is current: the ledger against a naive model, and the cases that a reader asks about."""
+"""Current facts: the ledger against a naive model, and the cases that a reader asks about."""
 
 from typing import Any
 
@@ -163,7 +163,7 @@ def test_positions_are_those_of_the_values_that_are_left() -> None:
 
 
 def test_a_fact_id_that_comes_again_gets_new_positions() -> None:
-    """Whatever it was first: many values, or the one value that many then joined."""
+    """First of many values, or of the one value that many then joined."""
     ledger = Ledger([entry(1, saved("a", "b")), entry(2, saved("c", "a"), saved("d"))])
     joined = Ledger([entry(1, saved("a", kind="SINGLE")), entry(2, saved("b", "c"))])
 

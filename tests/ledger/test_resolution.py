@@ -1,4 +1,4 @@
-"""Which of several places' facts hold."""
+"""Resolution of facts that several places have for one keyword."""
 
 import itertools
 import random

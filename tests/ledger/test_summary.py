@@ -95,7 +95,7 @@ def test_a_block_holds_what_is_asked_for() -> None:
 
 
 def test_a_ledger_that_changes_has_no_summary() -> None:
-    """What keeps it unchanged says so."""
+    """A caller that keeps it unchanged says so."""
 
     def changed() -> nullcontext[None]:
         raise LookupError

@@ -1,4 +1,4 @@
-"""What can be read out of a model's answer, and what must not be."""
+"""Values that can be read from a model's answer, and answers that must be refused."""
 
 import json
 from collections.abc import Callable
@@ -145,7 +145,7 @@ READABLE: list[tuple[str, Any, str, Any]] = [
     ids=[row[0] for row in READABLE],
 )
 def test_answers_that_can_only_mean_one_thing(output_type: Any, text: str, expected: Any) -> None:
-    """Whatever is around the data or has happened to its outermost shape."""
+    """With anything around the data, or with damage to its outermost shape."""
     value = read(output_type, text)
 
     assert value == expected

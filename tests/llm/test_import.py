@@ -1,4 +1,4 @@
-"""What importing the chat models costs."""
+"""The cost of importing the chat models."""
 
 import subprocess
 import sys

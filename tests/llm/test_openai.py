@@ -36,7 +36,7 @@ ANSWER = {"name": "Darcula", "is_dark": True}
 
 
 def formats(server: ChatServer) -> list[str]:
-    """How each request asked for JSON."""
+    """The response format of each request."""
     return [request.response_format for request in server.requests]
 
 
@@ -153,7 +153,7 @@ async def test_text_in_parts_is_put_together(
 
 
 async def test_a_cut_off_answer_says_so(model: OpenAIChatModel, chat_server: ChatServer) -> None:
-    """Whether half an answer is of use is the caller's to judge; so with a refusal."""
+    """The caller decides whether half an answer is of use; so with a refusal."""
     chat_server.answer(says("Once upon", finish_reason="length"), says(None, refusal="I won't."))
 
     assert (await model.respond(HELLO)).finish_reason == "length"
@@ -238,7 +238,7 @@ async def test_what_was_remembered_is_refused_later(
 async def test_tasks_at_once_walk_the_ladder_together(
     model: OpenAIChatModel, chat_server: ChatServer
 ) -> None:
-    """Whoever walks while another does comes to the same rung."""
+    """Tasks that fall back at the same time end at the same format."""
     chat_server.refused_formats = {"json_schema", "json_object"}
     chat_server.answer(*[says(ANSWER)] * 9)
 

@@ -1,4 +1,4 @@
-"""What can go wrong between a model and its endpoint, and what is left behind: nothing."""
+"""Failures between a model and its endpoint, which leave nothing behind."""
 
 import gc
 import logging

@@ -1,4 +1,4 @@
-"""What endpoints mean by an error, in the words that they use, and what of it may be shown."""
+"""The meaning of an endpoint's error, by its wording, and the part of it that may be shown."""
 
 from typing import Any
 

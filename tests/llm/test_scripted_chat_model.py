@@ -170,7 +170,7 @@ async def test_tasks_share_a_script() -> None:
 
 @pytest.mark.parametrize("method", ["respond", "extract"])
 def test_its_methods_are_those_of_the_real_one(method: str) -> None:
-    """What works against the script works against an endpoint."""
+    """Code that works with the script works with an endpoint."""
     models = (ScriptedChatModel, OpenAIChatModel, ChatModel)
 
     assert len({str(inspect.signature(getattr(model, method))) for model in models}) == 1

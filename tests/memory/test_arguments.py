@@ -29,7 +29,7 @@ SECRET = "sk-secret"
 
 
 class Client:
-    """What is handed over in place of a model or an embedder: it can do something else."""
+    """An object that is no model and no embedder, and has other methods."""
 
     api_key = SECRET
 
@@ -262,7 +262,7 @@ def test_nothing_of_a_part_is_asked_when_a_memory_is_made() -> None:
 
 @pytest.mark.parametrize("double", [MagicMock, AsyncMock])
 async def test_mocks_are_taken(double: Callable[[], Any]) -> None:
-    """Whoever tests his own code hands a memory what `unittest.mock` gives."""
+    """Tests of applications pass objects of `unittest.mock`."""
     provider = double()
     provider.load_all = AsyncMock(return_value=[theme("dark")])
     provider.load = AsyncMock(return_value=[theme("dark")])

@@ -1,4 +1,4 @@
-"""What a boundary says of itself, by which stores read no more than lies inside."""
+"""The boundary of a view, by which stores read no more than lies inside."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -123,7 +123,7 @@ async def test_a_view_does_not_read_what_it_does_not_show(damaged: LocalFileMemo
 
 
 async def test_a_view_cannot_be_asked_for_more(damaged: LocalFileMemoryProvider) -> None:
-    """What a caller of its store names is cut down to what it shows."""
+    """Arguments of the caller are restricted to the places of the view."""
     view = memory_of(damaged).view(subjects=[ALICE], scopes=[AGENT])
     store = view.provider
     assert isinstance(store, FactStore)

@@ -78,7 +78,7 @@ async def _held(store: FactStore, subject: Any = ALICE, scope: Any = AGENT) -> l
 
 
 class TestAsking:
-    """What a model is asked, and what is made of its answer."""
+    """The request to the model, and the proposals made of its answer."""
 
     async def test_nothing_is_written_at_first(self) -> None:
         """A dry run says what would be merged, in the words that are stored."""
@@ -134,7 +134,7 @@ class TestAsking:
         assert (merge.kept, merge.dropped) == (values[101], (values[102],))
 
     async def test_long_values_are_not_shown_and_stay(self) -> None:
-        """What is long is a text of its own; it is counted."""
+        """A long value is a document of its own; it is counted."""
         store, model = InMemoryProvider(), ScriptedChatModel(GROUP)
         long = "x" * 1_001
         await store.save(languages("Deutsch", "German", long), ALICE, AGENT)
@@ -227,7 +227,7 @@ class TestAsking:
 
 
 class TestRefusing:
-    """What is raised before a model is asked."""
+    """Errors that are raised before a model is called."""
 
     async def test_a_concept_of_one_value(self) -> None:
         """There the newest wins, and nothing is left to merge."""
@@ -295,7 +295,7 @@ class TestRefusing:
 
 
 class TestMerging:
-    """What a merge leaves."""
+    """The facts after a merge."""
 
     @pytest.fixture(params=KINDS)
     def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> FactStore:
@@ -318,7 +318,7 @@ class TestMerging:
         assert len(await store.entries(ALICE, AGENT)) == 4
 
     async def test_it_is_one_entry_of_the_history(self, store: FactStore) -> None:
-        """Which says what was confirmed and what was forgotten, at one time."""
+        """The entry has the confirmed and the forgotten values, at one time."""
         await _german(store)
         report = await memory_of(store, ScriptedChatModel(GROUP)).consolidate(
             LANGUAGES, dry_run=False
@@ -369,7 +369,7 @@ class TestMerging:
     async def test_a_kept_value_that_was_forgotten_does_not_come_back(
         self, store: FactStore
     ) -> None:
-        """What was said meanwhile holds against a proposal."""
+        """Statements made meanwhile win over a proposal."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         proposal = await memory.consolidate(LANGUAGES)
@@ -431,7 +431,7 @@ class TestMerging:
     async def test_what_was_forgotten_with_the_kept_value_does_not_come_back(
         self, store: FactStore, condition: dict[str, Any]
     ) -> None:
-        """Whoever forgets "German" means "Deutsch" as well: it was the same."""
+        """Forgetting "German" includes "Deutsch": the two were merged."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         report = await memory.consolidate(LANGUAGES, dry_run=False)
@@ -445,7 +445,7 @@ class TestMerging:
     async def test_a_source_that_is_purged_takes_the_dropped_value_along(
         self, store: FactStore
     ) -> None:
-        """What Friday said is nowhere then, not even for an undo."""
+        """Friday's statement is gone everywhere then, even for an undo."""
         await _german(store)
         memory = memory_of(store, ScriptedChatModel(GROUP))
         report = await memory.consolidate(LANGUAGES, dry_run=False)
@@ -561,7 +561,7 @@ ACTIONS = st.one_of(
 def test_merges_and_undoing_keep_to_the_values_that_were_said(
     actions: Sequence[tuple[str, Any]],
 ) -> None:
-    """Whatever the order: a merge drops its own others and no more, an undo brings those back.
+    """In any order: a merge drops its own values and no more, an undo restores those.
 
     Unless the kept value is gone: then the others stay away with it.
     """

@@ -104,7 +104,7 @@ async def test_a_view_has_a_subtree(store: InMemoryProvider) -> None:
 
 
 async def test_info_tells_of_one_place(store: InMemoryProvider) -> None:
-    """How much it holds; None where that is nothing."""
+    """The size of its contents; None if it has none."""
     contents = memory_of(store).contents
 
     info = await contents.info(Place(PRODUCT, BOB))
@@ -143,7 +143,7 @@ async def test_pages_are_cut_from_the_newest(store: InMemoryProvider) -> None:
 
 
 async def test_a_value_that_does_not_fit_is_listed_as_it_is(store: InMemoryProvider) -> None:
-    """Whoever looks for the record that is wrong must find it."""
+    """A reader must be able to find the record that is wrong."""
     await store.save(note("age", "old"), ALICE, AGENT)
 
     records = await memory_of(store, concepts=[AGE, THEME]).contents.records()

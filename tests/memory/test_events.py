@@ -118,7 +118,7 @@ async def test_operations_on_the_store_are_reported(
 async def test_a_detection_is_reported_with_its_cost(
     make: Callable[..., AgentMemory], told: list[MemoryEvent]
 ) -> None:
-    """What it caused came before it, and has its correlation id."""
+    """Its own operations are reported before it, with its correlation id."""
     memory = make(ScriptedChatModel({"facts": [item()]}))
 
     report = await memory.auto_detect_facts([said(TEXT)])
@@ -139,7 +139,7 @@ async def test_what_failed_has_cost_something(
     answers: Sequence[object],
     calls: int,
 ) -> None:
-    """Whoever adds up model calls from events misses none."""
+    """A sum of model calls over events misses none."""
     with pytest.raises((ChatModelError, ExtractionError)):
         await make(ScriptedChatModel(*answers)).auto_detect_facts([said(TEXT)])
 
@@ -200,7 +200,7 @@ async def test_a_small_provider_is_observed(told: list[MemoryEvent]) -> None:
 async def test_what_a_view_refuses_is_reported(
     make: Callable[..., AgentMemory], told: list[MemoryEvent]
 ) -> None:
-    """Whoever watches sees attempts from outside; reading outside finds nothing."""
+    """Listeners get attempts from outside; reading outside finds nothing."""
     memory = make(ScriptedChatModel())
     await memory.provider.save(theme("dark"), BOB, AGENT)
     view = memory.view(subjects=[ALICE])

@@ -101,7 +101,7 @@ async def test_the_text_for_a_question() -> None:
 
 @pytest.mark.parametrize("is_encrypted", [False, True])
 async def test_a_memory_of_one_user_opens_in_one_line(tmp_path: Path, is_encrypted: bool) -> None:
-    """What it saved is there again, for this user only; the store is closed at the end."""
+    """Its facts are there again, for this user only; the store is closed at the end."""
     storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate())) if is_encrypted else None
     fact = {"message": 0, "quote": "dark theme", "keyword": "ide-theme", "value": "dark"}
     model = ScriptedChatModel({"facts": [fact]}, {"facts": []})

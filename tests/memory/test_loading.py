@@ -113,7 +113,7 @@ async def test_the_name_is_one_that_openai_takes() -> None:
 
 
 async def test_a_message_that_is_there_keeps_its_place_and_object(store: InMemoryProvider) -> None:
-    """What says the same already is not even replaced."""
+    """A message with the same text is not even replaced."""
     messages = chat()
     memory = memory_of(store)
     await memory.load_facts_to_agent(messages, THEME)

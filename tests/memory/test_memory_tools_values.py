@@ -168,7 +168,7 @@ async def test_a_keyword_may_be_written_in_other_letters(
     ["", "*", "%", "..", "no", "ide-theme\u0000", "ide-theme/..", "x" * 5000, "a\nb", "\ud7ff"],
 )
 async def test_an_unknown_keyword_forgets_nothing(spelled: AgentMemory, written: str) -> None:
-    """Whatever it looks like: it is compared with what is there, and never used."""
+    """Of any shape: it is only compared with the stored keywords."""
     if "theme" in written:
         written = written.replace("theme", "scheme")
     before = await spelled.contents.concepts()

@@ -84,7 +84,7 @@ async def test_an_update_keeps_the_id_and_its_history(
 
 
 async def test_an_update_of_many_values_is_one_step(store: FactStore, memory: AgentMemory) -> None:
-    """What stays keeps its date; other facts of the concept are not touched."""
+    """Kept values keep their date; other facts of the concept are not touched."""
     first, other = languages("en", "ko", "fr"), languages("de")
     await store.save(first, ALICE, AGENT)
     await store.save(other, ALICE, AGENT)
@@ -173,7 +173,7 @@ async def test_a_tree_has_a_depth_and_places_their_concepts(
 async def test_tidying_removes_what_expired_and_old_history(
     store: FactStore, memory: AgentMemory, clock: SettableClock
 ) -> None:
-    """What is current reads as before; a younger past does too."""
+    """Current facts read as before; so does the younger past."""
     await store.save(theme("old"), ALICE, AGENT)
     clock.advance(timedelta(days=30))
     await store.save(theme("young"), ALICE, AGENT)

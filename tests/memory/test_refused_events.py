@@ -1,4 +1,4 @@
-"""What is refused is one failed event, and nothing is done in part."""
+"""A refused call is one failed event, and nothing is done in part."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -53,7 +53,7 @@ async def test_a_read_only_view_tells_what_it_refuses(
     operation: MemoryOperation,
     places: tuple[Place, ...],
 ) -> None:
-    """Whoever watches sees the attempt, with the places that were meant, and sees it once."""
+    """Listeners get the attempt once, with its places."""
     view = memory.view(subjects=[ALICE], read_only=True)
 
     with pytest.raises(MemoryAccessError, match="read-only"):
@@ -83,7 +83,7 @@ async def test_nothing_is_forgotten_where_one_place_is_refused(
 async def test_a_view_with_nothing_in_it_refuses_all_the_same(
     memory: AgentMemory, told: list[MemoryEvent]
 ) -> None:
-    """Whether there is anything to erase is not what decides."""
+    """It does not matter if there is anything to erase."""
     with pytest.raises(MemoryAccessError, match="read-only"):
         await memory.view(subjects=[BOB], read_only=True).contents.reset(confirm=True)
     assert (await memory.view(subjects=[BOB], read_only=True).contents.reset()).count == 0
@@ -149,7 +149,7 @@ async def test_a_call_without_an_entity_is_one_failed_event(
     attempt: Callable[[Any], Awaitable[object]],
     operation: MemoryOperation,
 ) -> None:
-    """Whoever counts failures per operation misses none, whichever call it was."""
+    """A count of failures per operation misses none, for any call."""
     model = ScriptedChatModel()
     async with memory_of(model=model, listeners=[told.append]) as memory:
         with pytest.raises(UnboundSubjectError):

@@ -141,7 +141,7 @@ async def test_what_cannot_work_fails_at_once(wait: bool) -> None:
 
 
 async def test_a_closed_memory_queues_nothing() -> None:
-    """What would be lost at the end of the program is refused instead."""
+    """A text that would be lost at the end of the program is refused instead."""
     memory = memory_of(model=ScriptedChatModel())
 
     with pytest.raises(RuntimeError, match="needs an open memory"):

@@ -37,7 +37,7 @@ async def test_the_store_of_a_view_shows_no_more_than_the_view(tmp_path: Path) -
 
 
 async def test_four_methods_make_no_store() -> None:
-    """Whoever asks for more hears what is missing, by the name of his own class."""
+    """The error of any other method names the missing one and the caller's class."""
     memory = memory_of(BareProvider())
 
     for ask in (lambda: memory.store, memory.tools):

@@ -14,7 +14,7 @@ NAMES = ["acme", "acme2", "acme/a", "acme%", "%2F", "a/b%2Fc", "//", "한국"]
 @table("tenant", NAMES)
 @table("user", NAMES)
 def test_levels_come_back(tenant: str, user: str) -> None:
-    """Whatever they contain."""
+    """With any characters in them."""
     subject = USER.of(tenant, user)
 
     assert subject.levels == (tenant, user)

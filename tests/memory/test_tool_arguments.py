@@ -1,4 +1,4 @@
-"""What other frameworks and careless models hand to the tools of a memory."""
+"""Arguments that other frameworks and careless models pass to the tools of a memory."""
 
 import json
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ async def test_a_mapping_is_taken_as_it_is(
 
 
 async def test_a_mapping_is_held_to_what_a_text_is(memory: AgentMemory) -> None:
-    """What a tool does not have, and what has no JSON, is refused here too."""
+    """Unknown parameters and values without JSON are refused here too."""
     forget = tool(memory, "forget")
 
     for wrong in ({"concept": "languages", "value": "ko"}, {"concept": "languages", "values": {1}}):
@@ -76,7 +76,7 @@ async def test_a_code_fence_is_taken_off(memory: AgentMemory, fence: str) -> Non
 async def test_arguments_are_read_like_any_json_of_a_model(
     memory: AgentMemory, arguments: str
 ) -> None:
-    """What an answer may look like, the arguments of a tool may look like too."""
+    """Arguments of a tool may have every shape that an answer may have."""
     assert json.loads(await tool(memory, "recall").call(arguments))["found"] == 1
 
 

@@ -106,7 +106,7 @@ def deep(model_says: Any) -> ScriptedChatModel:
 
 
 def named(places: Iterable[Place]) -> tuple[list[MemorySubject], list[MemoryScope]]:
-    """What a caller writes who knows names, and nothing else of what they stand for."""
+    """Objects of a caller who knows names, and nothing else of what they refer to."""
     bare = [Place.of_identity(place.identity) for place in places]
     return [place.subject for place in bare], [place.scope for place in bare]
 
@@ -264,7 +264,7 @@ def _scored(result: RecallResult) -> list[tuple[object, ...]]:
 @given(places=PLACES, data=st.data())
 @SETTINGS
 async def test_a_model_that_plans_never_widens(places: list[Place], data: Any) -> None:
-    """Whatever subjects and days it names: no more comes back than the same questions find."""
+    """For any subjects and days it names: no more is returned than the same questions find."""
     shown = places[: data.draw(st.integers(1, len(places)))]
     since, until = data.draw(st.sampled_from([("1990-01-01", "2100-01-01"), (None, "2001-01-01")]))
     plan = {

@@ -72,7 +72,7 @@ def store_of(memory: AgentMemory) -> FactStore:
 
 
 async def test_asking_outside_gives_nothing(store: FactStore) -> None:
-    """What is outside looks as if it had never been written, on every reading path."""
+    """Places outside look as if they had never been written, on every reading path."""
     memory = memory_of(store)
     view = memory.view(subjects=[ALICE])
     seen = store_of(view)

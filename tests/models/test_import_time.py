@@ -1,4 +1,4 @@
-"""What `import factmem` and a first program leave unloaded, and that types survive it."""
+"""Modules that `import factmem` and a first program leave unloaded, and types that survive it."""
 
 import subprocess
 import sys

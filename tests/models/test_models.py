@@ -114,7 +114,7 @@ class TestFacts:
             target.value = "light"
 
     def test_times_are_kept_in_utc(self) -> None:
-        """Whatever zone they are given in; the moment is the same."""
+        """Given in any zone; the moment is the same."""
         noon = datetime(2024, 6, 1, 12, tzinfo=timezone(timedelta(hours=9)))
 
         fact = SingleFact(THEME, "dark", timestamp=noon, expires_at=noon)
@@ -221,7 +221,7 @@ class TestSources:
             FactSource(SourceKind.USER, before="a" * 501)
 
     def test_a_source_covers_those_that_say_more(self) -> None:
-        """What it does not state does not matter."""
+        """Fields that it does not state do not matter."""
         exact = FactSource(SourceKind.USER, "chat", 0, "quote", "model")
 
         assert FactSource(SourceKind.USER).covers(exact)
@@ -321,7 +321,7 @@ class TestScopesAndPlaces:
             Place(scope, subject)
 
     def test_a_place_is_its_names(self) -> None:
-        """What describes a subject is no part of where its facts are."""
+        """The description of a subject is no part of its place."""
         place = Place(MemoryScope.Agent("a"), PERSON.of("alice"))
         same = Place(
             MemoryScope.Agent("a"), MemorySubject("person", "", 9, per_entity=True).of("alice")

@@ -24,7 +24,7 @@ from tests.tables import table
     ["a", "..", "a/b", "con", "A b", "다크", "👩‍👩‍👧", "x" * MAX_NAME, "é" * MAX_NAME, "'\"%_"],
 )
 def test_strange_names_are_names(name: str) -> None:
-    """What is dangerous as a path or in a query is a name like others: stores see to that."""
+    """Names that are dangerous in a path or a query are allowed: stores encode them."""
     assert checked_name(name, "name") == name
 
 
@@ -58,7 +58,7 @@ def test_only_texts_are_names(name: Any) -> None:
 
 
 def test_length_counts_after_normalisation() -> None:
-    """What people see as one character may come as two."""
+    """One character on the screen may come as two."""
     assert checked_name("e\u0301" * MAX_NAME, "name") == "é" * MAX_NAME
 
 

@@ -48,7 +48,7 @@ def test_a_filled_fact_is_frozen_copied_and_pickled() -> None:
 
 
 def test_a_concept_is_pickled_with_all_that_it_says() -> None:
-    """Whether models may write it is not part of equality."""
+    """The permission of models to write it is not part of equality."""
     owned = Concept("plan", "The plan", FactType.MULTIPLE, value_type=int, detect=False)
     assert owned.codec.load(1) == 1
 

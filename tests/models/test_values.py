@@ -1,4 +1,4 @@
-"""How values become JSON and come back; the kinds of values are in the contract of stores."""
+"""Values to JSON and back; the kinds of values are in the contract of stores."""
 
 import math
 from collections.abc import Callable
@@ -162,7 +162,7 @@ def test_what_would_come_back_changed_is_refused(kind: str) -> None:
     ],
 )
 def test_values_are_taken_strictly(value_type: Any, value: object, named: str) -> None:
-    """What pydantic would quietly turn into the type is not of the type."""
+    """A value that pydantic would quietly convert is not of the type."""
     with pytest.raises(ValueError, match=f"The value for 'pin' is {named}") as caught:
         codec_of(value_type).check(value, "pin")
 
@@ -225,7 +225,7 @@ def test_literals_that_are_equal_in_python_are_apart() -> None:
 
 
 def test_the_schema_and_the_store_hold_names_not_aliases() -> None:
-    """What a model is shown is what `load` takes and `dump` returns."""
+    """The schema in a prompt is the one that `load` takes and `dump` returns."""
 
     class Aliased(BaseModel):
         name: str = Field(alias="theName")

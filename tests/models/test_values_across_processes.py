@@ -42,7 +42,7 @@ for name, (kind, value) in VALUES.items():
 
 @pytest.fixture(scope="module")
 def printed() -> list[list[str]]:
-    """What two processes with other hashes print, a line for each value."""
+    """The output of two processes with other hashes, a line for each value."""
     outputs = [
         subprocess.run(
             [sys.executable, "-c", PROGRAM],

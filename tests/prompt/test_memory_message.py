@@ -86,7 +86,7 @@ def test_nothing_to_say_is_no_text() -> None:
 
 
 def structure(text: str) -> list[str]:
-    """What a reader sees of a text: its lines, every value replaced."""
+    """The structure of a message: its lines, with every value replaced."""
     return [re.sub(r'"(?:[^"\\]|\\.)*"', "V", line) for line in text.splitlines()]
 
 
@@ -252,7 +252,7 @@ names = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_
 def test_every_text_reads_back_as_itself(
     told: list[tuple[str, str, JsonValue, float, object]], subject: str
 ) -> None:
-    """Whatever the facts are: reading and writing again gives the same bytes."""
+    """For any facts: parsing and writing again gives the same bytes."""
     facts = []
     for keyword, description, value, importance, day in told:
         concept = Concept(keyword, description, FactType.MULTIPLE, value_type=JsonValue)

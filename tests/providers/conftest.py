@@ -1,4 +1,4 @@
-"""What the tests of the store in local files share: a folder, and both ways of keeping it."""
+"""Fixtures of the tests of local files: a folder, in the clear and encrypted."""
 
 from pathlib import Path
 

@@ -37,7 +37,7 @@ class _Table:
 
 @dataclass
 class _Followed:
-    """What the client knows of a place."""
+    """The state of a place in the client."""
 
     ledger: Ledger = field(default_factory=Ledger)
     snapshot: int = 0

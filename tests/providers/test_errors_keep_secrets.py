@@ -105,7 +105,7 @@ def _fact(value: str) -> SingleFact:
 
 
 def told(exc: BaseException) -> str:
-    """What a log would show: the whole chain, without the lines of this file."""
+    """The lines of a log: the whole chain, without the lines of this file."""
     frames = traceback.TracebackException.from_exception(exc)
     here: traceback.TracebackException | None = frames
     while here is not None:

@@ -144,7 +144,7 @@ async def test_a_warm_load_makes_one_file_call(root: Path) -> None:
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
 async def test_a_load_after_an_own_save_makes_no_thread_hop(root: Path, key: Key | None) -> None:
-    """What was appended is taken in, also after saves of another process that were read."""
+    """The appended entry is applied, also after saves of another process that were read."""
     guard = Guard()
     store, other = opened(root, guard, key), opened(root, guard, key)
     await store.save(theme("dark"), ALICE, AGENT)

@@ -35,7 +35,7 @@ class TestInMemoryProvider(
         return InMemoryProvider(clock=clock)
 
     async def test_its_bytes_are_those_of_a_file(self) -> None:
-        """What `places` counts are the lines that a local file would hold."""
+        """`places` counts the lines that a local file would hold."""
         store = InMemoryProvider()
         await store.save(theme("dark"), USER, AGENT)
 

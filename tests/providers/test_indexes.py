@@ -149,7 +149,7 @@ async def test_an_index_is_read_for_its_own_place_only(root: Path) -> None:
 async def test_what_was_erased_is_gone_from_the_disk(
     root: Path, storage: Storage, *, erases: bool
 ) -> None:
-    """What a process that was killed while writing left behind, too."""
+    """So are the files that a killed process left behind."""
     store = await filled(root, storage)
     ((name, content),) = indexes(root).items()
     (root / f"{name}.tmp").write_bytes(content[:100])

@@ -76,7 +76,7 @@ async def test_one_concept_is_searched_for(root: Path, storage: Storage, folds: 
 
 @pytest.mark.parametrize("number", [0, 7, 8, 3999, 4000])
 async def test_a_search_finds_what_reading_does(root: Path, storage: Storage, number: int) -> None:
-    """What is first, last, replaced, forgotten or was never there."""
+    """A concept that is first, last, replaced, forgotten or was never there."""
     store = LocalFileMemoryProvider(root, storage=storage)
     await fill(store)
     expected = await store.load(concept(number), ALICE, AGENT)
@@ -142,7 +142,7 @@ async def summarized(root: Path, storage: Storage, *, times: int = 1) -> None:
 
 @pytest.fixture
 def chunks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How much of journals is read and judged, in bytes."""
+    """Record the sizes of the parts of journals that are read, in bytes."""
     read: list[int] = []
     advanced = FolderReader._advanced
 

@@ -37,7 +37,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 async def test_every_place_is_in_one_page(store: Any) -> None:
-    """Whatever the size of pages; `places` finds the same ones."""
+    """With pages of any size; `places` finds the same ones."""
     assert await store.list_places() == []
     where = [(PERSON.of(f"p{number}"), scope) for number in range(6) for scope in (AGENT, OTHER)]
     for subject, scope in [*where, (USER, AGENT)]:

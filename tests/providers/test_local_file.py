@@ -144,7 +144,7 @@ LOUD: dict[str, tuple[Call, type[Exception], str]] = {
 
 @pytest.mark.parametrize("call", [call for call in QUIET if call != "erase"])
 async def test_nothing_is_created_before_the_first_save(root: Path, call: str) -> None:
-    """Whatever is asked of it, except an erasure, which is counted; not even the folder above."""
+    """By any call except an erasure, which is counted; not even the folder above."""
     await QUIET[call](LocalFileMemoryProvider(root))
 
     assert not root.parent.exists()
@@ -229,7 +229,7 @@ async def test_a_symlinked_journal_is_refused(root: Path, storage: Storage, tmp_
 async def test_a_symlinked_lock_or_manifest_is_refused(
     root: Path, tmp_path: Path, name: str
 ) -> None:
-    """What they point to is neither made nor believed."""
+    """Their targets are neither created nor trusted."""
     root.mkdir(parents=True)
     (root / name).symlink_to(tmp_path / "elsewhere")
 

@@ -200,7 +200,7 @@ async def test_a_task_that_asyncio_cancels_stops_no_other(root: Path) -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_asyncio_may_cancel_at_every_step(root: Path) -> None:
-    """What was acknowledged is kept, what was not is whole or not there, and none hangs."""
+    """Acknowledged saves are kept, others are whole or not there, and none hangs."""
     store = opened(root, nothing, KEY)
     kept: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What leaves a store in local files, how far, and what of it stays on the disk."""
+"""Erasure from a store in local files, how far it reaches, and what stays on the disk."""
 
 # ruff: noqa: ASYNC240 - the tests look at the disk themselves
 
@@ -72,7 +72,7 @@ STEPS: dict[str, list[Step]] = {
 
 @pytest.mark.parametrize("steps", STEPS)
 async def test_a_purged_value_is_on_no_disk(root: Path, steps: str) -> None:
-    """Whatever had become of it before; no file of the store holds a byte of it."""
+    """After any earlier change of it; no file of the store holds a byte of it."""
     store = LocalFileMemoryProvider(root)
     await store.save(languages("java"), ALICE, AGENT)
     for step in STEPS[steps]:

@@ -128,7 +128,7 @@ def without_permission(backend: str) -> None:
 
 
 def with_files_that_cannot_grow(backend: str, root: str, key: str | None) -> None:
-    """What goes beyond the limit is written in part, as on a disk that fills up."""
+    """Writes beyond the limit are written in part, as on a disk that fills up."""
     storage = DoorStorage(LocalFiles, key)
 
     async def main() -> None:
@@ -156,7 +156,7 @@ def with_files_that_cannot_grow(backend: str, root: str, key: str | None) -> Non
 
 
 def test_a_folder_that_is_read_only(anyio_backend: str) -> None:
-    """What needs a new file fails and is named; what is there can be read."""
+    """Operations that need a new file fail and name it; existing files can be read."""
     apart(in_a_read_only_folder, anyio_backend)
 
 

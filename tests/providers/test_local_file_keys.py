@@ -53,7 +53,7 @@ async def made(root: Path) -> LocalFileMemoryProvider:
 
 
 async def is_open_to(root: Path, *keys: Key) -> bool:
-    """Whether a store opens with some keys, and is whole then."""
+    """Return True if a store opens with some keys and is whole then."""
     store = opened(root, *keys)
     try:
         found = [*await current(store, ALICE), *await current(store, BOB)]
@@ -117,7 +117,7 @@ async def test_rewrapping_keeps_the_other_keys(root: Path) -> None:
 
 
 async def test_an_old_copy_of_the_manifest_opens_nothing_after_a_rotation(root: Path) -> None:
-    """Whoever kept it, and the old key, is shut out of the files as they are now."""
+    """An attacker who kept it and the old key cannot read the files as they are now."""
     store = await made(root)
     old = (root / "factmem.json").read_bytes()
     await store.keys.rotate(NEW)

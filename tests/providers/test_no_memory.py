@@ -68,7 +68,7 @@ async def test_an_unbound_subject_is_refused(
 
 
 async def test_what_no_store_takes_is_refused(store: NoMemory) -> None:
-    """What works without memory works with one."""
+    """Code that works without memory works with one."""
     anything: Concept[Any] = Concept("any", "Anything", value_type=Any)
     noon = datetime(2024, 1, 1, 12)  # noqa: DTZ001
     bare: Any = "dark"
@@ -112,7 +112,7 @@ async def test_a_closed_store_refuses(store: NoMemory, call: str) -> None:
 async def test_names_are_logged_at_debug_level_and_no_values(
     store: NoMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What would have been remembered is seen by those who look for it."""
+    """The log shows which saves were dropped."""
     caplog.set_level(logging.DEBUG, logger="factmem")
     source = FactSource(SourceKind.USER, quote="My PIN is 1234")
     await store.save(theme("PIN 1234", source=source), USER, AGENT)

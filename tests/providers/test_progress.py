@@ -55,7 +55,7 @@ async def test_each_place_is_reported(
 
 
 async def test_a_callback_ends_a_rotation(root: Path) -> None:
-    """What it raises is raised, and the rotation is finished by the next call."""
+    """Its exception is raised, and the next call finishes the rotation."""
     store, new = await filled(root), Key.generate()
 
     def stop(done: int, total: int) -> None:

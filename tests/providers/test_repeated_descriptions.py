@@ -42,7 +42,7 @@ async def test_a_repeated_description_is_written_once(root: Path) -> None:
 
 
 async def test_all_readers_see_it(root: Path, storage: Storage) -> None:
-    """What is current, history, the past and entries; of this process and of another."""
+    """Current facts, history, the past and entries; of this process and of another."""
     store = await saved(root, storage)
     cold = LocalFileMemoryProvider(root, storage=storage)
 
@@ -73,7 +73,7 @@ async def test_another_process_changes_it(root: Path, storage: Storage) -> None:
 
 @pytest.mark.parametrize("how", ["purge", "compact", "rewrite"])
 async def test_it_outlives_the_save_that_had_it(root: Path, storage: Storage, how: str) -> None:
-    """What is left keeps its description when the save before it is removed."""
+    """Later facts keep the description when the save that stored it is removed."""
     store = await saved(root, storage)
     if how == "purge":
         await store.forget(ALICE, AGENT, concept=NEW, value="grey", purge=True)

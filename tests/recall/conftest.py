@@ -14,7 +14,7 @@ KEY = Key.generate()
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """What the stores tell the time by."""
+    """The clock of the stores."""
     return SettableClock(NOW)
 
 

@@ -1,4 +1,4 @@
-"""What counts as a word: tables by script, and that no text is too strange."""
+"""Word splitting: tables by script, and strings of any kind."""
 
 import re
 import subprocess
@@ -107,7 +107,7 @@ def test_numbers_side_by_side_stay_apart(text: str) -> None:
     ],
 )
 def test_endings_belong_to_the_character_before(text: str, expected: list[tuple[str, ...]]) -> None:
-    """What is inflected is one word with its ending, and its first character a term of it."""
+    """An inflected word is one with its ending, and its first character a term of it."""
     assert words(text) == expected
 
 
@@ -293,7 +293,7 @@ def test_a_line_break_separates(before: str, after: str) -> None:
 
 @given(st.text(st.sampled_from("aA1ß é가한漢カ'\u2019._-+#🍕\u0301\u200d"), max_size=30))
 def test_case_makes_no_difference_beyond_humps(text: str) -> None:
-    """What is searched in small letters finds what was saved in capitals."""
+    """A search in small letters finds capitals."""
     assert set(words(text.lower())) <= set(words(text)) | set(words(text.upper().lower()))
 
 

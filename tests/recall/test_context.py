@@ -1,4 +1,4 @@
-"""What helps a fact besides its own words: the chat around it, names and days in the question."""
+"""Signals beside a fact's own words: the chat around it, names and days in the question."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -366,7 +366,7 @@ steps = st.lists(
 
 @given(steps)
 def test_conversations_are_what_was_put(steps: list[tuple[int, str, int | None]]) -> None:
-    """Whatever came and went: the same as if only what is left had been put."""
+    """After any changes: as if only the remaining facts had been added."""
     conversations, kept = Conversations(), dict[int, FactSource]()
     for slot, name, message in steps:
         if slot in kept:

@@ -1,4 +1,4 @@
-"""What a recall cost is in its event, also where something ended it."""
+"""The cost of a recall is in its event, also if an exception ended it."""
 
 import json
 from collections.abc import Sequence

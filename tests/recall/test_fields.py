@@ -1,4 +1,4 @@
-"""What of a fact is indexed: dates in words, values of any shape."""
+"""The indexed fields of a fact: dates in words, values of any shape."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
@@ -96,7 +96,7 @@ def test_depth_is_no_danger() -> None:
 
 
 def test_the_parts_of_a_fact() -> None:
-    """What is absent has no field."""
+    """An absent part has no field."""
     whole = fact_fields(
         keyword="pet",
         description="An animal",

@@ -220,7 +220,7 @@ async def test_a_view_follows_what_it_shows(store: LocalStore) -> None:
 
 
 async def test_what_was_hidden_holds_again(store: LocalStore) -> None:
-    """What the company says too is Alice's until she forgets it: also when both change at once."""
+    """Alice's fact hides the company's until she forgets it: also when both change at once."""
     memory = recall_memory(store, subjects=[ALICE, COMPANY])
     await store.save(bare_notes("pets", "cat", "old cat"), ALICE, AGENT)
     await store.save(bare_notes("pets", "cat", "grey cat", id="company"), COMPANY, AGENT)

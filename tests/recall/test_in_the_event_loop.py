@@ -72,7 +72,7 @@ async def test_a_warm_search_by_words_takes_no_thread(
 
 
 async def test_other_tasks_go_on(memory: AgentMemory, calls: list[object]) -> None:
-    """Whoever recalls in a loop leaves the event loop to others between two recalls."""
+    """Recalls in a loop let other tasks run between two of them."""
     await values(memory, "note 7")
     calls.clear()
     turns = 0

@@ -33,7 +33,7 @@ class Busy(InMemoryProvider):
         return await super().write_index(subject, scope, index, version=version)
 
     async def embedded(self, *subjects: MemorySubject) -> int:
-        """How many facts a process embeds that finds what was left."""
+        """The number of facts that a new process embeds."""
         memory = recall_memory(self, embedder=TopicEmbedder(), subjects=subjects)
         return (await memory.recall("any animal?")).embedded_texts - 1
 

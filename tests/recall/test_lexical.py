@@ -356,7 +356,7 @@ strange = st.text(st.characters(exclude_categories=()), max_size=60) | st.sample
 
 @given(st.lists(strange, max_size=5), strange)
 def test_no_text_is_too_strange(texts: list[str], query: str) -> None:
-    """Whatever was saved or asked is indexed, searched and removed again."""
+    """Any string is indexed, searched and removed again."""
     index: LexicalIndex[int] = LexicalIndex()
     for key, text in enumerate(texts):
         index.add(key, text)

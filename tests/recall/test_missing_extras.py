@@ -1,4 +1,4 @@
-"""What a recall does where an optional package is not installed."""
+"""Recall without its optional packages."""
 
 import sys
 from collections.abc import Callable, Iterator

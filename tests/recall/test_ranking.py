@@ -96,7 +96,7 @@ COSINES = {"cat": 0.8, "trip": 0.5, "nuts": -0.2}
 
 
 def test_the_score_is_what_its_parts_say() -> None:
-    """Whoever reads the parts and the weights can work it out."""
+    """A reader of the parts and the weights can compute it."""
     index = index_of(*FACTS)
     custom = RecallWeights(lexical=0.2, semantic=0.6, recency=0.7, importance=0.1)
     for weights in (RecallWeights(), custom):
@@ -127,7 +127,7 @@ def test_parts_are_normalised_over_the_candidates() -> None:
 
 
 def above(cosine: float, *all_cosines: float) -> float:
-    """What of a cosine is more than a random fact of these has; 20 more of 0 count with them."""
+    """The part of a cosine above that of a random fact of these; 20 more of 0 count with them."""
     usual = sum(all_cosines) / (len(all_cosines) + 20)
     return max(cosine - usual, 0.0) / (1 - usual)
 
@@ -319,7 +319,7 @@ def test_of_equal_matches_the_last_confirmed_goes_first() -> None:
 def test_the_default_moves_nothing_by_more_than_a_tenth(
     relevances: list[float], importances: list[float], ages: list[int]
 ) -> None:
-    """Whatever is fresh and important: a fact ten percent more relevant stays ahead."""
+    """With any age and importance: a fact ten percent more relevant stays ahead."""
     facts = [
         replace(
             bare_note(f"k{n}", "x", id=f"f{n}", importance=importances[n]),
@@ -381,7 +381,7 @@ def test_a_fact_without_a_vector_is_found_by_its_words() -> None:
 
 
 def test_an_index_follows_its_facts() -> None:
-    """What is new is found, what is gone is not, and what changed counts as it is now."""
+    """New facts are found, removed ones are not, and changed ones count as they are now."""
     index, here = FactIndex([HERE]), HERE.identity
     for fact in FACTS:
         index.put(here, PlacedFact(HERE, fact))

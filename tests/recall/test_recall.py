@@ -380,7 +380,7 @@ async def test_without_a_memory_nothing_is_found() -> None:
     ],
 )
 async def test_a_senseless_question_is_refused(options: dict[str, Any], message: str) -> None:
-    """Whatever is in the memory, also when that is nothing."""
+    """With any facts in the memory, or none."""
     with pytest.raises((TypeError, ValueError), match=message):
         await recall_memory(InMemoryProvider()).recall(**{"query": "cat", **options})
 

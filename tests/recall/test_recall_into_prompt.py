@@ -1,4 +1,4 @@
-"""What a question is about, in the prompt, in place of everything that is known."""
+"""Facts about the question in the prompt, in place of everything that is known."""
 
 import json
 from threading import get_ident
@@ -43,7 +43,7 @@ def said(text: str) -> dict[str, Any]:
 
 
 def memory_lines(messages: Chat) -> list[str]:
-    """What the memory message says about concepts, without what stands around it."""
+    """The lines of the memory message about concepts, without the text around them."""
     texts = [each["content"] for each in messages if each.get("name") == "factmem_memory"]
     assert len(texts) < 2
     return [line for text in texts for line in text.splitlines()[2:-1]]
@@ -187,7 +187,7 @@ async def test_it_takes_what_recall_takes(store: InMemoryProvider) -> None:
 
 
 async def test_a_view_puts_nothing_else_into_a_prompt(store: InMemoryProvider) -> None:
-    """Whoever is named, and whatever is asked."""
+    """For any names and any question."""
     view = recall_memory(store).view(subjects=[ALICE])
     messages: Chat = [said("The cat of Bob?")]
 

@@ -31,7 +31,7 @@ class Refusing(TopicEmbedder):
 
 
 class BadRequestError(Exception):
-    """What packages raise whose errors carry a status."""
+    """An error with a status, as packages raise it."""
 
     status_code = 400
 

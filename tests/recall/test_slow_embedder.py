@@ -58,7 +58,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 def waiting(memory: AgentMemory) -> int:
-    """How many tasks wait for one that has texts embedded."""
+    """The number of tasks that wait for one that embeds."""
     caches = memory._settings.indexes._places.values()
     return sum(cache.embedding.get().statistics().tasks_waiting for cache in caches)
 
@@ -108,7 +108,7 @@ async def test_a_recall_waits_until_its_deadline(
 
 
 async def test_the_clock_of_the_event_loop_tells_the_time(store: InMemoryProvider) -> None:
-    """Whatever hangs, and however short the time is."""
+    """For any hanging call and any short time limit."""
     settings = RecallSettings(embedding_seconds=0.001)
     memory = recall_memory(store, embedder=Hanging("animal", "Miso"), recall_settings=settings)
 
@@ -248,7 +248,7 @@ async def test_when_the_one_that_works_is_cancelled_another_takes_over(
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
 def test_a_time_is_more_than_nothing(seconds: float) -> None:
-    """Whoever wants no meanings passes no embedder."""
+    """A memory without embeddings has no embedder."""
     with pytest.raises(ValueError, match="embedding_seconds"):
         RecallSettings(embedding_seconds=seconds)
     assert RecallSettings(embedding_seconds=float("inf")).embedding_seconds > 1e9

@@ -56,7 +56,7 @@ class Process:
         self.memory = recall_memory(self.store, embedder=self.embedder)
 
     async def asks(self) -> tuple[list[Any], int]:
-        """What it finds, and how many facts it has embedded for that."""
+        """The results, and the number of facts embedded for them."""
         before = len(self.embedder.texts)
         result = await self.memory.recall(QUESTION)
         assert (result.is_semantic, result.failures) == (True, [])
@@ -228,7 +228,7 @@ async def test_a_purged_text_leaves_no_vector(tmp_path: Path, storage: Storage) 
 
 
 async def test_a_purge_while_facts_are_embedded(tmp_path: Path, storage: Storage) -> None:
-    """What is written must not bring back what was purged meanwhile."""
+    """The written vectors must not restore facts that were purged meanwhile."""
     process = Process(tmp_path, storage)
     await process.store.save_many(FACTS, ALICE, AGENT)
     embed = process.embedder.embed

@@ -123,7 +123,7 @@ def test_what_is_discarded_is_gone() -> None:
 def test_keys_and_rows_stay_together(
     products: Products, mapped: int, steps: list[tuple[bool, int]]
 ) -> None:
-    """Whatever is added and discarded, in any order; after a while on the disk, or mapped from it."""
+    """After any additions and removals; later on the disk, or mapped from it."""
     made, expected = VectorTable(2), dict[bytes, list[float]]()
     for number in range(mapped):
         made.add(key(number), [1.0, float(number)])
@@ -201,7 +201,7 @@ WRONG: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_wrong_bytes_are_no_table(wrong: str) -> None:
-    """Whatever is wrong with them; nothing else is ever raised."""
+    """For any damage; nothing else is ever raised."""
     data = table([1.0, 2.0, 2.0], [0.0, 0.0, 1.0]).dump("mini")
 
     with pytest.raises(ValueError, match=r"table of vectors"):

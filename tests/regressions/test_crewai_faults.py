@@ -1,4 +1,4 @@
-"""What CrewAI's memory got wrong, as far as recall goes: one test for each, named after the fault."""
+"""The faults of CrewAI's memory that concern recall: one test for each, named after the fault."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -50,7 +50,7 @@ async def test_records_at_a_parent_lost_once_a_child_exists(store: LocalStore) -
 
 
 async def test_model_chosen_place_outside_the_view(store: LocalStore) -> None:
-    """What a model names that the view does not have is not there."""
+    """Places that a model names and the view does not have are empty."""
     await store.save(bare_note("pet", "Bob's cat"), BOB, AGENT)
     await store.save(bare_note("film", "about a cat"), ALICE, AGENT)
     model = ScriptedChatModel({"queries": ["Bob's cat"], "subjects": ["user", "bob", "everyone"]})
@@ -62,7 +62,7 @@ async def test_model_chosen_place_outside_the_view(store: LocalStore) -> None:
 
 
 async def test_second_instance_stale(tmp_path: Path) -> None:
-    """What one process saves, forgets or purges another sees at its next recall."""
+    """Saves, removals and purges of one process are seen by another at its next recall."""
     stores = [LocalFileMemoryProvider(tmp_path) for _ in range(2)]
     here, there = (recall_memory(store, embedder=TopicEmbedder()) for store in stores)
     assert await there.recall("cat") == []

@@ -1,4 +1,4 @@
-"""What was erased does not come back through a detection that read its chat before."""
+"""Erased facts do not come back through a detection that read its chat before."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ BOB = USER.of("bob")
 
 @dataclass
 class Workers:
-    """How each process opens the store."""
+    """A function that opens the store for each process."""
 
     opened: Callable[[], Any]
 
@@ -88,7 +88,7 @@ async def test_so_does_one_that_was_empty(workers: Workers) -> None:
 
 
 async def test_one_that_was_saved_to_again_does_not_take_it(workers: Workers) -> None:
-    """What came after the erasure is there alone."""
+    """Only facts saved after the erasure are there."""
     await workers.opened().save(theme("light"), ALICE, AGENT)
 
     async def erase_and_save(store: Any) -> None:

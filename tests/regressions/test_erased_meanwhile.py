@@ -107,7 +107,7 @@ async def test_a_store_without_moments_is_watched_in_one_process(was_empty: bool
 
 
 async def test_its_purge_counts_too() -> None:
-    """What was purged is not learned again."""
+    """Purged values are not learned again."""
     provider: Any = WithoutMoments()
     await provider.save(theme("dark"), ALICE, AGENT)
 

@@ -62,7 +62,7 @@ async def test_forget_that_deletes_siblings() -> None:
 
 
 async def test_pending_saves_lost_at_exit(tmp_path: Path) -> None:
-    """What was accepted is on disk when the block is over, also when an error ended it."""
+    """Accepted saves are on disk when the block is over, also if an error ended it."""
 
     async def serve() -> None:
         async with LocalFileMemoryProvider(tmp_path) as store:
@@ -79,7 +79,7 @@ async def test_pending_saves_lost_at_exit(tmp_path: Path) -> None:
 
 
 async def test_second_instance_stale(tmp_path: Path) -> None:
-    """What one instance saves and forgets, another one sees at its next call."""
+    """Saves and removals of one instance are seen by another at its next call."""
     async with LocalFileMemoryProvider(tmp_path) as one, LocalFileMemoryProvider(tmp_path) as two:
         first, second = memory_of(one), memory_of(two)
         assert await second.contents.records() == []

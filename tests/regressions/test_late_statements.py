@@ -1,4 +1,4 @@
-"""What was said later holds, although the extraction of what was said before it took longer."""
+"""Later statements win, even if the extraction of earlier ones took longer."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

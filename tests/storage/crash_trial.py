@@ -119,7 +119,7 @@ Step = Append | Compact | Erase | Index | Summarize | Rest | Rotate
 
 
 class Accident(NamedTuple):
-    """What goes wrong in a run beside the power."""
+    """A failure in a run beside the power cut."""
 
     kill_at: int = 0
     """The changing call in which an actor is killed; 0 for none."""
@@ -135,7 +135,7 @@ class Accident(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What runs gave."""
+    """The results of runs."""
 
     states: int = 0
     failed_states: int = 0
@@ -158,7 +158,7 @@ class Outcome:
 
 
 class _Expected:
-    """What may be found in one journal."""
+    """The allowed contents of one journal."""
 
     def __init__(self) -> None:
         self.sure: dict[int, bytes] = {}

@@ -1,4 +1,4 @@
-"""What a disk has seen and what it has kept, and every mixture of the two that a power cut may leave.
+"""A model of a disk: its cache, its platter, and every mixture that a power cut may leave.
 
 Content that was not synced survives by sectors, each as it was written, as it was before, as zeros
 or, where it is new, as the stale content of a file that is gone; and the file may be cut at any
@@ -17,7 +17,7 @@ SECTOR = 128
 
 
 class Image(dict[str, bytes | None]):
-    """What is on a disk: files and their content, folders and None."""
+    """The content of a disk: files with their bytes, folders with None."""
 
     vouched: frozenset[str] = frozenset()
     """The files that still have the time which vouches for them."""
@@ -95,7 +95,7 @@ class Inode:
         return _mixed(self.kept, self.data, size, written)
 
     def is_kept(self) -> bool:
-        """Whether only one content can be left."""
+        """Return True if only one content can be left."""
         return not self.dirty and not self.doubtful and len(self.kept) == len(self.data)
 
     def some_content(self, rng: random.Random, stale: list[bytes]) -> bytes:

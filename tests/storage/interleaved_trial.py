@@ -34,7 +34,7 @@ class Violation(AssertionError):  # noqa: N818 - it is no error of the code that
 
 
 class _Known:
-    """What is known of one journal from outside."""
+    """The state of one journal as seen from outside."""
 
     def __init__(self) -> None:
         self.tried: set[bytes] = set()

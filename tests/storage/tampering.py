@@ -96,7 +96,7 @@ def sample(kind: Kind) -> Sample:
 
 
 def _holds(kind: Kind, disk: MemoryDisk, name: str) -> bool:
-    """Whether a file is that of Ann's journal."""
+    """Return True for the file of Ann's journal."""
     codec = kind.open(disk).codec()
     return codec is not None and codec.file_name(ANN) == name
 

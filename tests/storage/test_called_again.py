@@ -39,7 +39,7 @@ _KEPT = [record(1), record(2, 150), record(3)]
 
 
 class _Operation(NamedTuple):
-    """What is called, and what holds once it returned."""
+    """An operation, and a check of its effect."""
 
     call: Callable[[Kind, JournalFolder], object]
     holds: Callable[[Kind, MemoryDisk, object], None]
@@ -248,7 +248,7 @@ def _open(kind: Kind, disk: MemoryDisk) -> JournalFolder:
 
 
 class _Cut(NamedTuple):
-    """What goes wrong: which changing call, how, and who calls again."""
+    """A failure: which changing call, how, and who calls again."""
 
     at: int
     is_killed: bool

@@ -1,4 +1,4 @@
-"""Whatever moment the power fails at, a process is killed at, or a call fails at: nothing is lost.
+"""Power cuts, kills and failing calls at every moment: nothing is lost.
 
 `python -m tests.storage.crash_sweep` is the long form. The figures of a run are in the assertions'
 messages; `tests/storage/crash_trial.py` says what is looked at in every state.
@@ -87,7 +87,7 @@ def test_every_state_of_a_short_run(kind: Kind) -> None:
 
 @KINDS
 def test_the_scripts_reach_every_call(kind: Kind) -> None:
-    """What the accidents are put into is all that a store ever does."""
+    """The scripts use every file call that a store makes."""
     base = Trial(kind, SCRIPT)
     _check(base.run())
 

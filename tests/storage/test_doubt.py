@@ -121,7 +121,7 @@ def test_a_lock_file_that_is_deleted_while_held_is_noticed(
 def test_a_file_system_that_shut_down_is_no_wrong_argument(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is asked of it fails, also what would tell a folder from a file."""
+    """Every call on it fails, also the one that would tell a folder from a file."""
     folder = SimpleStorage().open(tmp_path / "store")
     append(folder, ANN, record(1))
     shut = str(tmp_path / "store")
@@ -238,7 +238,7 @@ def test_an_anchor_reports_an_erased_file_that_was_put_back(kind: Kind) -> None:
 
 @KINDS
 def test_a_manifest_from_a_backup_goes_on_counting_where_the_files_are(kind: Kind) -> None:
-    """What it had counted since is in the files: neither a false alarm nor a blind spot follows."""
+    """The files hold the later counts: neither a false alarm nor a blind spot follows."""
     disk = MemoryDisk()
     folder = kind.open(disk)
     append(folder, ANN, record(1))

@@ -133,7 +133,7 @@ def test_argon2id_agrees_with_its_rfc() -> None:
 
 class TestKey:
     def test_it_comes_back_from_its_base64(self) -> None:
-        """What is written to a secret store opens the files again."""
+        """The string in a secret store opens the files again."""
         key = Key.generate()
 
         assert Key.from_base64(key.to_base64()) == key
@@ -307,7 +307,7 @@ class TestSlots:
     def test_a_slot_that_would_exhaust_the_machine_is_refused(
         self, change: dict[str, object]
     ) -> None:
-        """Who can edit the file must not be able to ask for a terabyte."""
+        """An attacker who can edit the file must not be able to request a terabyte."""
         encryptor = Aes256GCMEncryptor(Key.from_passphrase("horse", cost="interactive"))
         slot = encryptor.wrap(b"ring", STORE)
         slot["kdf"].update(change)  # type: ignore[typeddict-item]

@@ -348,7 +348,7 @@ def test_many_places_are_marked_at_once(kind: Kind) -> None:
 
 @KINDS
 def test_a_mark_vouches_for_nothing_in_doubt(kind: Kind) -> None:
-    """What a failed sync may have lost is not marked."""
+    """Data that a failed sync may have lost is not marked."""
     disk = MemoryDisk()
     folder = kind.open(disk)
     append(folder, ANN, record(1))

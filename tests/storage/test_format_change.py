@@ -117,7 +117,7 @@ def test_an_older_version_refuses_a_store_that_was_written_to(
 @KINDS
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_a_change_of_format_that_is_killed_anywhere_goes_on(kind: Kind, share: float) -> None:
-    """Whatever a kill, or a power cut after it, leaves: everything is there, and the next works."""
+    """After any kill, or a power cut after it: everything is there, and the next call works."""
     image = _image(kind)
     disk = MemoryDisk(image)
     folder = _open(kind, disk)

@@ -130,7 +130,7 @@ def test_an_erased_name_is_kept_nowhere(kind: Kind) -> None:
 def test_who_listed_before_an_erasure_does_not_keep_the_name_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What exists is asked under the lock."""
+    """Existence is checked under the lock."""
     disk = _filled(PLAIN)
     lister = PLAIN.open(disk)
     keep = lister._listing._keep

@@ -195,7 +195,7 @@ _EDITS: dict[str, tuple[Callable[[dict[str, Any]], None], type[FactmemError]]] =
 
 @pytest.mark.parametrize("edit", _EDITS)
 def test_an_edited_key_slot_is_reported(edit: str, locked: Path, tmp_path: Path) -> None:
-    """Whatever it asks for, within a second, and nothing is changed."""
+    """For any parameters, within a second, and nothing is changed."""
     change, expected = _EDITS[edit]
     folder = _copy(locked, tmp_path / "store", change)
     before = _bytes(folder)

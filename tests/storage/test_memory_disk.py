@@ -154,7 +154,7 @@ def test_what_was_not_synced_is_left_in_every_way() -> None:
 
 
 def test_stale_content_may_stand_in_new_sectors() -> None:
-    """What a file that was replaced held, where the new one was not written."""
+    """Bytes of the replaced file, where the new one was not written."""
     disk = _disk(kept=b"o" * 600)
     _written(disk, _OTHER, b"n" * 600)
     disk.rename(_OTHER, _FILE)

@@ -1,4 +1,4 @@
-"""What stays open between two calls, the lock file and the folders: still the right ones, let go."""
+"""Descriptors of the lock file and folders between two calls: never stale, and released."""
 
 import os
 import shutil

@@ -36,17 +36,17 @@ def _fresh_samples() -> Iterator[None]:
 
 
 def _power(kind: Kind) -> bool:
-    """Whether a power cut, or a kill, shows it."""
+    """Return True if a power cut or a kill reveals it."""
     return bool(_swept(kind, is_failing=False).violations)
 
 
 def _errors(kind: Kind) -> bool:
-    """Whether an I/O error shows it."""
+    """Return True if an I/O error reveals it."""
     return bool(_swept(kind, is_failing=True).violations)
 
 
 def _alone(kind: Kind) -> bool:
-    """Whether an I/O error leads to a false alarm with one process."""
+    """Return True if an I/O error leads to a false alarm with one process."""
     done = _swept(kind, is_failing=True, is_lone=True)
     return bool(done.violations or done.alarms)
 
@@ -65,12 +65,12 @@ def _swept(kind: Kind, *, is_failing: bool, is_lone: bool = False) -> Outcome:
 
 
 def _interleaving(kind: Kind) -> bool:
-    """Whether some order of several processes' calls shows it."""
+    """Return True if some order of several processes' calls reveals it."""
     return any(_raises(InterleavedTrial(kind, seed).run) for seed in range(_MOST_RUNS))
 
 
 def _no_locks(kind: Kind) -> bool:
-    """Whether it shows where locks do nothing."""
+    """Return True if it shows where locks have no effect."""
     lost = sum(_raises(partial(without_locks, kind, seed)) for seed in range(300))
     return lost > 15  # a few orders lose a record in any case
 
@@ -84,17 +84,17 @@ def _raises(part: Callable[[], object]) -> bool:
 
 
 def _damage(kind: Kind) -> bool:
-    """Whether some damage goes unreported."""
+    """Return True if some damage goes unreported."""
     return _is_missed(kind, tampering.TAMPERINGS)
 
 
 def _forgery(kind: Kind) -> bool:
-    """Whether some forgery goes unreported."""
+    """Return True if some forgery goes unreported."""
     return _is_missed(kind, tampering.FORGERIES)
 
 
 def _again(kind: Kind) -> bool:
-    """Whether an operation that is cut and called again shows it."""
+    """Return True if an operation that is cut and called again reveals it."""
     cases = [name for name, each in OPERATIONS.items() if kind in each.kinds]
     return any(_raises(partial(swept, name, kind)) for name in cases)
 

@@ -17,7 +17,7 @@ __all__ = ["Acknowledged", "Faults"]
 
 @dataclass
 class Faults:
-    """What was found wrong, each as a line of text."""
+    """The faults found, each as a line of text."""
 
     lost: list[str] = field(default_factory=list)
     invented: list[str] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Faults:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of faults."""
         return sum(map(len, vars(self).values()))
 
     def __bool__(self) -> bool:
@@ -41,7 +41,7 @@ class Faults:
 
 
 class Acknowledged:
-    """How far each lane has come, and when each of its operations began and ended."""
+    """The progress of each lane, and when each of its operations began and ended."""
 
     def __init__(self) -> None:
         self.last: dict[str, int] = {}

@@ -48,7 +48,7 @@ moment when its chat was read, and that a statement is compared by when it was s
 
 @dataclass
 class Outcome:
-    """What a storm came to."""
+    """The results of a storm."""
 
     statements: int = 0
     learned: int = 0
@@ -63,7 +63,7 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing was found wrong."""
+        """Return True if no fault was found."""
         return not (self.came_back or self.older or self.errors)
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Outcome:
 
 @dataclass
 class _Statement:
-    """What a user said, and what the parent knows of it; times are those of the parent's clock."""
+    """A user's statement and its state in the parent; times are those of the parent's clock."""
 
     user: int
     said_at: datetime

@@ -86,7 +86,7 @@ def saver(
 
 @dataclass
 class Outcome:
-    """What a run came to."""
+    """The results of a run."""
 
     saved: int = 0
     missing: int = 0
@@ -102,7 +102,7 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing was lost, unseen or in error."""
+        """Return True if nothing was lost, unseen or in error."""
         return self.ended == PROCESSES and not (self.missing or self.unseen)
 
     def __str__(self) -> str:

@@ -27,7 +27,7 @@ HANG = 60.0
 
 @dataclass
 class Outcome:
-    """What a storm came to."""
+    """The results of a storm."""
 
     kills: int = 0
     suicides: int = 0

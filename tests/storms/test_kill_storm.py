@@ -16,7 +16,7 @@ both_kinds = pytest.mark.parametrize(
 
 @both_kinds
 def test_nothing_acknowledged_is_lost(tmp_path: Path, key: str | None) -> None:
-    """Whoever is killed, and whenever; readers see no error and miss nothing meanwhile."""
+    """With kills of any process at any time; readers get no error and miss nothing."""
     outcome = kill_storm(tmp_path / "store", 25, key=key)
 
     assert not outcome.faults, outcome

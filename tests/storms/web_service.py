@@ -36,7 +36,7 @@ ERASE, CHAT, SEARCH, READ = 0.04, 0.16, 0.3, 0.6
 
 @dataclass
 class Outcome:
-    """What a run came to."""
+    """The results of a run."""
 
     requests: Counter[str] = field(default_factory=Counter[str])
     refused: int = 0
@@ -52,7 +52,7 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing was lost, came back, was another user's or failed."""
+        """Return True if nothing was lost, came back, was another user's or failed."""
         return not (self.lost or self.bled or self.back or self.errors)
 
     def __str__(self) -> str:

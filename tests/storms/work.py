@@ -1,4 +1,4 @@
-"""What the processes of a storm do: writers do numbered operations that anyone can work out.
+"""The work of a storm's processes: writers do numbered operations that anyone can compute.
 
 A lane is one task of one life of one writer. Its operations follow from its name and their number,
 so whoever knows how far a lane has come knows what must be in the store.

@@ -383,7 +383,7 @@ def _members(of: str) -> Iterator[tuple[str, list[Function], str]]:
 
 
 def _is_made(function: Function) -> bool:
-    """Whether it makes an instance: twins are made of one."""
+    """Return True for a class method that returns an instance: twins are made of one."""
     return "classmethod" in map(ast.unparse, function.decorator_list)
 
 

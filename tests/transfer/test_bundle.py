@@ -212,7 +212,7 @@ _STEPS = st.tuples(
 async def test_any_bundle_comes_back_equal(
     steps: list[tuple[Place, list[JsonValue], bool, bool]],
 ) -> None:
-    """Whatever JSON the values are, whatever was forgotten in between."""
+    """With any JSON values, and anything forgotten in between."""
     store = InMemoryProvider(clock=Ticking())
     for place, values, is_single, forgets in steps:
         if is_single:
@@ -259,7 +259,7 @@ class TestPlaces:
 
 class TestWithoutHistory:
     async def test_what_is_current_stays_and_the_rest_is_gone(self) -> None:
-        """What was replaced, forgotten or has expired does not leave the house."""
+        """Replaced, forgotten and expired values are not exported."""
         store = await full_store()
         bundle = await bundle_of(store, history=False)
         whole = await bundle_of(store)
@@ -275,7 +275,7 @@ class TestWithoutHistory:
         assert b'"C"' not in bundle
 
     async def test_it_comes_back_equal(self) -> None:
-        """What is current is the same after the next export, too."""
+        """The current facts are the same after the next export, too."""
         bundle = await bundle_of(await full_store(), history=False)
 
         other = await restored(bundle)
@@ -440,7 +440,7 @@ class TestDamage:
             await refused(bytes(damaged))
 
     async def test_lines_lost_doubled_and_swapped(self) -> None:
-        """What an editor or a merge does."""
+        """Typical results of an editor or a merge."""
         lines = lines_of(await bundle_of(await full_store()))
 
         for at in range(len(lines)):
@@ -503,7 +503,7 @@ class TestDamage:
         assert "Line 2" in await refused(sealed([HEADER, line], entries=0))
 
     async def test_malformed_numbers(self) -> None:
-        """What exact readers of wide integers would let pass."""
+        """Numbers that exact readers of wide integers would accept."""
         for value in (b"NaN", b"-Infinity", b'"\\ud800"', b"[" * 50_000 + b"1" + b"]" * 50_000):
             fact = orjson.dumps(FACT).replace(orjson.dumps(SECRET), value)
             line = b'{"wide":true,"at":"2026-03-01T12:00:00.000000Z","facts":[%b]}\n' % fact
@@ -564,7 +564,7 @@ class TestDamage:
         assert [info.subject.entity for info in await store.places()] == ["alice"]
 
     async def test_what_was_verified_is_imported(self) -> None:
-        """Whoever edits the file meanwhile."""
+        """Even if the file is edited meanwhile."""
         line = orjson.dumps(ENTRY) + b"\n"
         bundle = sealed([HEADER, PLACE, line], places=1, entries=1)
 

@@ -134,7 +134,7 @@ class TestSamples:
         assert (second.values, second.timestamp) == (("Python 🐍",), at(1748000300000))
 
     async def test_every_place_can_be_loaded(self, store: InMemoryProvider) -> None:
-        """What each file of the sample says now."""
+        """The current values of each file of the sample."""
         await import_koog(SAMPLES / "encrypted", store, key=KEY_TEXT)
 
         now = {
@@ -307,7 +307,7 @@ class TestKinds:
         assert fact.concept.description == "What it is about"
 
     async def test_text_of_any_kind(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """What JSON escapes, what it does not, and nothing at all."""
+        """Characters that JSON escapes, others, and the empty string."""
         for text in ["", "a\nb\t\u2028", "\x00", '"{}\\', "한국어 🇰🇷", "x" * 100_000]:
             facts = await self.loaded(store, tmp_path, single(text))
             assert facts[-1].values == (text,)

@@ -54,7 +54,7 @@ def json_file(folder: Path, memories: Sequence[dict[str, Any]], *, results: bool
 
 
 def memory(text: str = "Lives in Busan", **fields: Any) -> dict[str, Any]:
-    """What mem0's get_all() returns for one memory."""
+    """Return a memory as mem0's get_all() does."""
     return {
         "id": "m1",
         "memory": text,
@@ -68,7 +68,7 @@ def memory(text: str = "Lives in Busan", **fields: Any) -> dict[str, Any]:
 
 
 def record(text: str = "Lives in Busan", **fields: Any) -> dict[str, Any]:
-    """What CrewAI's model_dump(mode="json") returns for one record."""
+    """Return a record as CrewAI's model_dump(mode="json") does."""
     return {
         "id": "r1",
         "content": text,
@@ -122,7 +122,7 @@ class TestQdrant:
         assert _files(tmp_path) == files
 
     async def test_history_has_texts_without_users(self, store: FactStore, tmp_path: Path) -> None:
-        """What is left where the vectors were on a server."""
+        """The rest of the data if the vectors were on a server."""
         shutil.copy(MEM0 / "history.db", tmp_path)
 
         report = await import_mem0(tmp_path, store, scope=APP, subject=ALICE)
@@ -168,7 +168,7 @@ class _Harmful:
 
 
 class TestMem0Export:
-    """What `get_all()` returned, as JSON."""
+    """The result of `get_all()`, as JSON."""
 
     async def test_fields_become_those_of_facts(self, store: FactStore, tmp_path: Path) -> None:
         """Its own metadata come along; ids of users, agents and runs do not."""

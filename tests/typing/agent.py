@@ -1,4 +1,4 @@
-"""What type checkers must know about agents. Checked, never run."""
+"""The types of agents, for type checkers. Checked, never run."""
 
 from typing import assert_type
 

@@ -1,4 +1,4 @@
-"""What type checkers must know about concepts, facts and stores. Checked, never run."""
+"""The types of concepts, facts and stores, for type checkers. Checked, never run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What type checkers must know about chat models. Checked, never run."""
+"""The types of chat models, for type checkers. Checked, never run."""
 
 from typing import Annotated, Any, Literal, assert_type
 

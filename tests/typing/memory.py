@@ -1,4 +1,4 @@
-"""What type checkers know of an agent's memory; checked, never run."""
+"""The types of an agent's memory, for type checkers. Checked, never run."""
 
 from typing import Any, assert_type
 
@@ -32,7 +32,7 @@ async def values_have_their_types(memory: AgentMemory) -> None:
 
 
 async def any_list_of_message_dicts_is_a_chat(memory: AgentMemory) -> None:
-    """Whatever types a framework gives its messages."""
+    """With any types that a framework gives its messages."""
     loose: list[dict[str, Any]] = []
     texts: list[dict[str, str]] = []
     objects: list[dict[str, object]] = []
@@ -55,7 +55,7 @@ def concepts_of_any_type_can_be_retrieved() -> None:
 
 
 async def a_store_is_more_than_a_provider(memory: AgentMemory) -> None:
-    """What only a store can do goes through `store`; `provider` has no more than four methods."""
+    """Operations of stores go through `store`; `provider` has no more than four methods."""
     assert_type(memory.provider, AgentMemoryProvider)
     assert_type(memory.store, FactStore)
     assert_type(memory.view(read_only=True).store, FactStore)

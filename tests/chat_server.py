@@ -69,7 +69,7 @@ class ChatServer:
         self.hung_up = threading.Event()
         """Set when a client closes the connection on `hangs` or `waits`."""
         self.troubles: list[str] = []
-        """What went wrong in the server itself: requests without an answer, exceptions."""
+        """Errors of the server itself: requests without an answer, exceptions."""
         self._replies: deque[Reply] = deque()
         self._news = threading.Condition()
         self._connections: set[socket.socket] = set()

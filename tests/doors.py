@@ -70,7 +70,7 @@ class FailingDoor:
     fails: set[str] = field(default_factory=set)
     times: int = 0
     skip: int = 0
-    """How many calls go well before that."""
+    """The number of calls that succeed before that."""
     failed: int = 0
     error: Callable[[], BaseException] = lambda: OSError(5, os.strerror(5))
 

@@ -45,7 +45,7 @@ class Process:
         self._rest = b""
         self.was_killed = False
         self.is_over = False
-        """Whether it ended and all its output was read."""
+        """True if it ended and all its output was read."""
 
     def fileno(self) -> int:
         """Return what a selector waits for."""

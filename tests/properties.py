@@ -3,7 +3,7 @@
 from hypothesis import settings
 
 _DEFAULT = 100
-"""What Hypothesis tries unless a profile says otherwise."""
+"""The examples that Hypothesis tries unless a profile says otherwise."""
 
 
 def examples(count: int) -> int:

@@ -40,7 +40,7 @@ sys.addaudithook(refuse)
 
 
 _refusing = False
-"""Whether `refuse` is in force in this process."""
+"""True while `refuse` is in force in this process."""
 
 
 def refuse(event: str, args: tuple[object, ...]) -> None:

@@ -51,7 +51,7 @@ DOORS = {
     "snowballstemmer": ["recall.lexical.analysis"],
     "tiktoken": ["prompt.tokens"],
 }
-"""Where heavy or optional packages may be imported, inside functions only."""
+"""The modules that may import heavy or optional packages, inside functions only."""
 
 LIGHT = {"anyio", "orjson", "pydantic", "pydantic_core", "sniffio", "typing_extensions"}
 """The third parties that any module may import at its top."""

@@ -11,7 +11,7 @@ from openai import AsyncOpenAI
 from tests.tables import table
 
 NAMED_FOR_CHECKERS = {"AsyncOpenAI": AsyncOpenAI}
-"""What modules import under TYPE_CHECKING alone: openai takes long to import."""
+"""Names that modules import under TYPE_CHECKING alone: openai takes long to import."""
 
 
 def _rooms(package: str) -> Iterator[str]:

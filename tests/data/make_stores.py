@@ -28,7 +28,7 @@ from factmem.storage import Storage
 
 STORES = Path(__file__).parent
 FOLDER = STORES / "format-2"
-"""Where the stores of the format that is written now are; those of older formats stand beside.
+"""The stores of the current format; those of older formats are beside it.
 
 The stores named `marked` have end marks beside their journals, the others in them."""
 

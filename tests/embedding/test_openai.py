@@ -21,7 +21,7 @@ KEY = "sk-never-to-be-seen-in-an-error"
 SECRET = "the safe opens with 4711 and a knock on the door"
 
 httpx: Any = import_module(DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
-"""What the installed version of openai is built on: httpx, or httpx2 from 3 on."""
+"""The HTTP package of the installed version of openai: httpx, or httpx2 from 3 on."""
 
 Response: TypeAlias = Any
 

@@ -54,7 +54,7 @@ NUMBERS = {
     "instructions, facts and documents of a file": "coming-from-deepagents",
     "three lines to start": "open",
 }
-"""What each program documents."""
+"""The feature that each program documents."""
 
 
 def test_every_promise_has_its_program() -> None:

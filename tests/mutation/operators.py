@@ -62,7 +62,7 @@ def _statement(tree: ast.AST, node: ast.expr) -> str:
 
 
 Change = tuple[str, int]
-"""What is changed in a node, and at which of its operands."""
+"""The change of a node, and the index of the changed operand."""
 
 
 def _sites(tree: ast.AST) -> Iterator[tuple[ast.expr, Change]]:

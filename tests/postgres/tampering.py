@@ -44,10 +44,10 @@ class Outcome(NamedTuple):
 
     kind: str
     is_noticed_alone: bool
-    """Whether a read of every place raised, without an anchor."""
+    """True if a read of every place raised without an anchor."""
     is_noticed: bool
     is_harmless: bool
-    """Whether everything that is read is what was saved."""
+    """True if everything that is read is what was saved."""
 
 
 def _read_rows(connection: psycopg.Connection, store: int) -> Tables:

@@ -184,13 +184,13 @@ HARMLESS = {
     "os.strerror",
     "os.urandom",
 }
-"""What may be used of `os` elsewhere: none of it touches a disk."""
+"""Names of `os` that other modules may use: none of them touches a disk."""
 
 
 _SYNCS = ("_kernel_syncs.py", "_sync_threads.py")
 
 BEHIND_THE_DOOR = ("_lock.py", "_network.py", "_open.py", *_SYNCS)
-"""What the door is made of; others may take from it what touches no disk."""
+"""The modules of the door; others may import names from it that touch no disk."""
 
 
 @pytest.mark.parametrize("package", ["storage", "providers"])

@@ -131,7 +131,7 @@ QUIET: dict[str, Call] = {
     "anchor": lambda store: store.anchor(),
     "aclose": lambda store: store.aclose(),
 }
-"""What is no save; on a store that does not exist it finds nothing."""
+"""Calls that are no saves; on a store that does not exist they find nothing."""
 
 LOUD: dict[str, tuple[Call, type[Exception], str]] = {
     "salvage": (lambda store: store.salvage(ALICE, AGENT), ValueError, "no such journal"),

@@ -227,10 +227,10 @@ AFTER: dict[str, tuple[Call, list[str]]] = {
     "compact": (lambda store: store.compact(ALICE, AGENT), ["dark", "java"]),
     "erase": (lambda store: store.erase(ALICE, AGENT), []),
 }
-"""What is done, and what is current afterwards if it was."""
+"""Operations, and the current values after each."""
 
 REFUSING = set(CALLS) - {"is_unchanged", "exists", "close"}
-"""What may fail; closing a file that was read has no way to."""
+"""The calls that may fail; closing a file that was read cannot."""
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -71,4 +71,4 @@ ARGUMENTS: Mapping[str, Shape] = {
     "JSON in strings": _around('"', '\\"', '"'),
     "numbers": _around("[", "1" + "0" * 30 + ",", "1]"),
 }
-"""What a model writes where JSON is expected."""
+"""Strings that a model writes where JSON is expected."""

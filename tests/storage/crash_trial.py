@@ -78,7 +78,7 @@ class Compact(NamedTuple):
     actor: str
     name: JournalName
     drop: int
-    """How many of the acknowledged records are dropped, the oldest ones."""
+    """The number of acknowledged records that are dropped, the oldest ones."""
 
 
 class Erase(NamedTuple):
@@ -139,10 +139,10 @@ class Outcome:
 
     states: int = 0
     failed_states: int = 0
-    """How many of the states came after an injected error."""
+    """The number of states after an injected error."""
     runs: int = 0
     alarms: int = 0
-    """How many states after an injected error were called damaged, though nothing was lost."""
+    """States after an injected error that were called damaged, though nothing was lost."""
     violations: Counter[str] = field(default_factory=Counter)
     samples: dict[str, str] = field(default_factory=dict)
     """The first case of each kind of violation."""
@@ -168,7 +168,7 @@ class _Expected:
         self.leaving: list[dict[int, bytes]] = []
         """Acknowledged once, and removed by a call that did not return: all there, or none."""
         self.indexes: set[bytes | None] = {None}
-        """What an index may be: any that was written since the journal was erased, or none."""
+        """The allowed indexes: any that was written since the journal was erased, or none."""
 
     def objection(self, found: Sequence[Record]) -> str | None:
         """Return what is wrong with what was found; None if nothing is."""

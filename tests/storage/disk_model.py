@@ -24,7 +24,7 @@ class Image(dict[str, bytes | None]):
 
 
 _MOST_COMBINED = 5
-"""How many changes of a folder are combined in every way; of more, only the first so many."""
+"""Changes of a folder that are combined in every way; of more, only the first ones."""
 
 
 class Inode:
@@ -34,9 +34,9 @@ class Inode:
 
     def __init__(self, content: bytes = b"") -> None:
         self.data = bytearray(content)
-        """What processes see."""
+        """The content that processes see."""
         self.kept = content
-        """What a power cut leaves at least."""
+        """The content that survives every power cut."""
         self.dirty: set[int] = set()
         """The sectors that were written since the last sync."""
         self.doubtful: set[int] = set()
@@ -158,7 +158,7 @@ FOLDER = Inode()
 """Stands for a folder in the folder that it is in."""
 
 _Change: TypeAlias = tuple[tuple[str, Inode | None], ...]
-"""What a folder operation does to names, all of it or nothing."""
+"""The effect of a folder operation on names, all of it or nothing."""
 
 
 class Folder:

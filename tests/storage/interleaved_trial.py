@@ -40,7 +40,7 @@ class _Known:
         self.tried: set[bytes] = set()
         self.acknowledged: dict[bytes, int] = {}
         self.leaving: set[bytes] = set()
-        """What a call was to remove."""
+        """The records that a call was to remove."""
         self.removed: set[bytes] = set()
 
     def must_have(self) -> set[bytes]:

@@ -42,7 +42,7 @@ class MemoryDisk:
         self._lock_file: Inode | None = None
         self._is_dead = False
         self.count = 0
-        """How many changing calls there were."""
+        """The number of changing calls so far."""
         self.log: list[str] = []
         self.watch: Callable[[], None] = _nothing
         """Called before each changing call: the power may fail there."""
@@ -50,10 +50,10 @@ class MemoryDisk:
         """Called before each call of any kind: another actor may go on there."""
         self.kill_at = 0
         self.kill_share = 0.0
-        """How much of a write is done before the process is killed in it."""
+        """The part of a write that is done before the process is killed in it."""
         self.fail_at: frozenset[int] = frozenset()
         self.keeps_cache = True
-        """Whether processes go on seeing what a failed sync did not keep."""
+        """True if processes still see content that a failed sync did not keep."""
         self.failures = 0
         for name, content in (image or {}).items():
             self._put(name, FOLDER if content is None else Inode(content))

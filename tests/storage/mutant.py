@@ -20,7 +20,7 @@ __all__ = ["Catcher", "Change", "Mutant", "never", "without"]
 Catcher = Literal[
     "power", "errors", "alone", "interleaving", "no locks", "damage", "forgery", "again"
 ]
-"""Who notices; `test_protocol_mutants.py` says what each one does."""
+"""The checks that notice; `test_protocol_mutants.py` has each of them."""
 
 
 class Change(NamedTuple):

@@ -21,7 +21,7 @@ _PARTS = [(PLAIN, part) for part in range(6)] + [(SEALED, part) for part in rang
 _FAILING_PARTS = [(PLAIN, part) for part in range(4)] + [(SEALED, part) for part in range(4, 5)]
 _FAILING_PART = 4_000
 _FALSE_ALARMS = 0.03
-"""How many of the states after an I/O error may be called damaged: a failed sync shows another
+"""The share of states after an I/O error that may be called damaged: a failed sync shows another
 process a record that is not on the disk, and what that process writes vouches for it."""
 
 

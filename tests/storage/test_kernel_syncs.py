@@ -46,7 +46,7 @@ class Kernel:
         self.results: dict[int, int] = {}
         """The error that the sync of a file ends with, by its position in the batch."""
         self.most = 64
-        """How many events a call returns."""
+        """The most events that a call returns."""
 
     def __call__(self, number: int, *arguments: int) -> int:
         name = self._names[number]

@@ -49,10 +49,10 @@ class Acknowledged:
         self.saved: list[set[str]] = [set() for _ in PLACES]
         """By place, what was added to the log."""
         self.doomed: dict[str, int] = {}
-        """What some operation forgets that was acknowledged, or may be under way: by value, since
+        """Values that some acknowledged or running operation forgets: by value, since
         when it may have been forgotten."""
         self.unseen: list[tuple[str, int]] = []
-        """What a look did not find, and when the look was over."""
+        """Values that a look did not find, and when the look was over."""
         self.forgotten: set[str] = set()
 
     def take(self, line: str) -> None:

@@ -98,7 +98,7 @@ class Outcome:
     """Processes that came to their end without an error."""
     seconds: float = 0.0
     took: list[float] = field(default_factory=list)
-    """What each save took, in seconds, ascending."""
+    """The time of each save, in seconds, ascending."""
 
     @property
     def is_good(self) -> bool:

@@ -31,7 +31,7 @@ class Outcome:
 
     kills: int = 0
     suicides: int = 0
-    """How many of the kills fell into the middle of a file call, by the writer's own hand."""
+    """The number of kills in the middle of a file call, by the writer itself."""
     operations: int = 0
     looks: int = 0
     seconds: float = 0.0
@@ -65,7 +65,7 @@ class Storm:
         self._lives = 0
         self._crew: dict[Process, Work] = {}
         self._left: dict[Process, int] = {}
-        """How many operations a writer may still tell of before it is killed."""
+        """The number of operations a writer may still report before it is killed."""
         self._doomed: dict[Process, float] = {}
         """When a process is killed."""
         self._selector = selectors.DefaultSelector()

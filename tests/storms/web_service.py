@@ -77,7 +77,7 @@ class Worker:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.generation = 0
-        """How often it was killed."""
+        """The number of kills so far."""
         self.ends = 0
         self.is_ready = False
         with socket.socket() as free:

@@ -61,7 +61,7 @@ class Operation:
     kind: Literal["save", "state", "both", "forget", "compact"]
     place: int
     values: tuple[str, ...] = ()
-    """What it adds to the log, or forgets of it."""
+    """The values that it adds to the log or forgets."""
     state: str | None = None
 
 
@@ -116,7 +116,7 @@ class Work:
     keys: tuple[str, ...]
     """The keys that it has, as base64; none in a store in the clear."""
     life: int
-    """Which of all writers of the storm it is; everything else of it follows from that."""
+    """Its number among all writers of the storm, from which everything else follows."""
     fuse: int | None
     """The file call during which it kills itself; None if another process must."""
     mutant: str | None = None

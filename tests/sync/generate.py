@@ -45,7 +45,7 @@ class File:
     about: str
     twins: tuple[Twin, ...]
     imports: tuple[tuple[str, str], ...] = ()
-    """What bases and constructors need."""
+    """The imports of bases and constructors."""
     variables: tuple[str, ...] = ()
 
 
@@ -76,9 +76,9 @@ STORE_PROTOCOLS = (
     f"{LEARNING}:LearningStore",
     f"{LISTING}:ListingStore",
 )
-"""What factmem's own stores offer besides `FactStore`."""
+"""Protocols of factmem's own stores besides `FactStore`."""
 ONE_STORE = (f"{SEARCHED}:SearchedStore",)
-"""What one of them offers besides."""
+"""A further protocol of one of them."""
 
 FILES = (
     File(

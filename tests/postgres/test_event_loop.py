@@ -4,12 +4,13 @@ import asyncio  # noqa: TID251 - its Task.cancel is what is tested
 import random
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 
 import anyio
 import pytest
 
-from factmem.ledger.entries import Amendment, stored
+from factmem.ledger.entries import Amendment, Entry, stored
 from factmem.models.places import MemorySubject
 from factmem.providers._postgres import loop_commit, tidying
 from factmem.providers.postgres import PostgresMemoryProvider
@@ -225,7 +226,7 @@ async def test_a_late_answer_holds_up_no_other_save(
     await locker.save(languages("first"), PERSON.of("locked"), AGENT)
     held, release = threading.Event(), threading.Event()
 
-    def hold(entries: list[object], at: str) -> list[object]:
+    def hold(entries: Sequence[Entry], at: str) -> list[Entry]:
         held.set()
         release.wait(20)
         return []

@@ -23,11 +23,10 @@ def key(value: str) -> bytes:
 
 def integers(values: Iterable[int]) -> bytes:
     """Return a `bigint[]`."""
-    given = list(values)
+    given = [_INTEGER.pack(value) for value in values]
     if not given:
         return _EMPTY.pack(0, 0, _BIGINT)
-    pairs = [each for value in given for each in (8, value)]
-    return _header(len(given), _BIGINT) + struct.pack(">" + "iq" * len(given), *pairs)
+    return _header(len(given), _BIGINT) + b"\0\0\0\x08" + b"\0\0\0\x08".join(given)
 
 
 def keys(values: Iterable[str]) -> bytes:

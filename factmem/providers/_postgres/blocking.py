@@ -95,9 +95,10 @@ class PostgresPlaces(PlaceReads):
     def took_at_once(self, identity: Identity, bodies: Sequence[bytes], saved: Saved) -> bool:
         """Do what `took` does, unless it would wait for a thread; return whether it was done."""
         view = self._views.known(identity)
-        if view is not None and view.lock.locked():
-            return False
-        self.took(identity, bodies, saved)
+        if view is not None:
+            if view.lock.locked():
+                return False
+            view.took(saved.position, saved.tag, saved.at, bodies)
         return True
 
     def change(self, identity: Identity, decide: Decision) -> int:

@@ -128,7 +128,7 @@ class PlaceWriter:
             binary.keys(row.scope for row in rows),
             binary.keys(row.subject for row in rows),
             binary.byte_strings(row.names for row in rows),
-            binary.integers(made_number(self._reader.store.anchors) for _ in rows),
+            binary.integers([made_number(self._reader.store.anchors)] * len(rows)),
             binary.integers(len(bodies) for bodies in batch.bodies.values()),
             binary.integers(sum(map(len, bodies)) for bodies in batch.bodies.values()),
         ]

@@ -32,7 +32,7 @@ BOTH_LOOPS = {
 }
 """Their files with tasks, threads or cancellation of their own, and the smoke test on trio."""
 
-TRIO_IN_STORMS = {"cli", "embedding", "integrations", "llm", "test_wrong_calls.py"}
+TRIO_IN_STORMS = {"cli", "embedding", "integrations", "llm"}
 """Places whose tests on trio differ from those on asyncio in the library that waits."""
 
 PLAIN_IN_STORMS = {

@@ -1,17 +1,31 @@
-"""Wrong arguments of an agent raise in the constructor, not in the first run."""
-
-from typing import Any
-
-import pytest
+"""Wrong arguments of agents, nodes, contexts and tools raise in the call, not in the first run."""
 
 from factmem.agent.agent import Agent
+from factmem.agent.context import AgentContext
+from factmem.agent.nodes import (
+    MemoryNode,
+    Strategy,
+    node_llm_compress_history,
+    node_llm_request,
+    node_load_all_facts_from_memory,
+    node_load_from_memory,
+    node_recall_from_memory,
+    node_save_to_memory,
+)
+from factmem.agent.tools import Tool
 from factmem.memory.agent_memory import AgentMemory
+from factmem.models.places import MemorySubject
 from factmem.models.scopes import MemoryScopesProfile
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
+from factmem.testing.facts import AGENT, THEME
 from tests.tables import table
+from tests.wrong_calls import SECRET, Call, Wrong, check_wrong_call
 
-SECRET = "sk-secret"
+USER = MemorySubject("user", "The user", 1, per_entity=True)
+ALICE = USER.of("alice")
+INSTALL = r"agent\.install\(AgentMemory, provider="
+MODEL = ScriptedChatModel()
 
 
 class Silent:
@@ -24,54 +38,137 @@ class Silent:
     async def aclose(self) -> None: ...
 
 
-WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"chat_model": SECRET}, TypeError, r"str has no respond: Agent\(OpenAIChatModel\(name\)\)"),
-    ({"chat_model": None}, TypeError, "NoneType has no respond"),
-    ({"chat_model": ScriptedChatModel}, TypeError, "the class ScriptedChatModel has no respond"),
-    ({"chat_model": InMemoryProvider()}, TypeError, "InMemoryProvider has no respond"),
-    ({"max_steps": "3"}, TypeError, "not str: max_steps=20"),
-    ({"max_steps": True}, TypeError, "not bool: max_steps=20"),
-    ({"max_steps": 0}, ValueError, "at least 1"),
-    ({"tools": print}, TypeError, r"not builtin_function_or_method: tools=\[look_up\]"),
-    ({"tools": None}, TypeError, r"not NoneType: tools=\[look_up\]"),
-    ({"tools": [5]}, TypeError, r"not int: tools=\[look_up\]"),
-    ({"system_prompt": None}, TypeError, "system_prompt must be a str, not NoneType"),
-    ({"on_background_failure": SECRET}, TypeError, "not str: on_background_failure="),
-]
+def look_up(word: str) -> str:
+    """Look a word up."""
+    return word
 
 
-@table(("options", "error", "told"), WRONG, ids=range(len(WRONG)))
-def test_an_agent_of_what_it_cannot_be_made_of(
-    options: dict[str, Any], error: type[Exception], told: str
-) -> None:
-    """With what to write instead, and without the value, which may be a key."""
-    with pytest.raises(error, match=told) as caught:
-        Agent(**{"chat_model": ScriptedChatModel(), **options})
-
-    assert SECRET not in str(caught.value)
-
-
-def _memory() -> AgentMemory:
+def memory() -> AgentMemory:
     return AgentMemory(InMemoryProvider(), scopes=MemoryScopesProfile(agent="desk"))
 
 
-@pytest.mark.parametrize(
-    ("feature", "told"),
-    [
-        (_memory(), r"not an instance of AgentMemory: agent\.install\(AgentMemory, provider="),
-        (Silent(), "not an instance of Silent"),
-        (SECRET, r"instance of str: agent\.install\(AgentMemory, provider=store"),
-        (None, "instance of NoneType"),
-        (InMemoryProvider, "InMemoryProvider has no before_model and after_answer"),
-    ],
-    ids=["memory", "feature", "text", "nothing", "store"],
-)
-def test_what_is_installed_is_a_class_of_features(feature: Any, told: str) -> None:
-    """An instance in place of a class is refused: the agent creates it."""
-    with pytest.raises(TypeError, match=told) as caught:
-        Agent(ScriptedChatModel()).install(feature)
+WRONG: list[Wrong] = [
+    (Agent, SECRET, TypeError, r"str has no respond: Agent\(OpenAIChatModel\(name\)\)"),
+    (Agent, None, TypeError, "NoneType has no respond"),
+    (Agent, ScriptedChatModel, TypeError, "the class ScriptedChatModel has no respond"),
+    (Agent, InMemoryProvider(), TypeError, "InMemoryProvider has no respond"),
+    (lambda it: Agent(MODEL, max_steps=it), "3", TypeError, "not str: max_steps=20"),
+    (lambda it: Agent(MODEL, max_steps=it), True, TypeError, "not bool: max_steps=20"),
+    (lambda it: Agent(MODEL, max_steps=it), 0, ValueError, "at least 1"),
+    (
+        lambda it: Agent(MODEL, tools=it),
+        print,
+        TypeError,
+        r"not builtin_function_or_method: tools=\[look_up\]",
+    ),
+    (lambda it: Agent(MODEL, tools=it), None, TypeError, r"not NoneType: tools=\[look_up\]"),
+    (lambda it: Agent(MODEL, tools=it), [5], TypeError, r"not int: tools=\[look_up\]"),
+    (
+        lambda it: Agent(MODEL, system_prompt=it),
+        None,
+        TypeError,
+        "system_prompt must be a str, not NoneType",
+    ),
+    (
+        lambda it: Agent(MODEL, on_background_failure=it),
+        SECRET,
+        TypeError,
+        "not str: on_background_failure=",
+    ),
+    (
+        lambda it: Agent(MODEL).install(it),
+        memory(),
+        TypeError,
+        r"not an instance of AgentMemory: agent\.install\(AgentMemory, provider=",
+    ),
+    (lambda it: Agent(MODEL).install(it), Silent(), TypeError, "not an instance of Silent"),
+    (
+        lambda it: Agent(MODEL).install(it),
+        SECRET,
+        TypeError,
+        r"instance of str: agent\.install\(AgentMemory, provider=store",
+    ),
+    (lambda it: Agent(MODEL).install(it), None, TypeError, "instance of NoneType"),
+    (
+        lambda it: Agent(MODEL).install(it),
+        InMemoryProvider,
+        TypeError,
+        "InMemoryProvider has no before_model and after_answer",
+    ),
+    (lambda it: Strategy("x", it), node_llm_request(), TypeError, r"not function: Strategy\("),
+    (lambda it: Strategy("x", it), [node_llm_request], TypeError, r"node_llm_request\(\.\.\.\) in"),
+    (lambda it: Strategy("x", it), [SECRET], TypeError, r"not str: Strategy\("),
+    (lambda it: Strategy(it, [node_llm_request()]), None, TypeError, "name must be a str"),
+    (node_load_from_memory, THEME, TypeError, r"not Concept: .*concepts=\[concept\]"),
+    (node_load_from_memory, [SECRET], TypeError, "list of Concept, not of str"),
+    (
+        lambda it: node_load_all_facts_from_memory(subjects=it),
+        USER,
+        TypeError,
+        "subjects must be a list",
+    ),
+    (
+        lambda it: node_load_all_facts_from_memory(scopes=it),
+        AGENT,
+        TypeError,
+        "scopes must be a list",
+    ),
+    (lambda it: node_save_to_memory(it, USER, AGENT), THEME, TypeError, r"concepts=\[concept\]"),
+    (
+        lambda it: node_save_to_memory([THEME], it, AGENT),
+        None,
+        TypeError,
+        "subjects must be a list",
+    ),
+    (
+        lambda it: node_save_to_memory([THEME], USER, it),
+        None,
+        TypeError,
+        "scope must be a MemoryScope",
+    ),
+    (
+        node_llm_compress_history,
+        THEME,
+        TypeError,
+        r"Concept has no compress: node_llm_compress_history\(",
+    ),
+    (lambda it: MemoryNode(it, None), SECRET, TypeError, r"not str: MemoryNode\(work, None\)"),
+    (lambda it: AgentContext("x", it, chat_model=MODEL), 5, TypeError, "not int: "),
+    (
+        lambda it: AgentContext("x", chat_model=MODEL, tools=it),
+        [Tool(look_up)],
+        TypeError,
+        "cannot convert dictionary",
+    ),
+    (
+        lambda it: AgentContext("x", chat_model=MODEL, subjects=it),
+        ALICE,
+        TypeError,
+        r"subjects=\[USER\.of",
+    ),
+    (Tool, SECRET, TypeError, r"not str: Tool\(look_up\)"),
+    (Tool, dict, TypeError, "not the class dict"),
+    (lambda it: Tool(look_up, name=it), 5, TypeError, "not int: name='look_up'"),
+    (lambda it: Tool(look_up, reported_errors=it), LookupError, TypeError, r"=\[LookupError\]"),
+    (
+        lambda it: Tool(look_up, reported_errors=it),
+        [SECRET],
+        TypeError,
+        "not of str: .*LookupError",
+    ),
+    (lambda it: Agent(MODEL).run(it), 5, TypeError, "text must be a str, not int"),
+    (lambda it: Agent(MODEL).run("x", messages=it), 5, TypeError, "not int: .*role"),
+    (lambda it: Agent(MODEL).run("x", conversation=it), 5, TypeError, "must be a str, not int"),
+    (node_recall_from_memory, 0, ValueError, "an int of at least 1"),
+]
 
-    assert SECRET not in str(caught.value)
+
+@table(("call", "given", "error", "message"), WRONG)
+async def test_wrong_arguments(
+    call: Call, given: object, error: type[Exception], message: str
+) -> None:
+    """Each error names the type and shows a correct call."""
+    await check_wrong_call(call, given, error, message)
 
 
 def test_features_are_known_by_what_they_can_do() -> None:

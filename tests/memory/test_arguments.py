@@ -1,7 +1,7 @@
 """Wrong arguments raise at the call; the errors show a correct call and no value."""
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, MagicMock, create_autospec
@@ -24,8 +24,7 @@ from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider
 from tests.tables import table
 from tests.world import AGENT, ALICE, LANGUAGES, PROFILE, THEME, USER, item, memory_of, theme
-
-SECRET = "sk-secret"
+from tests.wrong_calls import CHAT, MESSAGES, SECRET
 
 
 class Client:
@@ -172,6 +171,24 @@ CALLS: list[tuple[Attempt, str]] = [
     (lambda m: m.recall("theme", subjects=ALICE), r"subjects=\[USER\.of"),
     (lambda m: m.consolidate(LANGUAGES, subjects=ALICE), r"subjects=\[USER\.of"),
     (lambda m: m.consolidate(LANGUAGES, subjects=ALICE, dry_run=False), r"subjects=\[USER\.of"),
+    (lambda m: m.boundary.narrowed(places=[ALICE]), "not of MemorySubject"),
+    (lambda m: m.load_all_facts_to_agent(()), f"{MESSAGES}, because they are changed"),
+    (lambda m: m.load_all_facts_to_agent(SECRET), r"memory\.remember\("),
+    (lambda m: m.load_facts_to_agent(None, THEME), "not NoneType: .*role"),
+    (lambda m: m.load_facts_to_agent([], "t"), r"not str: Concept\(keyw"),
+    (lambda m: m.recall_facts_to_agent(()), f"{MESSAGES}, because they are changed"),
+    (lambda m: m.recall_facts_to_agent([], 5), "question must be a str"),
+    (lambda m: m.recall(None), "question must be a str, not NoneType"),
+    (lambda m: m.recall("x", concepts=[5]), r"not of int: concepts=\['city'"),
+    (lambda m: m.auto_detect_facts(SECRET), r"memory\.remember\(text\)"),
+    (lambda m: m.auto_detect_facts([SECRET]), "messages must contain dicts"),
+    (lambda m: m.save_facts_from_history(CHAT, SECRET, ALICE, AGENT), r"not str: Concept\(keyword"),
+    (
+        lambda m: m.save_facts_from_history(
+            ({"role": "user", "content": "x"},), THEME, ALICE, AGENT, preserve_questions=True
+        ),
+        f"{MESSAGES}, because they are changed",
+    ),
 ]
 
 
@@ -180,30 +197,12 @@ async def test_a_call_says_what_it_takes(attempt: Attempt, told: str) -> None:
     """Before a model is asked, and before anything is read or written."""
     model, store = ScriptedChatModel(), InMemoryProvider()
 
-    with pytest.raises((TypeError, ValueError), match=told):
+    with pytest.raises((TypeError, ValueError), match=told) as caught:
         await attempt(memory_of(store, model))
 
+    assert SECRET not in str(caught.value)
     assert model.calls == []
     assert await store.places() == []
-
-
-@table(
-    ("options", "told"),
-    [
-        ({"weights": {}}, r"not dict: weights=RecallWeights\("),
-        ({"min_score": "0.2"}, "not str: min_score="),
-        ({"prompt_min_score": None}, "not NoneType: prompt_min_score="),
-        ({"half_life": 30}, r"not int: half_life=timedelta\("),
-        ({"auto_tokens": "60"}, "not str: auto_tokens=60"),
-        ({"planning_seconds": timedelta(seconds=5)}, "not timedelta: planning_seconds=10.0"),
-        ({"embedding_seconds": "5"}, "not str: embedding_seconds=10.0"),
-    ],
-    ids=range(7),
-)
-def test_settings_are_numbers(options: dict[str, Any], told: str) -> None:
-    """And not what a file of settings had them as."""
-    with pytest.raises(TypeError, match=told):
-        RecallSettings(**options)
 
 
 def test_weights_are_numbers() -> None:

@@ -314,3 +314,9 @@ def test_no_listener_costs_no_wrapper() -> None:
     store = InMemoryProvider()
 
     assert memory_of(store).provider is store
+
+
+@pytest.mark.parametrize(("given", "error"), [(5, TypeError), (None, TypeError), ("", ValueError)])
+def test_a_correlation_id_is_a_string(given: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="orrelation_id must"), correlated(given):
+        raise AssertionError("the block has begun")

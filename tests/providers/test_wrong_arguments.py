@@ -177,6 +177,36 @@ CALLS: dict[str, tuple[Callable[[Any], Awaitable[object]], type[Exception], str]
         TypeError,
         "must be a datetime, not str",
     ),
+    "places of one subject": (
+        lambda store: store.places(subjects=USER),
+        TypeError,
+        r"subjects=\[USER\.of",
+    ),
+    "places of subjects as scopes": (
+        lambda store: store.places(scopes=[USER]),
+        TypeError,
+        "not of MemorySubject",
+    ),
+    "entries of no list": (
+        lambda store: store.replay(5, USER, AGENT),
+        TypeError,
+        "must be a list, not",
+    ),
+    "a change that is no function": (
+        lambda store: store.amend([], USER, AGENT),
+        TypeError,
+        "must be a function",
+    ),
+    "a change of current facts that is no function": (
+        lambda store: store.amend_current([], USER, AGENT),
+        TypeError,
+        "must be a function",
+    ),
+    "no facts": (
+        lambda store: store.save_many(None, USER, AGENT),
+        TypeError,
+        "facts must be a list",
+    ),
 }
 
 

@@ -8,7 +8,45 @@ import pytest
 from factmem.models.facts import Concept
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.query import RecallSettings
+from tests.tables import table
 from tests.world import AGENT, ALICE, bare_note, recall_memory
+from tests.wrong_calls import Call, Wrong, check_wrong_call
+
+WRONG: list[Wrong] = [
+    (lambda it: RecallSettings(auto_tokens=it), True, TypeError, "at least 0, not bool"),
+    (lambda it: RecallSettings(auto_tokens=it), -5, ValueError, "a number of at least 0"),
+    (lambda it: RecallSettings(auto_tokens=it), float("nan"), ValueError, "a number of at least 0"),
+    (lambda it: RecallSettings(weights=it), {}, TypeError, r"not dict: weights=RecallWeights\("),
+    (lambda it: RecallSettings(min_score=it), "0.2", TypeError, "not str: min_score="),
+    (
+        lambda it: RecallSettings(prompt_min_score=it),
+        None,
+        TypeError,
+        "not NoneType: prompt_min_score=",
+    ),
+    (lambda it: RecallSettings(half_life=it), 30, TypeError, r"not int: half_life=timedelta\("),
+    (lambda it: RecallSettings(auto_tokens=it), "60", TypeError, "not str: auto_tokens=60"),
+    (
+        lambda it: RecallSettings(planning_seconds=it),
+        timedelta(seconds=5),
+        TypeError,
+        "not timedelta: planning_seconds=10.0",
+    ),
+    (
+        lambda it: RecallSettings(embedding_seconds=it),
+        "5",
+        TypeError,
+        "not str: embedding_seconds=10.0",
+    ),
+]
+
+
+@table(("call", "given", "error", "message"), WRONG)
+async def test_wrong_arguments(
+    call: Call, given: object, error: type[Exception], message: str
+) -> None:
+    """Each error names the type and shows a correct call."""
+    await check_wrong_call(call, given, error, message)
 
 
 @pytest.mark.parametrize("concepts", ["city", Concept("city", "Where she lives")])

@@ -1,0 +1,32 @@
+"""Wrong arguments of transcripts and of counters of tokens."""
+
+import pytest
+
+from factmem.prompt.tokens import tiktoken_counter
+from factmem.prompt.transcript import Transcript
+from tests.tables import table
+from tests.wrong_calls import CHAT, SECRET, Call, Wrong, check_wrong_call
+
+WRONG: list[Wrong] = [
+    (Transcript, SECRET, TypeError, r"memory\.remember\(text\)"),
+    (Transcript, CHAT[0], TypeError, "messages must be a list of dicts, not dict"),
+    (lambda it: Transcript(CHAT, since=it), "1", TypeError, "not str: since=0"),
+    (lambda it: Transcript(CHAT, trust=it), "tool", TypeError, r"trust=\[SourceKind\.ASSISTANT\]"),
+    (lambda it: Transcript(CHAT, trust=[it]), SECRET, ValueError, r"one of SourceKind\.USER"),
+]
+
+
+@table(("call", "given", "error", "message"), WRONG)
+async def test_wrong_arguments(
+    call: Call, given: object, error: type[Exception], message: str
+) -> None:
+    """Each error names the type and shows a correct call."""
+    await check_wrong_call(call, given, error, message)
+
+
+def test_a_model_is_no_encoding() -> None:
+    """The encodings are named."""
+    pytest.importorskip("tiktoken")
+
+    with pytest.raises(ValueError, match=r"use one of .*o200k_base"):
+        tiktoken_counter("gpt-4o")

@@ -1,0 +1,36 @@
+"""Calls with a wrong argument; each room has a table of them, `WRONG` in its `test_wrong_arguments`.
+
+The error names the argument and the type that was passed, and shows a correct call. It does not
+show the value, which may be a key.
+"""
+
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any, TypeAlias
+
+import pytest
+
+SECRET = "sk-secret"
+"""A value that no error may show."""
+
+CHAT = [{"role": "user", "content": "I like it dark."}]
+
+MESSAGES = "messages must be a list"
+
+Call: TypeAlias = Callable[[Any], object]
+
+Wrong: TypeAlias = tuple[Call, object, type[Exception], str]
+"""A call, its argument, the error, and a pattern in its message."""
+
+
+async def check_wrong_call(call: Call, given: object, error: type[Exception], message: str) -> None:
+    """Check that a call, awaited if it can be, raises an error without the value."""
+    with pytest.raises(error, match=message) as caught:
+        await _finish(call(given))
+
+    assert SECRET not in str(caught.value)
+
+
+async def _finish(result: object) -> None:
+    if isawaitable(result):
+        await result

@@ -2,7 +2,7 @@
 
     python -m tests.cli.chromium FOLDER
 
-Fails where the page asks for anything from another host, or where an edit does not reach the store.
+Fails if the page requests anything from another host or an edit does not reach the store.
 """
 
 import argparse
@@ -36,7 +36,7 @@ FACTS = (
 
 
 class Page:
-    """A page of Chromium, by its DevTools protocol."""
+    """A page in Chromium, driven by the DevTools protocol."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
@@ -45,7 +45,7 @@ class Page:
 
     @property
     def hosts(self) -> set[str]:
-        """The hosts that were asked for something."""
+        """The hosts that received a request."""
         return {urlsplit(url).netloc for url in self._requests.values()}
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
@@ -64,16 +64,16 @@ class Page:
         if event == "Network.requestWillBeSent":
             self._requests[parameters["requestId"]] = parameters["request"]["url"]
         elif event == "Network.loadingFailed" and parameters.get("blockedReason") == "csp":
-            del self._requests[parameters["requestId"]]  # announced, and never sent
+            del self._requests[parameters["requestId"]]  # announced but never sent
 
     async def type(self, text: str) -> None:
-        """Type a text."""
+        """Type a string."""
         for each in text:
             await self.call("Input.dispatchKeyEvent", type="keyDown", text=each, key=each)
             await self.call("Input.dispatchKeyEvent", type="keyUp", key=each)
 
     async def press(self, key: str, code: int, modifiers: int = 0) -> None:
-        """Press a key that is no character."""
+        """Press a key that enters no character."""
         given = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": modifiers}
         text = {"text": "\r"} if key == "Enter" else {}
         await self.call("Input.dispatchKeyEvent", type="keyDown", **given, **text)
@@ -81,7 +81,7 @@ class Page:
         await anyio.sleep(0.7)
 
     async def click(self, x: int, y: int) -> None:
-        """Click."""
+        """Click at a position."""
         for event in ("mousePressed", "mouseReleased"):
             await self.call(
                 "Input.dispatchMouseEvent", type=event, x=x, y=y, button="left", clickCount=1
@@ -179,7 +179,7 @@ async def _look(address: str, port: int, folder: Path) -> set[str]:
 
 
 def main() -> None:
-    """Fill a store, and look at it."""
+    """Fill a store and take the screenshots."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
@@ -191,7 +191,7 @@ def main() -> None:
         with _served(store) as address, _chromium(f"{made}/profile") as port:
             hosts = anyio.run(_look, address, port, folder)
         own = urlsplit(address).netloc
-        assert hosts <= {own, ""}, f"the page asked {hosts - {own}}"
+        assert hosts <= {own, ""}, f"the page sent requests to {hosts - {own}}"
         values = {
             each["keyword"]: each["value"]
             for each in json.loads(_factmem(store, "show", ALICE, "--json"))

@@ -25,7 +25,7 @@ from factmem.cli.application import app
 _VALUE = "[bold]x[/] \x1b[31mred\x1b[2J 👨\u200d👩 한국 مرحبا tea"
 _SESSION = "factmem-measure"
 _SETTLED = 5
-"""Seconds after which a place of 100,000 values is read to its end."""
+"""Seconds until a place of 100,000 values is completely read."""
 
 
 def _tmux(*arguments: str) -> str:
@@ -34,12 +34,12 @@ def _tmux(*arguments: str) -> str:
 
 
 def _screen() -> str:
-    """Return the screen with its colors: the cursor is one."""
+    """Return the screen with its colors, which show the cursor."""
     return _tmux("capture-pane", "-p", "-e", "-t", _SESSION)
 
 
 def _seconds(action: Callable[[], object], is_shown: Callable[[str], bool]) -> float:
-    """Return how long it takes until the screen shows what an action does."""
+    """Return the seconds until the screen shows the result of an action."""
     start = time.perf_counter()
     action()
     while not is_shown(_screen()):
@@ -49,7 +49,7 @@ def _seconds(action: Callable[[], object], is_shown: Callable[[str], bool]) -> f
 
 
 def _processor_seconds() -> float:
-    """Return the processor time that the browser in the session has used so far."""
+    """Return the processor time that the browser in the session has used."""
     shell = _tmux("list-panes", "-t", _SESSION, "-F", "#{pane_pid}").strip()
     children = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
     if not children:
@@ -120,7 +120,7 @@ def _measure(store: str, places: int) -> None:
 
 
 def main() -> None:
-    """Fill a store and measure."""
+    """Fill a store and print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--facts", type=int, default=100_000)
     parser.add_argument("--places", type=int, default=1_000)

@@ -1,6 +1,6 @@
 """The picture of the browser in the README: `python -m tests.cli.screenshot` writes it again.
 
-`tests/cli/test_screenshot.py` compares the texts in it with what the program shows now.
+`tests/cli/test_screenshot.py` compares the strings in it with the program's current screen.
 """
 
 import re
@@ -49,7 +49,7 @@ _FACTS: tuple[AnyFact, ...] = (
 async def _picture(folder: str) -> str:
     user = MemorySubject("user", "", priority_level=1, per_entity=True)
     app = MemoryScope.Product("my-app")
-    # The store records a save at its clock's time; the picture shows the same time always.
+    # The store records a save at its clock's time, so a fixed clock gives the same picture each time.
     async with LocalFileMemoryProvider(folder, clock=lambda: _WHEN) as store:
         for name in ("alice", "bob"):
             await store.save_many(_FACTS, user.of(name), app)
@@ -67,13 +67,13 @@ async def _picture(folder: str) -> str:
 
 
 def picture() -> str:
-    """Return the picture, as the program draws it now."""
+    """Return the picture that the program draws now."""
     with tempfile.TemporaryDirectory() as folder:
         return anyio.run(_picture, folder)
 
 
 def texts(svg: str) -> list[str]:
-    """Return the texts in a picture; its names of classes differ from run to run."""
+    """Return the strings in a picture. Its class names differ between runs."""
     found = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
     return [text for each in found if (text := unescape(each).replace("\xa0", " ").strip())]
 

@@ -94,7 +94,7 @@ def _values(browser: Browser) -> list[Any]:
 
 
 def test_places_values_and_a_value(tmp_path: Path) -> None:
-    """Tree, table and page; values with markup and control characters are escaped everywhere."""
+    """The tree, table and page escape markup and control characters in values."""
 
     async def work() -> None:
         async with _browsing(tmp_path) as (browser, pilot):
@@ -118,7 +118,7 @@ def test_places_values_and_a_value(tmp_path: Path) -> None:
 
 
 def test_edit_forget_undo(tmp_path: Path) -> None:
-    """Each is in the store at once, and undone in the order in which it was done."""
+    """Each change is in the store at once; undo reverts them from the newest to the oldest."""
 
     async def work() -> None:
         async with _browsing(tmp_path) as (browser, pilot):
@@ -143,7 +143,7 @@ def test_edit_forget_undo(tmp_path: Path) -> None:
             await _until(pilot, lambda: "Miso" in _values(browser))
             await pilot.press("u")
             await _until(pilot, lambda: _values(browser)[-1] == "dark")
-            await pilot.press("u")  # nothing is left
+            await pilot.press("u")  # nothing left to undo
             await pilot.pause()
             assert _values(browser)[-1] == "dark"
 
@@ -151,7 +151,7 @@ def test_edit_forget_undo(tmp_path: Path) -> None:
 
 
 def test_filter_and_search(tmp_path: Path) -> None:
-    """Typing filters the place, Enter searches the whole store, Escape goes back."""
+    """Typing filters the place, Enter searches the whole store, Escape returns."""
     meanings = CallableEmbedder(
         lambda texts: [[float("age" in each or "old" in each), 0.1] for each in texts], model="m"
     )
@@ -175,7 +175,7 @@ def test_filter_and_search(tmp_path: Path) -> None:
 
 
 def test_another_process_writes(tmp_path: Path) -> None:
-    """The table, a page that is open and the tree follow; an edit of an old state is refused."""
+    """The table, an open page and the tree show it; an edit of an outdated value is refused."""
 
     async def work() -> None:
         async with _browsing(tmp_path) as (browser, pilot):
@@ -201,7 +201,7 @@ def test_another_process_writes(tmp_path: Path) -> None:
 
 
 def test_the_mouse_selects_and_opens(tmp_path: Path) -> None:
-    """A click selects, a double click opens."""
+    """A click selects and a double click opens."""
 
     async def work() -> None:
         async with _browsing(tmp_path) as (browser, pilot):
@@ -214,7 +214,7 @@ def test_the_mouse_selects_and_opens(tmp_path: Path) -> None:
 
 
 def test_an_edit_keeps_the_kind(tmp_path: Path) -> None:
-    """A keyword of integers refuses words; a value with escapes is edited as JSON."""
+    """A keyword with integers rejects words; a value with escapes is edited as JSON."""
     options = Options(str(tmp_path))
 
     async def work() -> None:
@@ -234,8 +234,8 @@ def test_an_edit_keeps_the_kind(tmp_path: Path) -> None:
     _run(work)
 
 
-def test_a_hundred_thousand_rows_cost_what_a_screen_costs() -> None:
-    """Rows off the screen are not touched: the table does not look at them."""
+def test_a_hundred_thousand_rows_cost_as_much_as_one_screen() -> None:
+    """The table does not access rows that are off the screen."""
     fact = SingleFact(THEME, "dark")
     row = Row(Place(APP, ALICE), fact)
 
@@ -266,16 +266,16 @@ class _NoSession:
     title, is_local = "empty", True
 
     def stamp_of_places(self) -> int:
-        """Nothing changes."""
+        """Return a constant."""
         return 0
 
     async def places(self) -> list[Place]:
-        """There is none."""
+        """Return no places."""
         return []
 
 
 def test_the_page_of_a_value_without_history() -> None:
-    """A provider without history: the value and its fields are all there is."""
+    """With a provider that keeps no history, the page shows only the value and its fields."""
     row = Row(Place(APP, ALICE), SingleFact(Concept("home", "", value_type=dict), {"city": "Ulm"}))
 
     page = page_text(row, None).plain
@@ -293,7 +293,7 @@ def test_the_page_of_a_value_without_history() -> None:
     ],
 )
 def test_refusals_say_what_to_do(tmp_path: Path, arguments: list[str], message: str) -> None:
-    """Without a terminal, with a passphrase for the web, without a store."""
+    """There is no terminal, the web has a passphrase, or the store does not exist."""
     done = CliRunner().invoke(app, ["--store", str(tmp_path / "none"), *arguments])
 
     assert done.exit_code != 0

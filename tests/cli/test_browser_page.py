@@ -1,4 +1,4 @@
-"""`factmem browse --web`: who gets in, and what the page may load."""
+"""`factmem browse --web`: who has access, and what the page may load."""
 
 import http.client
 import re
@@ -23,7 +23,7 @@ _SOCKET = {
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
-    """Give the port and the token of a store that is served."""
+    """Yield the port and the token of a served store."""
     store = ["--store", str(tmp_path_factory.mktemp("web") / "memory")]
     program = [sys.executable, "-m", "factmem", *store]
     place = ["product/my-app/user/alice", "theme", "dark", "--type", "text"]
@@ -49,8 +49,8 @@ def _get(port: int, path: str, **headers: str) -> tuple[int, dict[str, str], byt
     return answer.status, dict(answer.getheaders()), body
 
 
-def test_only_the_token_lets_in(served: tuple[int, str]) -> None:
-    """Without it nothing is served: no page, no file, no connection."""
+def test_only_the_token_gives_access(served: tuple[int, str]) -> None:
+    """Without it the server returns no page and no file, and accepts no connection."""
     port, token = served
     for path in ("/", "/ws", "/static/js/textual.js", "/?token=wrong"):
         assert _get(port, path)[0] == 403
@@ -65,21 +65,21 @@ def test_only_the_token_lets_in(served: tuple[int, str]) -> None:
     assert token.encode() not in page
     assert headers["Content-Security-Policy"].startswith("default-src 'self'")
     assert f"ws://localhost:{port}/ws".encode() in page
-    # The path of a forwarded port: what the browser asked for is what the page names.
+    # The path of a forwarded port: the page uses the host that the browser requested.
     _, _, page = _get(port, "/", Cookie=cookie, Host="other:99")
     assert b"ws://other:99/ws" in page
 
 
 def test_pages_of_other_origins_cannot_connect(served: tuple[int, str]) -> None:
-    """Not even one from another port of this machine, whose cookies are the same."""
+    """Other ports of this machine are refused too, because they share its cookies."""
     port, token = served
     cookie = _get(port, f"/?token={token}")[1]["Set-Cookie"].partition(";")[0]
     for origin, status in (("http://localhost:1", 403), (f"http://localhost:{port}", 101)):
         assert _get(port, "/ws", Cookie=cookie, Origin=origin, **_SOCKET)[0] == status
 
 
-def test_an_address_of_the_network_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
-    """And only that."""
+def test_an_address_of_the_network_gives_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    """An address of this machine gives none."""
     for host, is_warned in (("localhost", False), ("127.0.0.1", False), ("0.0.0.0", True)):
         assert is_loopback(host) is not is_warned
         browser = WebBrowser(["browse"], host, 8734)
@@ -90,7 +90,7 @@ def test_an_address_of_the_network_is_warned_about(capsys: pytest.CaptureFixture
 
 
 def test_the_command_is_quoted(tmp_path: Path) -> None:
-    """textual-serve runs it by a shell."""
+    """textual-serve runs the command in a shell."""
     evil = str(tmp_path / "a; touch b")
 
     assert f"'{evil}'" in WebBrowser(["--store", evil, "browse"], "localhost", 8734).command

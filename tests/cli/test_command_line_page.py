@@ -28,14 +28,14 @@ _VARYING = (
 
 
 def _normal(text: str) -> list[str]:
-    """Return output without what differs from run to run."""
+    """Return output without the parts that differ between runs."""
     for pattern, name in _VARYING:
         text = pattern.sub(name, text)
     return [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
 def run_page(text: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str, str]]:
-    """Run a page's examples in the current folder; give each command, its output and the page's."""
+    """Run a page's examples in the current folder; yield the command, the output and the page's."""
     runner = CliRunner()
     for language, settings, body in _FENCE.findall(text):
         if file := re.search(r'file="([^"]+)"', settings):
@@ -52,7 +52,7 @@ def run_page(text: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, 
 
 
 def test_examples_print_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader who types an example sees what the page shows."""
+    """A reader who types an example gets the output that the page shows."""
     monkeypatch.chdir(tmp_path)
     for command, printed, expected in run_page(PAGE.read_text(), monkeypatch):
         assert _normal(printed) == _normal(expected), command
@@ -79,8 +79,8 @@ def _sections() -> dict[str, str]:
     return dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
 
 
-def test_no_command_without_a_section_and_an_example() -> None:
-    """A command that the page does not show is found here."""
+def test_every_command_has_a_section_and_an_example() -> None:
+    """A command that is missing on the page fails here."""
     sections = _sections()
 
     commands = [name for name, _ in _commands(_group())]
@@ -96,8 +96,8 @@ _EVERYWHERE = {"--json", "--yes", "--reveal"}
 """Options that the page describes once."""
 
 
-def test_no_option_that_the_page_does_not_name() -> None:
-    """In the section of its command; of two that are opposites, one is enough."""
+def test_every_option_is_on_the_page() -> None:
+    """It is in the section of its command; of two opposite options, one is enough."""
     page, sections = PAGE.read_text(), _sections()
     for option in _group().params:
         assert option.opts[0] in page, f"docs/command-line.md does not name {option.opts[0]}"
@@ -109,7 +109,7 @@ def test_no_option_that_the_page_does_not_name() -> None:
 
 
 def test_every_exit_code_is_in_the_table() -> None:
-    """And no other."""
+    """The table has no other codes."""
     table = PAGE.read_text().partition("## Exit codes")[2].partition("## ")[0]
 
     assert [int(each) for each in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == [*ExitCode]

@@ -54,7 +54,7 @@ def fill(store: list[str]) -> None:
 
 
 def test_set_show_history_forget_erase(store: list[str]) -> None:
-    """A value from its first save to its erasure, as JSON."""
+    """The output is JSON from the first save of a value to its erasure."""
     fill(store)
     call(*store, "set", ALICE, "age", "37")
 
@@ -80,7 +80,7 @@ def test_set_show_history_forget_erase(store: list[str]) -> None:
 
 @pytest.mark.parametrize("command", ["show", "history", "why", "recall"])
 def test_values_of_an_encrypted_store_stay_on_the_terminal(tmp_path: Path, command: str) -> None:
-    """A pipe gets them with --reveal only."""
+    """A pipe gets them only with --reveal."""
     key = str(tmp_path / "k")
     call("keys", "generate", key)
     store = ["--store", str(tmp_path / "memory"), "--key-file", key]
@@ -107,7 +107,7 @@ def test_values_of_an_encrypted_store_stay_on_the_terminal(tmp_path: Path, comma
 def test_destructive_commands_ask(
     store: list[str], command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a terminal they refuse; on one, "n" changes nothing and "y" does it."""
+    """Without a terminal they refuse; on a terminal, "n" changes nothing and "y" continues."""
     fill(store)
     before = ask(*store, "show", ALICE, "--reveal")
 
@@ -119,7 +119,7 @@ def test_destructive_commands_ask(
 
 
 def test_a_keyword_keeps_its_kind(store: list[str]) -> None:
-    """Another kind of JSON is refused, in every place, and no message quotes the value."""
+    """A value of another JSON type is refused in every place, and no message quotes it."""
     fill(store)
     bob = "product/my-app/user/bob"
     for text in ("seven", "3.5", "true", "[7]"):
@@ -127,7 +127,7 @@ def test_a_keyword_keeps_its_kind(store: list[str]) -> None:
         assert "'age' has integer values" in told
         assert text not in told
     call(*store, "set", bob, "age", "7", "--type", "text", code=ExitCode.USAGE)
-    call(*store, "set", bob, "city", "Paris", code=ExitCode.USAGE)  # new, and no --type
+    call(*store, "set", bob, "city", "Paris", code=ExitCode.USAGE)  # a new keyword without --type
     call(*store, "set", ALICE, "ide-theme", "a", "b", code=ExitCode.USAGE)
 
     call(*store, "set", bob, "height", "1.7", "--type", "number")
@@ -141,7 +141,7 @@ def test_a_keyword_keeps_its_kind(store: list[str]) -> None:
 def test_the_applications_own_types(
     store: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """--concepts checks values by the types that the application loads them with."""
+    """--concepts validates values with the types that the application uses."""
     (tmp_path / "their_concepts.py").write_text(
         "from datetime import date\nfrom factmem import Concept\n"
         "CONCEPTS = [Concept('born', 'Day of birth', value_type=date)]\n"
@@ -159,7 +159,7 @@ def test_the_applications_own_types(
 
 
 def test_rows_are_imported_once(store: list[str], tmp_path: Path) -> None:
-    """Twice changes nothing; a longer file adds its new rows; one wrong row keeps all out."""
+    """A second import changes nothing; a longer file adds its new rows; a wrong row rejects all."""
     rows = [
         {"place": ALICE, "keyword": "pets", "value": "Miso", "fact_type": "MULTIPLE"},
         {"place": ALICE, "keyword": "pets", "value": "Rex", "fact_type": "MULTIPLE"},
@@ -198,8 +198,8 @@ def test_rows_are_imported_once(store: list[str], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "keyword,value\nage,1\n",  # no place
-        "place,keyword\nproduct/a/b,age\n",  # no value
+        "keyword,value\nage,1\n",  # no such place
+        "place,keyword\nproduct/a/b,age\n",  # no such value
         "place,keyword,value,colour\nproduct/a/b,age,1,red\n",
         "place,keyword,value,type\nproduct/a/b,age,x,integer\n",
         "place,keyword,value,type\nproduct/a/b,age,1\n",
@@ -207,8 +207,8 @@ def test_rows_are_imported_once(store: list[str], tmp_path: Path) -> None:
         'place,keyword,value,type\nproduct/a/b,age,"1,integer\n',
     ],
 )
-def test_wrong_rows_are_refused(tmp_path: Path, text: str) -> None:
-    """With the number of the line, before anything is written."""
+def test_wrong_rows_are_rejected(tmp_path: Path, text: str) -> None:
+    """The error has the line number, and nothing is written."""
     file = tmp_path / "rows.csv"
     file.write_text(text)
 
@@ -219,7 +219,7 @@ def test_wrong_rows_are_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_bundles_backups_and_restores(store: list[str], tmp_path: Path) -> None:
-    """A store comes back equal from a bundle and from a backup."""
+    """A store is identical after a restore from a bundle or a backup."""
     fill(store)
     facts = ask(*store, "show", ALICE, "--reveal")
     key = store[2:]
@@ -242,13 +242,13 @@ def test_bundles_backups_and_restores(store: list[str], tmp_path: Path) -> None:
 
 
 def test_a_backup_that_was_changed_is_not_restored(store: list[str], tmp_path: Path) -> None:
-    """The anchor tells; nothing appears at the target."""
+    """The anchor detects the change, and nothing is created at the target."""
     fill(store)
     backup = tmp_path / "backup"
     call(*store, "backup", str(backup))
     [journal] = (backup / "journals").iterdir()
     lines = journal.read_bytes().splitlines(keepends=True)
-    records = [line for line in lines if line.endswith(b"\n")]  # room for more may follow
+    records = [line for line in lines if line.endswith(b"\n")]  # more free space may follow
     journal.write_bytes(b"".join(records[:-2]))
 
     call(
@@ -258,7 +258,7 @@ def test_a_backup_that_was_changed_is_not_restored(store: list[str], tmp_path: P
     assert not (tmp_path / "back").exists()
 
 
-def test_doctor_finds_damage_and_names_the_command_that_repairs_it(
+def test_doctor_reports_damage_and_the_command_that_repairs_it(
     store: list[str], tmp_path: Path
 ) -> None:
     """The command it names is run; after that it finds only the copy."""
@@ -266,7 +266,7 @@ def test_doctor_finds_damage_and_names_the_command_that_repairs_it(
     assert ask(*store, "doctor") == {"places": 1, "findings": []}
     [journal] = (tmp_path / "memory" / "journals").iterdir()
     lines = journal.read_bytes().splitlines(keepends=True)
-    # The first record of a sealed file names its place; a plain one does so in its header.
+    # The first record of a sealed file names its place; in a plain file the header does.
     damaged = 2 if "--key-file" in store else 1
     lines[damaged] = b"x" * 20 + lines[damaged][20:]
     journal.write_bytes(b"".join(lines))
@@ -280,8 +280,8 @@ def test_doctor_finds_damage_and_names_the_command_that_repairs_it(
     assert ".damaged-" in finding["problem"]
 
 
-def test_a_rolled_back_store_is_found_by_its_anchor(store: list[str], tmp_path: Path) -> None:
-    """A journal alone is found by its end mark; with an older mark, by the anchor. Exit code 4."""
+def test_an_anchor_detects_a_rolled_back_store(store: list[str], tmp_path: Path) -> None:
+    """An end mark detects one old journal; an anchor also an old mark. The exit code is 4."""
     call(*store, "set", ALICE, "n", "1", "--type", "integer")
     [journal] = (tmp_path / "memory" / "journals").iterdir()
     [mark] = (tmp_path / "memory" / "ends").iterdir()
@@ -298,8 +298,8 @@ def test_a_rolled_back_store_is_found_by_its_anchor(store: list[str], tmp_path: 
     call(*store, "verify", "--anchor", anchor, code=ExitCode.DAMAGED)
 
 
-def test_keys_open_and_close_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Key files, environment variables and passphrases; a wrong or missing key is code 5."""
+def test_keys_open_and_protect_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys come from files, variables and passphrases; a wrong or missing key is exit code 5."""
     files = [str(tmp_path / name) for name in ("a.key", "b.key")]
     for file in files:
         call("keys", "generate", file)
@@ -330,7 +330,7 @@ def test_keys_open_and_close_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_names_of_any_kind_are_one_word() -> None:
-    """A place comes back equal from its word."""
+    """A place is parsed back from its word."""
     odd = MemorySubject("a/b c", "", 1, per_entity=True).of("100% 한국\u00a0é")
     place = Place(MemoryScope.Feature("x/y"), odd)
 
@@ -343,8 +343,8 @@ def test_names_of_any_kind_are_one_word() -> None:
             place_named(wrong)
 
 
-def test_values_cannot_act_on_the_terminal(store: list[str]) -> None:
-    """Markup is shown as it is; escapes, directions and control characters as escapes."""
+def test_values_cannot_control_the_terminal(store: list[str]) -> None:
+    """Markup is shown literally; escapes, directions and control characters as escapes."""
     evil = "\x1b[31m[bold red]x[/] \x9b2J \u202eabc\u2066 \x07 👨\u200d👩 한국 مرحبا"
     call(*store, "set", ALICE, "note", evil, "--type", "text")
 
@@ -358,8 +358,8 @@ def test_values_cannot_act_on_the_terminal(store: list[str]) -> None:
     assert shown("a\nb") == "a\\nb"
 
 
-def test_nothing_is_created_by_looking(tmp_path: Path) -> None:
-    """A store that is not there is code 3, and stays away."""
+def test_reading_creates_nothing(tmp_path: Path) -> None:
+    """A store that does not exist is exit code 3, and still does not exist afterwards."""
     store = ["--store", str(tmp_path / "none")]
     for command in (
         ["places"],
@@ -374,8 +374,8 @@ def test_nothing_is_created_by_looking(tmp_path: Path) -> None:
     assert "FACTMEM_STORE" in call("places", code=ExitCode.USAGE)
 
 
-def test_passwords_do_not_stand_in_a_url() -> None:
-    """They would be in the list of processes."""
+def test_a_password_in_a_url_is_refused() -> None:
+    """The list of processes would show it."""
     for url in ("postgresql://app:secret@db/app", "postgresql://db/app?password=secret"):
         told = call("--store", url, "places", code=ExitCode.USAGE)
         assert "PGPASSWORD" in told
@@ -383,7 +383,7 @@ def test_passwords_do_not_stand_in_a_url() -> None:
 
 
 def test_stats_count_and_chart(store: list[str], tmp_path: Path) -> None:
-    """Counts by place and concept; the chart as SVG."""
+    """They count by place and concept, and draw the chart as SVG."""
     fill(store)
     svg = tmp_path / "growth.svg"
 
@@ -395,7 +395,7 @@ def test_stats_count_and_chart(store: list[str], tmp_path: Path) -> None:
 
 
 def test_compact_keeps_what_is_current(store: list[str]) -> None:
-    """And frees the history."""
+    """It removes the history."""
     for number in range(5):
         call(*store, "set", ALICE, "n", str(number), "--type", "integer")
 
@@ -405,7 +405,7 @@ def test_compact_keeps_what_is_current(store: list[str]) -> None:
 
 
 def test_the_library_reads_what_the_command_wrote(tmp_path: Path) -> None:
-    """They are the same files."""
+    """Both use the same files."""
     fill(["--store", str(tmp_path / "memory")])
     alice = MemorySubject("user", "", 1, per_entity=True).of("alice")
 
@@ -415,8 +415,8 @@ def test_the_library_reads_what_the_command_wrote(tmp_path: Path) -> None:
     assert [fact.values for fact in facts] == [("dark",), (36,), ("Miso", "Rex")]
 
 
-def test_ctrl_c_is_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 130, and not a word."""
+def test_ctrl_c_prints_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code is 130."""
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -430,7 +430,7 @@ MEM0 = Path(__file__).parent.parent / "data" / "mem0"
 
 
 def test_memories_of_mem0_are_imported_once(store: list[str]) -> None:
-    """To the users and agents that they name; the form is found out."""
+    """Each goes to its user and agent; the file format is detected."""
     command = [*store, "import", str(MEM0), "--place", "product/my-app/user"]
 
     assert ask(*command) == {"format": "mem0", "read": 3, "new": 3, "problems": []}
@@ -445,7 +445,7 @@ def test_memories_of_mem0_are_imported_once(store: list[str]) -> None:
 
 
 def test_memories_of_crewai_are_imported_once(store: list[str], tmp_path: Path) -> None:
-    """With the application's concepts the newest value wins; the user is in a field."""
+    """The newest value of each of the application's concepts wins; the user is in a field."""
     file = tmp_path / "records.json"
     records = [
         {"id": "r2", "content": "Seoul", "created_at": "2026-05-17T18:00:00", "scope": "/alice"},
@@ -470,7 +470,7 @@ CONCEPTS = [Concept("city", "Where the user lives")]
 
 
 def test_memories_need_a_place(store: list[str]) -> None:
-    """No place is made up for them."""
+    """The command does not invent a place."""
     said = call(*store, "import", str(MEM0), code=ExitCode.USAGE)
     assert "need one --place: product/my-app/user to keep" in said
 
@@ -480,10 +480,10 @@ def test_memories_need_a_place(store: list[str]) -> None:
 )
 @pytest.mark.parametrize("kind", ["text", "boolean", "integer", "number", ""])
 @pytest.mark.parametrize("fact_type", ["SINGLE", "MULTIPLE"])
-async def test_the_short_way_of_plain_rows_makes_the_same_facts(
+async def test_the_fast_path_of_plain_rows_makes_the_same_facts(
     tmp_path: Path, typed: str, kind: str, fact_type: str
 ) -> None:
-    """A row with an importance goes the long way; nothing else differs."""
+    """A row with an importance takes the slow path; the results are otherwise equal."""
 
     async def fact(**columns: str) -> Any:
         given = {"keyword": "k", "value": typed, "fact_type": fact_type, **columns}

@@ -1,4 +1,4 @@
-"""The commands on stores in PostgreSQL, plain and encrypted: the same answers as on files."""
+"""The commands on stores in PostgreSQL, plain and encrypted, give the same results as on files."""
 
 import json
 import uuid
@@ -50,7 +50,7 @@ def ask(*arguments: str) -> Any:
 
 
 def test_commands_answer_as_on_files(store: list[str], tmp_path: Path) -> None:
-    """From the first save to the erasure."""
+    """The test runs from the first save to the erasure."""
     call(*store, "set", ALICE, "age", "36", "--type", "integer")
     call(*store, "set", ALICE, "age", "37")
     call(*store, "set", ALICE, "pets", "Miso", "Rex", "--type", "text", "--multiple")
@@ -79,7 +79,7 @@ def test_commands_answer_as_on_files(store: list[str], tmp_path: Path) -> None:
 
 
 def test_rows_and_keys(store: list[str], tmp_path: Path) -> None:
-    """Rows are imported once; keys rotate; what only files can do says so."""
+    """Rows are imported once; keys rotate; commands for files only raise a clear error."""
     rows = tmp_path / "rows.csv"
     rows.write_text(
         f"place,keyword,value,type\n{ALICE},city,Berlin,text\n{ALICE},city,Paris,text\n"
@@ -100,8 +100,8 @@ def test_rows_and_keys(store: list[str], tmp_path: Path) -> None:
         call(*store, "keys", "list", code=ExitCode.USAGE)
 
 
-def test_a_database_is_browsed(cluster: Cluster) -> None:
-    """Places, values, an edit and its undoing; what others write is seen."""
+def test_browse_shows_a_database(cluster: Cluster) -> None:
+    """It shows places, values, an edit, its undo, and changes by other writers."""
     name = f"cli-{uuid.uuid4().hex[:12]}"
     named = ["--store", _url(cluster), "--store-name", name]
     call(*named, "set", ALICE, "age", "36", "--type", "integer")

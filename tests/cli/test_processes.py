@@ -31,7 +31,7 @@ def _fill(folder: Path, count: int) -> None:
 
 
 def test_a_process_saves_and_shows(tmp_path: Path) -> None:
-    """`python -m factmem`, with results on stdout and errors on stderr."""
+    """`python -m factmem` prints results to stdout and errors to stderr."""
     store = ("--store", str(tmp_path / "memory"))
     assert _call(*store, "set", ALICE, "age", "36", "--type", "integer").returncode == 0
     shown = _call(*store, "show", ALICE, "--json")
@@ -43,8 +43,8 @@ def test_a_process_saves_and_shows(tmp_path: Path) -> None:
 
 
 @pytest.mark.storm
-def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
-    """`factmem show ... | head -1` prints one line and no error."""
+def test_a_closed_pipe_prints_no_error(tmp_path: Path) -> None:
+    """`factmem show ... | head -1` prints one line."""
     _fill(tmp_path / "memory", 3000)
     command = [*FACTMEM, "--store", str(tmp_path / "memory"), "show", ALICE]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -58,7 +58,7 @@ def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
 
 
 def _on_terminal(*arguments: str, answer: bytes = b"") -> tuple[str, int]:
-    """Run a command on a terminal of its own; return what stands there, and its exit code."""
+    """Run a command on a terminal of its own; return its screen and exit code."""
     child, terminal = pty.fork()
     if child == 0:
         os.execv(sys.executable, [*FACTMEM, *arguments])
@@ -81,7 +81,7 @@ def _on_terminal(*arguments: str, answer: bytes = b"") -> tuple[str, int]:
 
 @pytest.mark.storm
 def test_a_terminal_sees_values_of_an_encrypted_store(tmp_path: Path) -> None:
-    """Without --reveal. A question is asked there, and a passphrase is not echoed."""
+    """It shows them without --reveal, asks questions, and does not echo a passphrase."""
     key = str(tmp_path / "key")
     store = ("--store", str(tmp_path / "memory"))
     assert _call("keys", "generate", key).returncode == 0
@@ -102,7 +102,7 @@ def test_a_terminal_sees_values_of_an_encrypted_store(tmp_path: Path) -> None:
 
 
 def test_a_passphrase_needs_a_terminal(tmp_path: Path) -> None:
-    """It is never read from stdin."""
+    """A passphrase is never read from stdin."""
     command = [*FACTMEM, "--store", str(tmp_path / "m"), "--passphrase", "set", ALICE, "a", "b"]
     done = subprocess.run(
         [*command, "--type", "text"],
@@ -162,7 +162,7 @@ def _rows_file(folder: Path) -> Path:
 
 
 def _memories_file(folder: Path) -> Path:
-    """Write what mem0's `get_all()` returned."""
+    """Write a file as mem0's `get_all()` returns it."""
     file = folder / "memories.json"
     memories = [
         {
@@ -180,10 +180,10 @@ def _memories_file(folder: Path) -> Path:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("made", [_rows_file, _memories_file])
-def test_a_killed_import_is_finished_by_repeating_it(
+def test_repeating_a_killed_import_completes_it(
     tmp_path: Path, made: Callable[[Path], Path]
 ) -> None:
-    """Nothing is lost or doubled."""
+    """No row is lost or imported twice."""
     memory = str(tmp_path / "memory")
     command = ["--store", memory, "import", str(made(tmp_path))]
     if made is _memories_file:
@@ -204,8 +204,8 @@ def test_a_killed_import_is_finished_by_repeating_it(
     assert json.loads(_call(*command, "--json").stdout)["new"] == 0
 
 
-def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path) -> None:
-    """And the exit code is not 0."""
+def test_a_missing_extra_names_the_package_to_install(tmp_path: Path) -> None:
+    """The exit code is not 0."""
     program = (
         "import importlib.util as u\n"
         "found = u.find_spec\n"
@@ -228,8 +228,8 @@ def _completions(typed: str) -> str:
 
 
 @pytest.mark.storm
-def test_completion_is_offered(tmp_path: Path) -> None:
-    """The shell's script comes from the command itself, and lists commands and places."""
+def test_shell_completion(tmp_path: Path) -> None:
+    """The command prints the shell's script, which completes commands and places."""
     store = str(tmp_path / "memory")
     commands = _completions("factmem re")
     assert "recall" in commands
@@ -243,7 +243,7 @@ def test_completion_is_offered(tmp_path: Path) -> None:
 
 @pytest.mark.storm
 def test_a_store_is_served_to_mcp_clients(tmp_path: Path) -> None:
-    """`factmem mcp` answers over stdio, from an encrypted store as well."""
+    """`factmem mcp` answers over stdio, also from an encrypted store."""
     key = str(tmp_path / "key")
     assert _call("keys", "generate", key).returncode == 0
     hello = {

@@ -1,4 +1,4 @@
-"""The programs and the commands of the README run in their order, and again in the same folder."""
+"""The programs and commands of the README run in order, and again in the same folder."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ def run_commands(block: Block) -> dict[str, str]:
     return printed
 
 
-def test_all_of_it_runs_twice_in_one_folder(
+def test_the_whole_readme_runs_twice_in_one_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader who runs a program again, or after the commands, gets the same output."""
@@ -51,7 +51,7 @@ def test_all_of_it_runs_twice_in_one_folder(
 def test_programs_run_again_after_commands_that_erase_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A value saved on the command line does not change what the programs print."""
+    """A value saved on the command line does not change the output of the programs."""
     monkeypatch.chdir(tmp_path)
     blocks = [block for block in blocks_of(README) if "skip" not in block.settings]
     programs = [block for block in blocks if block.language == "python"]
@@ -65,7 +65,7 @@ def test_programs_run_again_after_commands_that_erase_nothing(
 
 
 def test_nothing_is_erased_before_a_later_command_needs_it() -> None:
-    """The command that erases Alice is the last one, also after those that need a server."""
+    """The command that erases Alice comes last, also after those that need a server."""
     commands = re.findall(r"^\$ (factmem .*)$", README.read_text(), re.MULTILINE)
 
     assert [" erase " in command for command in commands] == [False] * (len(commands) - 1) + [True]

@@ -1,4 +1,4 @@
-"""A LangChain chat model for an endpoint that speaks the OpenAI API; langchain-openai is heavy."""
+"""A LangChain chat model for an endpoint that speaks the OpenAI API, instead of the large langchain-openai."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ __all__ = ["ChatOpenAI"]
 
 
 class ChatOpenAI(BaseChatModel):
-    """Asks `url` for chat completions."""
+    """Sends chat completions to `url`."""
 
     url: str
 

@@ -2,7 +2,7 @@
 
     python -m tests.integrations.environments [NAME ...]
 
-An environment is made once under `.frameworks/` and used again. The tests run with warnings as
+Environments are created under `.frameworks/` and reused. The tests run with warnings as
 errors off: a framework's own warnings are not factmem's. In an environment of this script a
 missing framework fails its tests.
 """
@@ -19,7 +19,7 @@ NEEDED = ("pytest>=9", "trio>=0.31", "hypothesis>=6.100", "mypy>=2.4", "pyright>
 
 @dataclass(frozen=True)
 class Framework:
-    """A framework, and what is run against it."""
+    """A framework and the tests to run with it."""
 
     name: str
     newest: tuple[str, ...]
@@ -28,7 +28,7 @@ class Framework:
     """The adapter in `factmem.integrations`; its test has the same name."""
     examples: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
-    """Packages to install without what they require."""
+    """Packages to install without their dependencies."""
 
 
 FRAMEWORKS = (
@@ -81,7 +81,7 @@ FRAMEWORKS = (
         ("deepagents==0.5.0",),
         "deepagents",
         ("deepagents_files",),
-        alone=("deepagents-cli==0.0.12",),  # the last version with the middleware beside ours
+        alone=("deepagents-cli==0.0.12",),  # the last version with the original middleware
     ),
     Framework("crewai", ("crewai>=1.15",), ("crewai==1.15.0",), "crewai", ("crewai_crew",)),
 )
@@ -131,9 +131,9 @@ def _is_passed(framework: Framework, label: str, python: Path) -> bool:
     if label == "newest":
         module = f"factmem/integrations/{framework.module}.py"
         commands.append([str(python), "-m", "mypy", "--strict", module])
-        # --pythonpath, as pyright reads the packages of the first python on the path otherwise.
+        # --pythonpath, because pyright otherwise uses the packages of the first python on the path
         commands.append([str(python), "-m", "pyright", "--pythonpath", str(python), module])
-    codes = [_run(command, is_checked=False) for command in commands]  # all run, whatever fails
+    codes = [_run(command, is_checked=False) for command in commands]  # run all, even if one fails
     return not any(codes)
 
 

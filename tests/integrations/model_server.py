@@ -11,7 +11,7 @@ __all__ = ["ModelServer", "model_server"]
 
 
 class ModelServer(ChatServer):
-    """A `ChatServer` that shows the system prompts that it got."""
+    """A `ChatServer` that returns the system prompts that it received."""
 
     client: AsyncOpenAI
 
@@ -23,7 +23,7 @@ class ModelServer(ChatServer):
 
 @asynccontextmanager
 async def model_server() -> AsyncIterator[ModelServer]:
-    """Serve, and check that every request found an answer."""
+    """Start the server, and check at the end that it answered every request."""
     with ModelServer() as made:
         async with AsyncOpenAI(base_url=made.url, api_key="x", max_retries=0) as made.client:
             yield made

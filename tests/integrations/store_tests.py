@@ -1,4 +1,4 @@
-"""The store tests of LangGraph and deepagents, with `FactmemStore` in the place of `InMemoryStore`.
+"""The store tests of LangGraph and deepagents, with `FactmemStore` instead of `InMemoryStore`.
 
     python -m tests.integrations.store_tests FOLDER [ARGUMENT OF PYTEST ...]
 

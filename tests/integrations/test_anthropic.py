@@ -1,4 +1,4 @@
-"""Claude's memory tool: against the SDK's own file-based tool, and by the SDK's tool runner."""
+"""Claude's memory tool, compared with the SDK's own file tool and run by the SDK's tool runner."""
 
 import json
 import random
@@ -80,12 +80,12 @@ async def outcome(tool: Any, command: dict[str, Any]) -> tuple[str, str]:
         return "answer", _without_folder_sizes(await tool.call(command))
     except ToolError as exc:
         return "error", str(exc)
-    except OSError as exc:  # the SDK's tool fails where a path leads through a file
+    except OSError as exc:  # the SDK's tool fails if a path uses a file as a folder
         return "crash", type(exc).__name__
 
 
 def _without_folder_sizes(text: str) -> str:
-    """A folder of files has a size of its own, which documents have not; rows have no order."""
+    """Remove folder sizes, which documents do not have, and the order of rows."""
     if not text.startswith("Here're"):
         return text
     header, *rows = text.splitlines()
@@ -103,7 +103,7 @@ def _remove_empty_folders(folder: Path) -> None:
 
 
 async def _run_both(seed: int, folder: Path) -> int:
-    """Run random commands on both tools until the SDK's crashes, and return how many."""
+    """Run random commands on both tools until the SDK's tool crashes; return their count."""
     dice = random.Random(seed)
     theirs = sdk.BetaAsyncLocalFilesystemMemoryTool(str(folder))
     ours = MemoryTool((await vim_memory()).of("alice"))
@@ -124,7 +124,7 @@ async def _run_both(seed: int, folder: Path) -> int:
 async def test_random_commands_give_the_answers_of_the_sdks_own_tool(
     tmp_path: Path, stride: int
 ) -> None:
-    """At least 2,000 in a storm; `COMMANDS=10000` runs more."""
+    """A storm runs at least 2,000; `COMMANDS=10000` runs more."""
     import os
 
     wanted, done, seed = int(os.environ.get("COMMANDS", "2000")) // stride, 0, 0
@@ -202,7 +202,7 @@ def results(requests: list[dict[str, Any]]) -> list[tuple[bool, str]]:
     return [(bool(block.get("is_error")), str(block["content"])) for block in blocks]
 
 
-async def test_what_claude_saves_is_in_the_second_turn_of_its_user_only() -> None:
+async def test_a_saved_document_is_in_the_second_turn_of_its_user_only() -> None:
     requests: list[dict[str, Any]] = []
     memory = await vim_memory()
     with claude(requests) as url:
@@ -215,7 +215,7 @@ async def test_what_claude_saves_is_in_the_second_turn_of_its_user_only() -> Non
     assert "tea" not in await memory.of("alice").text()
 
 
-async def test_a_broken_store_ends_no_run() -> None:
+async def test_a_failing_store_does_not_stop_a_run() -> None:
     requests: list[dict[str, Any]] = []
     failures: list[Exception] = []
     provider = BreakableProvider()
@@ -231,7 +231,7 @@ async def test_a_broken_store_ends_no_run() -> None:
     assert failures
 
 
-async def test_mistakes_raise_when_it_is_made() -> None:
+async def test_wrong_constructor_arguments_raise() -> None:
     memory = await vim_memory()
     with pytest.raises(UnboundSubjectError):
         MemoryTool(memory)
@@ -264,7 +264,7 @@ async def test_clearing_removes_all_of_one_user() -> None:
     assert len(await memory.of("bob").documents(MEMORIES).texts()) == 3
 
 
-async def test_refused_paths_are_answered() -> None:
+async def test_refused_paths_raise_a_tool_error() -> None:
     tool = MemoryTool((await vim_memory()).of("alice"))
     for path in ("/memories/" + "a" * 300, "/memories/a\x00b"):
         with pytest.raises(ToolError):

@@ -1,4 +1,4 @@
-"""CrewAI against a server that speaks the OpenAI API: crews, agents, flows, tools, lessons."""
+"""CrewAI with a server that speaks the OpenAI API: crews, agents, flows, tools, lessons."""
 
 import json
 import os
@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 if find_spec("crewai") is None:
-    pytest.skip("it has a gigabyte: make frameworks ONLY=crewai", allow_module_level=True)
+    pytest.skip("it takes a gigabyte: make frameworks ONLY=crewai", allow_module_level=True)
 
-# Read when it is imported; without it, other tests need their own settings.
+# Read on import; without it, other tests need settings of their own.
 os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true"}
 os.environ |= {"CREWAI_TRACING_ENABLED": "false", "OPENAI_API_KEY": "x"}
 
@@ -35,7 +35,7 @@ from tests.chat_server import ChatServer, calls_tools, says
 from tests.doubles import BreakableProvider
 from tests.world import ALICE, USER, found_fact, known_values, vim_memory
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of CrewAI and its packages
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of CrewAI and its packages
 
 DONE = says("Thought: I know it.\nFinal Answer: done")
 FISH = found_fact("I use fish", "shell", "fish")
@@ -48,12 +48,12 @@ class Server(ChatServer):
 
 @pytest.fixture
 def anyio_backend() -> str:
-    return "asyncio"  # CrewAI is
+    return "asyncio"  # CrewAI runs on asyncio only
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server, and a folder that must stay empty of CrewAI's own stores."""
+    """A server, and a folder in which CrewAI's own stores must create nothing."""
     monkeypatch.setenv("CREWAI_STORAGE_DIR", str(tmp_path))
     with Server() as made:
         yield made
@@ -116,7 +116,7 @@ def test_an_unbound_user_raises_before_any_call() -> None:
         FactmemMemory.of(memory())
 
 
-def test_a_broken_store_ends_no_run_and_the_model_reads_it(server: Server) -> None:
+def test_a_failing_store_stops_no_run_and_the_model_reads_the_error(server: Server) -> None:
     provider, failures = BreakableProvider(), list[Exception]()
     about = memory(FISH, FISH, provider=provider)
     mine = FactmemMemory.of(about, user="alice", on_failure=failures.append)
@@ -129,7 +129,7 @@ def test_a_broken_store_ends_no_run_and_the_model_reads_it(server: Server) -> No
     assert len(failures) == 3
 
 
-def test_a_failing_save_tool_tells_the_model(server: Server) -> None:
+def test_the_model_reads_the_error_of_a_failing_save_tool(server: Server) -> None:
     about = memory(*[ChatModelError("down")] * 9)
     mine = FactmemMemory.of(about, user="alice", on_failure=lambda _: None)
     server.answer(call("save_to_memory", contents=["I use fish"]), DONE)
@@ -209,7 +209,7 @@ def test_a_flow_recalls_and_remembers(server: Server) -> None:
 
 
 def review_flow(server: Server, mine: Any, feedback: str) -> Any:
-    """A flow whose draft is reviewed by a human who says `feedback`."""
+    """A flow whose draft is reviewed by a person who answers `feedback`."""
 
     class Human:
         def request_feedback(self, context: Any, flow: Any) -> str:
@@ -291,7 +291,7 @@ def test_records_are_listed_updated_and_erased() -> None:
     assert mine.list_records() == []
 
 
-def test_paths_find_nothing_and_save_nothing() -> None:
+def test_paths_match_nothing_and_save_nothing() -> None:
     mine = FactmemMemory.of(memory(FISH), user="alice")
 
     assert mine.recall("editor", scope="/other") == []

@@ -1,4 +1,4 @@
-"""Memory files: found, shown, re-read, edited by a deep agent's tools, and beside the original."""
+"""Memory files: found, shown, read again, edited by a deep agent, compared with the original."""
 
 import importlib.util
 import itertools
@@ -35,12 +35,12 @@ NOTES = MemoryScope.Feature("notes")
 
 @pytest.fixture
 def anyio_backend() -> str:
-    return "asyncio"  # LangChain is
+    return "asyncio"  # LangChain runs on asyncio only
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home folder, and beside it a worktree: its `.git` is a file."""
+    """A home folder and a worktree beside it, whose `.git` is a file."""
     (tmp_path / "home/.deepagents/coder").mkdir(parents=True)
     (tmp_path / "shop/.deepagents").mkdir(parents=True)
     (tmp_path / "shop/src").mkdir()
@@ -239,7 +239,7 @@ async def test_a_deep_agent_edits_files_in_an_encrypted_store() -> None:
 
 @cache
 def _original() -> Any:
-    """Return the middleware of deepagents-cli 0.0.12, the last one that had it."""
+    """Return the middleware of deepagents-cli 0.0.12, the last version that has it."""
     spec = importlib.util.find_spec("deepagents_cli")
     if spec is None or spec.origin is None:
         pytest.skip("make frameworks ONLY=deepagents")
@@ -274,10 +274,10 @@ STATES = list(itertools.product([False, True], repeat=4))
 
 
 @pytest.mark.parametrize(("user", "project", "root_file", "git"), STATES)
-def test_beside_the_original(
+def test_results_equal_those_of_the_original(
     tmp_path: Path, user: bool, project: bool, root_file: bool, git: bool
 ) -> None:
-    """Seven checks in each of sixteen states: what of the files and of the guide is shown."""
+    """In sixteen states, seven checks compare which files and how much of the guide are shown."""
     original = _original()
     home, work = tmp_path / "home", tmp_path / "work"
     (home / ".deepagents/coder").mkdir(parents=True)
@@ -298,7 +298,7 @@ def test_beside_the_original(
     alike = ["USER {x} rules\nline 2", "PROJECT rules", "BASE", "## Long-term Memory"]
     alike.append(str(home / ".deepagents/coder"))
     assert [mark in now for mark in alike] == [mark in was for mark in alike]
-    # Its prompt promises the file in the root, and its code forgets it beside the preferred one.
+    # Its prompt promises the file in the root, but its code omits it if the preferred one exists.
     assert ("ROOT rules" in now) == (root_file and git)
     assert ("ROOT rules" in was) == (root_file and git and not project)
     assert ("None (not in a git project)" in now) == ("None (not in a git project)" in was)
@@ -318,7 +318,7 @@ def _prompt(middleware: Any) -> str:
 
 
 async def test_a_deep_agent_with_facts() -> None:
-    """Facts of the user beside files; what a tool saved is in the second call."""
+    """The user's facts are shown beside files; the second call has what a tool saved."""
     memory = await vim_memory()
     async with model_server() as server:
         deepagents = pytest.importorskip("deepagents", reason="make frameworks ONLY=deepagents")

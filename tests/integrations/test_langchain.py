@@ -1,4 +1,4 @@
-"""LangChain's agents against a server that speaks the OpenAI API; sync and async."""
+"""LangChain's agents with a server that speaks the OpenAI API; sync and async."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def anyio_backend() -> str:
-    return "asyncio"  # LangChain is
+    return "asyncio"  # LangChain runs on asyncio only
 
 
 @dataclass
@@ -50,7 +50,7 @@ def agent_of(server: ModelServer, *middleware: Any, **options: Any) -> Any:
 async def run(
     agent: Any, text: str, who: str | None = "alice", *, sync: bool, **config: Any
 ) -> Any:
-    """Run in the way that is tested. A sync run blocks this loop, as it does in a notebook."""
+    """Run the sync or the async way. A sync run blocks this loop, as in a notebook."""
     given = {"messages": [("user", text)]}
     options = {"context": Context(who), "config": {"configurable": config}}
     return agent.invoke(given, **options) if sync else await agent.ainvoke(given, **options)
@@ -99,7 +99,7 @@ async def test_an_unbound_user_raises_before_any_call(server: ModelServer, sync:
 
 
 @BOTH
-async def test_a_broken_store_ends_no_run(server: ModelServer, sync: bool) -> None:
+async def test_a_failing_store_does_not_stop_a_run(server: ModelServer, sync: bool) -> None:
     provider = BreakableProvider()
     failures: list[Exception] = []
     memory = await vim_memory(found_fact("I use fish", "shell", "fish"), provider=provider)

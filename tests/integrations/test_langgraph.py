@@ -1,4 +1,4 @@
-"""The LangGraph store beside LangGraph's own in-memory store, in graphs, and across processes."""
+"""The LangGraph store, compared with LangGraph's own, in graphs and across processes."""
 
 import random
 import time
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def anyio_backend() -> str:
-    return "asyncio"  # LangGraph is
+    return "asyncio"  # LangGraph runs on asyncio only
 
 
 def store_of(**options: Any) -> FactmemStore:
@@ -169,7 +169,7 @@ async def test_ttl_expires_and_is_refreshed() -> None:
     assert await store.aget(("a",), "forever") is not None
 
 
-async def test_the_puts_of_a_batch_are_all_or_none() -> None:
+async def test_a_batch_saves_all_puts_or_none() -> None:
     store = store_of()
     bad = PutOp(("a",), "bad", {"at": datetime.now(UTC)})
 
@@ -214,7 +214,7 @@ class Context:
 
 @tool
 async def note(text: str, runtime: ToolRuntime[Context, Any]) -> str:
-    """Keep a note."""
+    """Save a note."""
     assert runtime.store is not None
     await runtime.store.aput(("notes", runtime.context.user), text[:20], {"text": text})
     return "kept"
@@ -234,8 +234,8 @@ async def server() -> AsyncIterator[ModelServer]:
         yield made
 
 
-async def test_agents_use_it_each_for_its_user(server: ModelServer) -> None:
-    """The next run of the same user finds what a tool kept; other users and checkpoints do not."""
+async def test_agents_share_a_store_and_keep_users_apart(server: ModelServer) -> None:
+    """The user's next run finds what a tool saved; other users and checkpoints do not."""
     saver = InMemorySaver()
     agent: Any = create_agent(
         ChatOpenAI(url=server.url),
@@ -266,7 +266,7 @@ async def test_a_store_that_fails_raises() -> None:
         await store.aget(("a",), "k")
 
 
-async def test_other_facts_of_the_memory_are_no_items() -> None:
+async def test_other_facts_of_the_memory_are_not_items() -> None:
     memory = await vim_memory()
     store = FactmemStore(memory)
     await store.aput(("a",), "k", {"n": 1})
@@ -276,7 +276,7 @@ async def test_other_facts_of_the_memory_are_no_items() -> None:
     assert len(await memory.of("alice").current_all()) == 1
 
 
-def test_mistakes_raise() -> None:
+def test_wrong_arguments_raise() -> None:
     with pytest.raises(TypeError, match="memory must be an AgentMemory"):
         FactmemStore(InMemoryProvider())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="FactStore"):

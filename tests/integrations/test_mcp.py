@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def anyio_backend() -> str:
-    return "asyncio"  # the SDK's transports are
+    return "asyncio"  # the SDK's transports run on asyncio only
 
 
 async def text_of(client: Client, tool: str, **arguments: Any) -> str:
@@ -55,7 +55,7 @@ async def test_what_a_tool_saves_is_there_in_the_next_turn() -> None:
 
 
 async def test_the_user_comes_from_the_connection() -> None:
-    """Each client has a user of its own; no argument reaches another's facts."""
+    """Each client has its own user; no argument reaches the facts of another."""
     who: ContextVar[str] = ContextVar("who")
     memory = await vim_memory()
     server = memory_server(memory, user=lambda _: who.get())
@@ -70,7 +70,7 @@ async def test_the_user_comes_from_the_connection() -> None:
     )
 
 
-async def test_tools_say_what_they_do() -> None:
+async def test_tools_have_descriptions() -> None:
     async with Client(memory_server(await vim_memory(), user="alice")) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         (resource,) = (await client.list_resources()).resources
@@ -87,7 +87,7 @@ async def test_tools_say_what_they_do() -> None:
     assert str(resource.uri) == FACTS_URI
 
 
-async def test_a_chat_model_brings_remember() -> None:
+async def test_a_chat_model_adds_remember() -> None:
     memory = await vim_memory({"facts": []})
     async with Client(memory_server(memory, user="alice", save=False, prefix="m_")) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
@@ -95,7 +95,7 @@ async def test_a_chat_model_brings_remember() -> None:
     assert names == ["m_recall", "m_list_concepts", "m_remember", "m_forget"]
 
 
-async def test_an_unbound_memory_makes_no_server() -> None:
+async def test_a_server_needs_a_bound_memory() -> None:
     with pytest.raises(UnboundSubjectError):
         memory_server(await vim_memory())
 
@@ -108,7 +108,7 @@ async def test_a_connection_without_a_user_is_an_error() -> None:
             await client.read_resource(FACTS_URI)
 
 
-async def test_a_broken_store_is_reported_and_the_session_goes_on() -> None:
+async def test_a_failing_store_is_reported_and_the_session_continues() -> None:
     provider = BreakableProvider()
     failures: list[Exception] = []
     memory = await vim_memory(provider=provider)
@@ -124,7 +124,7 @@ async def test_a_broken_store_is_reported_and_the_session_goes_on() -> None:
     assert len(failures) == 2
 
 
-async def test_wrong_names_and_arguments_are_answered() -> None:
+async def test_wrong_names_and_arguments_return_an_error() -> None:
     async with Client(memory_server(await vim_memory(), user="alice")) as client:
         assert "unknown tool" in await text_of(client, "memory_erase")
         assert (await text_of(client, "memory_forget", value="vim")).startswith("Error: nothing")
@@ -199,7 +199,7 @@ async def test_the_program_speaks_http(tmp_path: Path) -> None:
             assert '"vim"' in await facts_of(client)
 
 
-def test_the_program_says_what_is_wrong(tmp_path: Path) -> None:
+def test_the_program_reports_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="NO_SUCH_KEY"):
         main([str(tmp_path), "--key-env", "NO_SUCH_KEY"])
     with pytest.raises(SystemExit):
@@ -207,7 +207,7 @@ def test_the_program_says_what_is_wrong(tmp_path: Path) -> None:
 
 
 async def test_two_users_of_one_server_over_oauth_tokens() -> None:
-    """The SDK's own token middleware names the user of a request."""
+    """The SDK's token middleware provides the user of a request."""
     from mcp.server.auth.middleware.auth_context import auth_context_var, get_access_token
     from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
     from mcp.server.auth.provider import AccessToken

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK against a server that speaks the OpenAI API."""
+"""The OpenAI Agents SDK with a server that speaks the OpenAI API."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ set_tracing_disabled(True)
 
 @pytest.fixture
 def anyio_backend() -> str:
-    return "asyncio"  # the SDK is
+    return "asyncio"  # the SDK runs on asyncio only
 
 
 @dataclass
@@ -90,7 +90,7 @@ async def test_an_unbound_user_raises_before_any_call(server: ModelServer) -> No
     assert server.requests == []
 
 
-async def test_a_broken_store_ends_no_run(server: ModelServer) -> None:
+async def test_a_failing_store_does_not_stop_a_run(server: ModelServer) -> None:
     provider = BreakableProvider()
     failures: list[Exception] = []
     memory = await vim_memory(found_fact("I use fish", "shell", "fish"), provider=provider)
@@ -138,7 +138,7 @@ class Counting(AgentHooks[Any]):
         self.ends += 1
 
 
-async def test_the_agents_own_parts_stay(server: ModelServer) -> None:
+async def test_the_agents_own_options_stay(server: ModelServer) -> None:
     hooks = Counting()
     plain = agent_of(server, instructions=lambda _context, _agent: "By a function.", hooks=hooks)
     memory = await vim_memory({"facts": []})
@@ -164,7 +164,7 @@ async def test_an_agent_without_instructions(server: ModelServer, instructions: 
 
 
 async def test_learning_in_a_session_streamed_and_in_the_background(server: ModelServer) -> None:
-    """The facts of this run's words, with the earlier ones to understand them."""
+    """Learning uses the messages of this run, and earlier ones as context."""
     memory = await vim_memory(
         found_fact("I use fish", "shell", "fish"), found_fact("live in Busan", "city", "Busan", 2)
     )
@@ -183,7 +183,7 @@ async def test_learning_in_a_session_streamed_and_in_the_background(server: Mode
     assert await known_values(memory) == {"editor": "vim", "shell": "fish", "city": "Busan"}
 
 
-async def test_an_agent_that_is_handed_over_to_has_its_own_memory(server: ModelServer) -> None:
+async def test_a_handoff_uses_the_memory_of_the_other_agent(server: ModelServer) -> None:
     agent = with_memory(agent_of(server), await vim_memory(), user=user)
     first = Agent("First", instructions="Hand over.", model=agent.model, handoffs=[agent])
     server.answer(calls_tools(("1", "transfer_to_desk", {})), says("Hello."))
@@ -193,7 +193,7 @@ async def test_an_agent_that_is_handed_over_to_has_its_own_memory(server: ModelS
     assert ['"vim"' in server.system(n) for n in (0, 1)] == [False, True]
 
 
-async def test_mistakes_raise_when_it_is_made(server: ModelServer) -> None:
+async def test_wrong_constructor_arguments_raise(server: ModelServer) -> None:
     memory = await vim_memory()
     agent = with_memory(agent_of(server), memory, user=user)
     with pytest.raises(ValueError, match="already has a tool 'memory_forget'"):
@@ -204,7 +204,7 @@ async def test_mistakes_raise_when_it_is_made(server: ModelServer) -> None:
         with_memory(agent_of(server), "alice")  # type: ignore[arg-type]
 
 
-def test_a_chat_has_only_what_was_said() -> None:
+def test_a_chat_has_only_text() -> None:
     items = [
         {"role": "user", "content": "Which theme?"},
         {"type": "function_call", "name": "look", "arguments": "{}", "call_id": "1"},

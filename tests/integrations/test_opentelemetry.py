@@ -21,13 +21,13 @@ CONVENTIONS = {
     *("search_memory", "create_memory", "update_memory", "upsert_memory", "delete_memory"),
     *("create_memory_store", "delete_memory_store", "embeddings"),
 }
-"""The values of `gen_ai.operation.name` that the conventions have for memory and embeddings."""
+"""The values of `gen_ai.operation.name` in the conventions for memory and embeddings."""
 EMBEDDER = CallableEmbedder(lambda texts: [[1.0, 0.5] for _ in texts], model="test")
 
 
 @pytest.fixture
 def exporter() -> InMemorySpanExporter:
-    """Where the spans are found."""
+    """Return the exporter that receives the spans."""
     return InMemorySpanExporter()
 
 
@@ -39,7 +39,7 @@ def provider(exporter: InMemorySpanExporter) -> TracerProvider:
 
 
 async def test_a_save_is_a_span(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
-    """Named and described as the conventions say, without any value."""
+    """Its name and attributes follow the conventions, without any value."""
     memory = memory_of(listeners=[MemorySpans(provider)])
 
     await memory.provider.save(languages("en", "ko"), ALICE, AGENT)
@@ -66,7 +66,7 @@ async def test_a_save_is_a_span(exporter: InMemorySpanExporter, provider: Tracer
 async def test_spans_are_children_of_the_request(
     exporter: InMemorySpanExporter, provider: TracerProvider
 ) -> None:
-    """A trace of a request shows what its memory did, and how long it took."""
+    """A trace of a request shows the operations of its memory and their duration."""
     memory = memory_of(
         model=ScriptedChatModel({"facts": [item()]}), listeners=[MemorySpans(provider)]
     )
@@ -88,10 +88,10 @@ async def test_spans_are_children_of_the_request(
     assert last["gen_ai.usage.output_tokens"]
 
 
-async def test_a_failure_has_its_type(
+async def test_a_failure_has_its_error_type(
     exporter: InMemorySpanExporter, provider: TracerProvider
 ) -> None:
-    """The status says error; the message of the exception is not repeated."""
+    """The status is error; the exception's message is not repeated."""
     model = ScriptedChatModel(ChatModelError("the secret words"))
     memory = memory_of(model=model, listeners=[MemorySpans(provider)])
 
@@ -106,10 +106,10 @@ async def test_a_failure_has_its_type(
     assert "secret" not in span.to_json()
 
 
-async def test_values_only_where_they_were_asked_for(
+async def test_values_are_recorded_only_on_request(
     exporter: InMemorySpanExporter, provider: TracerProvider
 ) -> None:
-    """As records of the conventions' schema."""
+    """They have the form of the conventions' records."""
     memory = memory_of(listeners=[MemorySpans(provider)], include_values=True)
     fact = theme("dark")
 
@@ -128,7 +128,7 @@ async def test_values_only_where_they_were_asked_for(
 async def test_every_operation_has_a_name(
     operation: MemoryOperation, exporter: InMemorySpanExporter, provider: TracerProvider
 ) -> None:
-    """One that is added must not be forgotten here."""
+    """A new operation without a name fails here."""
     async with MemoryEvents([MemorySpans(provider)]).operation(operation) as seen:
         seen.embedding_calls = 1
 
@@ -137,10 +137,10 @@ async def test_every_operation_has_a_name(
     assert dict(span.attributes or {})["factmem.embedding_calls"] == 1
 
 
-async def test_an_embedding_is_no_record(
+async def test_an_embedding_is_not_a_record(
     exporter: InMemorySpanExporter, provider: TracerProvider
 ) -> None:
-    """Its texts are counted apart from the values of the memory, and so are listed places."""
+    """Its strings are counted apart from the memory's values, as are listed places."""
     memory = memory_of(listeners=[MemorySpans(provider)], embedder=EMBEDDER)
     await memory.provider.save(theme("dark"), ALICE, AGENT)
     await memory.contents.places()
@@ -159,7 +159,7 @@ async def test_an_embedding_is_no_record(
     assert spans["embed"]["factmem.correlation_id"] == spans["recall"]["factmem.correlation_id"]
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what to install."""
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
 

@@ -1,4 +1,4 @@
-"""The Pydantic AI capability against a server that speaks the OpenAI API."""
+"""The Pydantic AI capability with a server that speaks the OpenAI API."""
 
 import inspect
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ BOTH: list[Placement] = ["instructions", "request"] if HAS_SCOPE else ["instruct
 
 @pytest.fixture
 def anyio_backend() -> str:
-    return "asyncio"  # Pydantic AI's graph is
+    return "asyncio"  # Pydantic AI's graph runs on asyncio only
 
 
 @dataclass
@@ -104,7 +104,9 @@ async def test_an_unbound_user_raises_before_any_call(
 
 
 @pytest.mark.parametrize("placement", BOTH)
-async def test_a_broken_store_ends_no_run(server: ModelServer, placement: Placement) -> None:
+async def test_a_failing_store_does_not_stop_a_run(
+    server: ModelServer, placement: Placement
+) -> None:
     provider = BreakableProvider()
     failures: list[Exception] = []
     memory = await vim_memory(found_fact("I use fish", "shell", "fish"), provider=provider)
@@ -124,7 +126,7 @@ async def test_a_broken_store_ends_no_run(server: ModelServer, placement: Placem
 
 @pytest.mark.parametrize("placement", BOTH)
 async def test_what_the_framework_persists(server: ModelServer, placement: Placement) -> None:
-    """With `request` no fact is in the history; with `instructions` it is, as documented."""
+    """With `request` the history has no facts; with `instructions` it has them, as documented."""
     agent = agent_of(server, MemoryCapability(await vim_memory(), user=user, placement=placement))
     server.answer(says("Hello."), says("Again."))
 
@@ -171,7 +173,7 @@ async def test_a_failed_run_learns_nothing(server: ModelServer) -> None:
 
 
 async def test_two_memories_of_one_agent(server: ModelServer) -> None:
-    """They need ids and prefixes of their own."""
+    """They need different ids and prefixes."""
     private, shared = await vim_memory(), await vim_memory()
     agent = agent_of(
         server,
@@ -192,7 +194,7 @@ async def test_an_old_version_raises() -> None:
         MemoryCapability(await vim_memory(), user=user, placement="request")
 
 
-async def test_mistakes_raise_when_it_is_made() -> None:
+async def test_wrong_constructor_arguments_raise() -> None:
     memory = await vim_memory()
     with pytest.raises(ValueError, match="placement must be"):
         MemoryCapability(memory, user=user, placement="before")  # type: ignore[arg-type]
@@ -202,7 +204,7 @@ async def test_mistakes_raise_when_it_is_made() -> None:
         MemoryCapability(memory)
 
 
-def test_a_chat_has_only_what_was_said() -> None:
+def test_a_chat_has_only_text() -> None:
     image = ImageUrl("https://example.com/a.png")
     messages: list[ModelMessage] = [
         ModelRequest([UserPromptPart(["Look:", image])]),

@@ -1,4 +1,4 @@
-"""smolagents against a server that speaks the OpenAI API: facts, tools, learning, steps."""
+"""smolagents with a server that speaks the OpenAI API: facts, tools, learning, steps."""
 
 import contextvars
 import json
@@ -29,7 +29,7 @@ from tests.doubles import BreakableProvider
 from tests.integrations.model_server import ModelServer
 from tests.world import found_fact, known_values, vim_memory
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of Hugging Face's packages
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of Hugging Face's packages
 MODELS: list[Any] = []
 WHO: contextvars.ContextVar[str | None] = contextvars.ContextVar("WHO", default=None)
 
@@ -46,7 +46,7 @@ def server() -> Iterator[ModelServer]:
 
 @tool
 def health() -> str:
-    """Check the application's health."""
+    """Check that the application is healthy."""
     return "health: 500"
 
 
@@ -87,7 +87,7 @@ def test_what_a_tool_saves_is_there_in_the_second_turn(server: ModelServer) -> N
 
 
 def test_only_the_users_own_facts_are_shown(server: ModelServer) -> None:
-    """The user may come from a context variable, as smolagents has no context of a run."""
+    """The user may come from a context variable, because smolagents has no run context."""
     agent = agent_of(server)
     install_memory(agent, memory(), user=lambda _: WHO.get())
     server.answer(call("memory_recall", query="editor"), DONE)
@@ -106,7 +106,7 @@ def test_an_unbound_user_raises_before_any_call(server: ModelServer) -> None:
     assert server.requests == []
 
 
-def test_a_broken_store_ends_no_run(server: ModelServer) -> None:
+def test_a_failing_store_does_not_stop_a_run(server: ModelServer) -> None:
     provider = BreakableProvider()
     failures: list[Exception] = []
     about = memory(found_fact("I use fish", "shell", "fish"), provider=provider)
@@ -159,7 +159,7 @@ def test_a_code_agent_calls_the_tools_from_its_python(server: ModelServer) -> No
     assert '"vim"' in agent.memory.steps[1].observations
 
 
-def test_a_tool_of_the_same_name_is_refused_and_nothing_is_installed(server: ModelServer) -> None:
+def test_a_tool_of_the_same_name_raises_and_nothing_is_installed(server: ModelServer) -> None:
     agent = agent_of(server)
     install_memory(agent, memory(), user="alice")
     before = dict(agent.tools)
@@ -170,7 +170,7 @@ def test_a_tool_of_the_same_name_is_refused_and_nothing_is_installed(server: Mod
 
 @pytest.fixture
 def watched(server: ModelServer) -> Any:
-    """An agent that planned, called tools, and failed once; its callback changed observations."""
+    """An agent that planned, called tools and failed once; its callback changed observations."""
 
     def alert(step: ActionStep, agent: Any) -> None:
         if step.observations:
@@ -191,7 +191,7 @@ def shown(agent: Any) -> list[tuple[str, str]]:
     ]
 
 
-def test_steps_outlive_the_process(server: ModelServer, watched: Any, tmp_path: Path) -> None:
+def test_steps_survive_the_process(server: ModelServer, watched: Any, tmp_path: Path) -> None:
     save_steps(watched, tmp_path / "steps.json")
     again = agent_of(server)
     install_memory(again, memory(), user="alice")

@@ -176,7 +176,7 @@ async def test_a_view_that_may_not_be_written_raises() -> None:
     ],
     ids=lambda each: str(each)[:40],
 )
-async def test_mistakes_raise_when_it_is_made(options: Any, error: Any, words: str) -> None:
+async def test_wrong_constructor_arguments_raise(options: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         runs_of(await vim_memory(), **options)
 
